@@ -35,7 +35,9 @@ class UnsupportedError(TensorDiffError, NotImplementedError):
 
 
 class NotInCError(UnsupportedError):
-    """C99 with ``math.h`` has no such function, routine or number type; the message names it and an alternative."""
+    """C99 with ``math.h`` does not have the function, routine or number type that is needed; the message names it and
+    an alternative.
+    """
 
 
 class LoopBoundError(UnsupportedError, ValueError):
@@ -49,7 +51,7 @@ class LoopBoundError(UnsupportedError, ValueError):
         return str(text).format(*parts)
 
     def named(self, name: Callable[[Any], Any]) -> "LoopBoundError":
-        """Return the same error with ``name(part)`` in the message for each variable or constraint."""
+        """Return the same error with ``name(part)`` in its message for each variable or constraint that it mentions."""
         text, *parts = self.args
         return type(self)(text, *map(name, parts))
 
@@ -116,14 +118,16 @@ class DerivativeMismatch(TensorDiffError, AssertionError):
 
 
 class VerificationError(TensorDiffError, AssertionError):
-    """Generated loops break a law (a read outside a shape, two writers of one entry): a bug of ours."""
+    """Generated loops are wrong (a read out of bounds, or two writers of one entry). This is a bug of the package."""
 
 
 _WIDTH = 80
 
 
 def _excerpt(text: str, place: int) -> tuple[str, str]:
-    """Return the part of a line of text around a position, made visible, and a line with a caret below it."""
+    """Return two lines for an error message: the part of `text` around the position `place`, and a caret below that
+    position.
+    """
     first = max(0, min(place - _WIDTH // 2, len(text) - _WIDTH))
     last = min(len(text), first + _WIDTH)
     line = "…" * (first > 0) + "".join(map(_visible, text[first:last])) + "…" * (last < len(text))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     class _LazyModule:
-        """A stand-in for a module, which is imported when one of its attributes is first read."""
+        """A stand-in for a module, which is imported when one of its attributes is read for the first time."""
 
         def __init__(self, name: str) -> None:
             self._name = name
@@ -59,7 +59,7 @@ PACKAGES = frozenset({*(module.partition(".")[0] for module in _MODULES), "app",
 
 
 def public_name(name: str) -> Any:
-    """Import and return the public name or the subpackage ``name`` of `sympy_tensordiff`; None if it has neither."""
+    """Import and return the public name or subpackage ``name`` of `sympy_tensordiff`; None if it is neither."""
     if name in PACKAGES:
         return import_module(f"sympy_tensordiff.{name}")
     if name not in NAMES:

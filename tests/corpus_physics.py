@@ -31,6 +31,7 @@ def others(body):
 # Particles.
 square = S((X[i, k] - X[j, k]) ** 2, K)
 apart = N(T(sqrt(S((X[i, k] - X[j, k]) ** 2, K)), (i, n), (j, n)), "r")
+distances = T(sqrt(square), (i, n), (j, n))
 towards = X[p, q] - X[j, q]
 start, end = (td.TensorSymbol(name, m, dtype=int, below=n) for name in ("start", "end"))
 bond = sqrt(S((X[start[t], k] - X[end[t], k]) ** 2, K))
@@ -50,6 +51,18 @@ PARTICLES = [
         S(v[i] * v[j] / sqrt(square), BEFORE, I),
         X[p, q],
         -v[p] * others(v[j] * towards / apart[p, j] ** 3),
+    ),
+    Form(
+        "screened charges by a table of distances",
+        S(only(v[i] * v[j] * exp(-a * distances[i, j]) / distances[i, j], Ne(i, j)), I, J) / 2,
+        X[p, q],
+        -v[p] * others(v[j] * (a + 1 / apart[p, j]) * exp(-a * apart[p, j]) * towards / apart[p, j] ** 2),
+    ),
+    Form(
+        "charges in screened surroundings",
+        S(only(v[i] * v[j] * exp(-a * distances[i, j]) / distances[i, j], Ne(i, j)), I, J) / 2,
+        v[p],
+        others(v[j] * exp(-a * distances[p, j]) / distances[p, j]),
     ),
     Form(
         "gravity",

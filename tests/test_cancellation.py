@@ -72,6 +72,7 @@ HOSTILE = [
     (log(s**2) / 2, [1e-200]),
     (sqrt(s**2 + 1) - 1, [1e-7]),
     (log(erfc(s)), [30.0, 1e-9, -3]),
+    (log(erfc(-s) / 2), [-40.0, 1e-9, 3]),  # which SymPy writes as 1 - erfc(s)/2
     (exp(s**2) * erfc(s), [30.0]),
 ]
 

@@ -140,3 +140,21 @@ def test_whole_arrays_among_scalars_are_refused_as_lift_does(function):
     one = td.TensorComprehension(KroneckerDelta(i, p) * u[q], (i, n))
     assert td.diff(X[q] * X, X[p]) == td.TensorAdd(one, td.TensorMul(KroneckerDelta(p, q), u))
     assert td.jacobian(sympy.transpose(X), X) == td.DeltaTensor(n)
+
+
+def test_entries_of_native_index_arrays_select_entries_of_own_tensors():
+    """The message for `x[fr[e]]` told to write the IndexedBase that stood there."""
+    n, m, e, i = td.indices("n m e i")
+    x, fr, ptr = (
+        td.TensorSymbol("x", n),
+        sympy.IndexedBase("fr", shape=(m,), integer=True),
+        sympy.IndexedBase("ptr", integer=True),
+    )
+    gradient = td.gradient(td.IndexedSum(x[fr[e]] ** 2, (e, 0, m - 1)), x)
+    assert str(gradient) == "TensorComprehension(2*x[p]*IndexedSum(KroneckerDelta(p, fr[e]), (e, 0, m - 1)), (p, n))"
+    found = td.lambdify([x, fr], gradient, "numpy")(np.array([1.0, 2, 3]), np.array([0, 2, 2]))
+    np.testing.assert_array_equal(found, [2, 0, 12])
+    part = td.lambdify([x, ptr], td.IndexedSum(x[i], (i, ptr[0], ptr[1] - 1)), "numpy")
+    assert part(np.array([1.0, 2, 3]), np.array([1, 3])) == 5
+    with pytest.raises(td.errors.IndexExpressionError, match="no entry of one of integers"):
+        x[sympy.IndexedBase("v")[e]]

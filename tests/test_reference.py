@@ -62,6 +62,16 @@ def test_transcendental_values_have_thirty_digits():
         assert abs(mpmath.mpf(value) - expected) < mpmath.mpf(10) ** -28
 
 
+def test_a_maximum_equals_its_term_in_another_order_of_its_factors():
+    """Rounding in the 30th digit must not leave a maximum without a term that it is."""
+    w, a, b = TensorSymbol("w", 7), sympy.Symbol("a"), sympy.Symbol("b")
+    values = {w: [Fraction(k, 7) for k in range(1, 8)], a: Fraction(1, 3), b: Fraction(5, 9)}
+    equal = lambda left, right: evaluate(Piecewise((1, Eq(left, right)), (0, True)), values)  # noqa: E731
+    for k in range(7):
+        assert equal((exp(a) * w[k]) * exp(b), exp(a + b) * w[k]) == 1
+        assert equal(exp(a) * w[k], exp(a) * w[k] + Fraction(1, 10**25)) == 0
+
+
 def test_any_sympy_function_has_a_value():
     value = evaluate(sympy.besselj(0, x[1]) + sympy.sec(x[0]) + sympy.zeta(x[1]), {x: X})
     with mpmath.workdps(30):

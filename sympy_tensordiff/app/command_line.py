@@ -117,7 +117,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _parse_input(text: str, language: str, options: argparse.Namespace) -> Any:
-    """Parse ``text``; set the variables of ``--wrt`` and report assumed orders on standard error."""
+    """Parse ``text``, with the variables of the option ``--wrt``; report orders of names that were only assumed on
+    standard error.
+    """
     parsed = parsed_input(text, language)
     if parsed.assumed:
         print(f"assumed: {', '.join(parsed.assumed)}", file=sys.stderr)
@@ -132,7 +134,9 @@ def _parse_input(text: str, language: str, options: argparse.Namespace) -> Any:
 
 @contextmanager
 def progress_notice(seconds: float = 2.0) -> Iterator[None]:
-    """Print a notice on the terminal if the body of the context takes longer than ``seconds``."""
+    """Return a context manager that prints a notice on the terminal if the work inside of it takes longer than
+    ``seconds``.
+    """
     timer = None
     if sys.stderr is not None and sys.stderr.isatty():
         timer = threading.Timer(seconds, lambda: print("still working; Ctrl-C stops it", file=sys.stderr, flush=True))
@@ -242,7 +246,7 @@ def _print_answer(parsed: Any, options: argparse.Namespace) -> int:
 
 
 class UnreadableError(Exception):
-    """The input or its variables cannot be read; the message is one line for the user."""
+    """The input or its variables cannot be read. The message is one line for the user."""
 
 
 def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
@@ -326,7 +330,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Redirect standard output to the null device, including the rest of its buffer, since nobody reads it."""
+    """Redirect standard output to the null device, with what is still in its buffer, because its reader has gone."""
     try:
         target = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
@@ -337,7 +341,7 @@ def _discard_output() -> None:
 
 
 def _demo(arguments: list[str]) -> int:
-    """Run ``demo`` with its command-line arguments and return the exit code."""
+    """Run the command ``demo``, which differentiates, compiles and times an example, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} demo", description="Derive, compile, check and time the paper's function of section 6."
     )
@@ -352,7 +356,9 @@ def _demo(arguments: list[str]) -> int:
 
 
 def _serve(arguments: list[str]) -> int:
-    """Run ``serve`` with its command-line arguments and return the exit code."""
+    """Run the command ``serve``, which serves the page to try the package to browsers on this machine, and return the
+    exit code.
+    """
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} serve", description="Serve a page to try the package, to browsers on this machine."
     )
@@ -378,7 +384,7 @@ def _serve(arguments: list[str]) -> int:
 
 
 def _site(arguments: list[str]) -> int:
-    """Run ``site`` with its command-line arguments and return the exit code."""
+    """Run the command ``site``, which writes the page to try the package as static files, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} site", description="Write the page as static files, which compute in the browser by Pyodide."
     )

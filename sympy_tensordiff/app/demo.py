@@ -178,7 +178,7 @@ def relative_errors(
 
 
 def report_errors(page: TextOutput, what: str, variables: Sequence[Any], found: Sequence[float]) -> bool:
-    """Print a line for each error and return whether all are within the tolerance."""
+    """Print a line for each error in `found`, and return whether all are within the tolerance."""
     page.write_line(f"{what}; {TOLERANCE:.0e} is allowed:")
     for variable, error in zip(variables, found, strict=True):
         page.write_line(f"  d{variable} {error:.1e}  {'ok' if error <= TOLERANCE else 'FAIL'}")  # NaN fails

@@ -30,7 +30,7 @@ MAX_WIDTH = 150
 
 
 class TextOutput:
-    """A text stream that receives plain ASCII if its encoding lacks the characters of formulas."""
+    """A text stream that is given plain ASCII if its encoding does not have the characters of formulas."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -160,7 +160,8 @@ def arguments_of(parsed: Any, expression: Any) -> tuple[Any, ...]:
 
 
 def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
-    """Yield a line for each choice of sizes, with the largest relative error of the derivative.
+    """Yield a line of text for each choice of sizes: the sizes, and the largest relative error of the derivative
+    against differences.
 
     A higher-order derivative is compared with differences of the derivative of one order less, and so on.
 
@@ -193,7 +194,7 @@ def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
 
 
 def size_choices(symbols: list[Any], order: int) -> Iterator[Sizes]:
-    """Yield sizes to try: all 1, then random ones, different if possible and slowly growing.
+    """Yield values of the sizes to try: all 1, then random ones, which are different if possible and grow slowly.
 
     If arrays of size 2 would be too large for a tensor of this ``order``, 1 is the only size.
     """
@@ -258,7 +259,9 @@ def _derivative_lines(parsed: Any) -> list[str]:
 
 
 class _PythonWriter(ast.NodeTransformer):
-    """Writer of printed expressions as Python, with the prefixes ``td.`` and ``sympy.``; collects the indices."""
+    """Writes printed expressions as Python source, with the prefixes ``td.`` and ``sympy.``, and collects the names of
+    indices.
+    """
 
     def __init__(self, tensors: Any) -> None:
         self.tensors = tensors
@@ -284,7 +287,7 @@ class _PythonWriter(ast.NodeTransformer):
         return text + ", dtype=int" * (tensor.dtype is int) + facts
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Add the module of a function or constant, and record indices."""
+        """Add the prefix of its module to a function or constant; record the name if it is an index."""
         if node.id not in self.symbols:
             return _from_module(node)
         if node.id not in self.tensors:
@@ -292,14 +295,14 @@ class _PythonWriter(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Add the module of a function, whose name may also be the name of a symbol."""
+        """Add the prefix of its module to a called function, even if a symbol has the same name."""
         arguments = [self.visit(argument) for argument in node.args]
         keywords = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
         function = _from_module(node.func) if isinstance(node.func, ast.Name) else self.visit(node.func)
         return ast.Call(function, arguments, keywords)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """Replace a quotient of integers, which Python would round, by ``sympy.Rational``."""
+        """Replace a quotient of integers by ``sympy.Rational``, since Python would make it a float."""
         number = node.left.operand if isinstance(node.left, ast.UnaryOp) else node.left
         is_quotient = isinstance(node.op, ast.Div) and isinstance(number, ast.Constant)
         self.generic_visit(node)

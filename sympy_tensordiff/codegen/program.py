@@ -37,6 +37,7 @@ from sympy_tensordiff.codegen.lower.terms import (
     defined_at_zero,
     expanded,
     repeated_calls,
+    repeated_sums,
     with_canonical_differences,
     with_expanded_diagonals,
 )
@@ -367,6 +368,7 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
         lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows)
     if lowering.temporaries:
         lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
+        lowering.repeated |= repeated_sums(lowering.planner, tight, lowering.repeated)
     lowered = iter(tight)
     lowering.expect(tight, shares=simplified.task.options.shares)
     outputs: dict[str, programs.Array] = {}
@@ -417,9 +419,13 @@ def _checks_of_assumptions(
 
 
 def _length_checks(program: Program) -> tuple[Check, ...]:
-    """Return the run-time checks that no axis of an array passed to a library is empty."""
+    """Return the run-time checks that no axis of an array passed to a library is empty.
+
+    Products of matrices may be empty, or sums of no terms, which are 0.
+    """
     prover = Prover(program)
-    given = [name for step in program.kernels if not isinstance(step, programs.Kernel) for name in uses(step).arrays]
+    steps = [step for step in program.kernels if not isinstance(step, programs.Kernel | programs.ContractionStep)]
+    given = [name for step in steps for name in uses(step).arrays]
     extents = dict.fromkeys(extent for name in dict.fromkeys(given) for extent in prover.shapes[name])
     return tuple(
         Check((Constraint("ge", -extent),), f"a tensor would have an axis of length {extent}, which is not positive")

@@ -28,8 +28,8 @@ KINKS: frozenset[Any] = frozenset({sympy.Max, sympy.Min, sympy.Abs})
 
 
 class Decomposition(NamedTuple):
-    """A scalar as a ``function`` of symbols, which replace its largest affine parts (``affine``) and other scalars
-    (``inner``).
+    """A scalar as a ``function`` of symbols. The symbols stand for its largest parts that are affine in the variables
+    (``affine``), and for other scalars in it (``inner``).
     """
 
     function: Expr
@@ -38,19 +38,21 @@ class Decomposition(NamedTuple):
 
     @property
     def parts(self) -> dict[Expr, Expr]:
-        """The replaced expression of each symbol of ``function``, affine or inner."""
+        """The expression that each symbol of ``function`` stands for."""
         return {**self.affine, **self.inner}
 
 
 class _PartSymbols(NamedTuple):
-    """The expressions replaced so far, and the symbol for each of them."""
+    """The parts replaced so far in one decomposition, each with its symbol."""
 
     affine: dict[Expr, Expr]
     inner: dict[Expr, Expr]
     symbols: dict[Expr, Expr]
 
     def symbol(self, node: Expr, kind: dict[Expr, Expr], name: str) -> Expr:
-        """Return the symbol of the part ``node``; at first use, create it under ``name`` and record it in ``kind``."""
+        """Return the symbol that stands for the part ``node``. At first use it is created with the name ``name`` and
+        recorded in ``kind`` (affine or inner).
+        """
         if node not in self.symbols:
             self.symbols[node] = Dummy(name, real=True)
             kind[self.symbols[node]] = node
@@ -58,7 +60,7 @@ class _PartSymbols(NamedTuple):
 
 
 class Variables:
-    """The variables of one convexity certificate; has the degree of scalars in them.
+    """The variables of one certificate, which also knows the degree of scalars in them (constant, affine or other).
 
     Examples
     --------
@@ -81,7 +83,9 @@ class Variables:
         return self._degrees[scalar]
 
     def arguments(self, node: Expr) -> tuple[Expr, ...]:
-        """Return the scalars that ``node`` is computed from; () for entries, determinants and `Piecewise`."""
+        """Return the scalars from which ``node`` is computed; () for entries, determinants and `Piecewise`, whose
+        arguments are not plain scalars.
+        """
         if isinstance(node, IndexedReduction):
             return (node.args[0],)
         return () if isinstance(node, TensorEntry | TensorDeterminant | sympy.Piecewise) else node.args
@@ -91,7 +95,9 @@ class Variables:
         return (node.tensor if isinstance(node, TensorEntry) else node) in self.variables
 
     def _degree(self, node: Expr, degrees: list[int]) -> int:
-        """Return the degree of ``node``, given the ``degrees`` of its arguments."""
+        """Return the degree of ``node`` in the variables (0 constant, 1 affine, 2 other), given the ``degrees`` of its
+        arguments.
+        """
         if self.is_variable(node):
             return 1
         if not degrees:
@@ -105,7 +111,7 @@ class Variables:
         return 2 * any(degrees)
 
     def in_limits(self, node: Expr) -> bool:
-        """Return whether a variable occurs in the limits of the reduction ``node``."""
+        """Return whether a variable occurs in the index ranges of the sum (or other reduction) ``node``."""
         return any(part.has(v) for limit in node.args[1:] for part in limit for v in self.variables)
 
     # ---------------------------------------------------------------- the cut
@@ -113,8 +119,8 @@ class Variables:
     def decompose(
         self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
     ) -> Decomposition:
-        """Write ``scalar`` as a function, built from the functions ``through``, of affine parts and other (inner)
-        scalars.
+        """Write ``scalar`` as a function of affine and other parts: ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x +
+        y``. Only functions in ``through`` are looked into; scalars in ``opaque`` become parts as they are.
 
         The nodes ``opaque`` become inner scalars as well. An affine part is as large as possible, without its numbers;
         with ``finest``, each of its terms is a part.
@@ -124,7 +130,7 @@ class Variables:
         replaced: dict[Expr, Expr] = {}
 
         def is_inner(node: Expr) -> bool:
-            """Return whether ``node`` is replaced as a whole, as an inner scalar."""
+            """Return whether ``node`` is replaced as a whole by a symbol."""
             return node in opaque or node.func not in through
 
         for node in postorder(scalar, replaced, lambda n: () if self.degree(n) < 2 or is_inner(n) else n.args):
@@ -143,7 +149,9 @@ class Variables:
         )
 
     def _replace_affine(self, node: Expr, part_symbols: _PartSymbols, finest: bool) -> Expr:
-        """Replace an affine scalar by a number plus a multiple of a part symbol (of one per term if ``finest``)."""
+        """Return an affine scalar as a number plus a multiple of a symbol for its variable part; with ``finest``, one
+        symbol for each term.
+        """
         if self.degree(node) == 0:
             return node
         if isinstance(node, sympy.Mul):
@@ -162,8 +170,8 @@ class Variables:
 
 
 def _powers_of_absolute_values(product: Expr, replaced: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return the replacement ``{a**2: t**2}`` for ``a**2*Abs(a)``, t the symbol of ``Abs(a)``; SymPy writes
-    ``Abs(a)**3`` so. {} otherwise.
+    """Return ``{a**2: t**2}`` for a product ``a**2*Abs(a)``, where t is the symbol that replaces ``Abs(a)``: SymPy
+    writes ``Abs(a)**3`` so. Return {} if there is none.
     """
     if not isinstance(product, sympy.Mul):
         return {}
@@ -179,7 +187,7 @@ def _powers_of_absolute_values(product: Expr, replaced: Mapping[Expr, Expr]) -> 
 
 
 def merge_sums_over_equal_ranges(variables: Variables, scalar: Expr) -> Expr:
-    """Return ``scalar`` with the terms that are multiples of sums over equal ranges merged into one sum; unchanged if
+    """Return ``scalar`` with terms ``c*Sum f`` and ``d*Sum g`` over equal ranges merged into one sum; unchanged if
     there are none.
     """
     limits: dict[Any, Any] = {}

@@ -120,7 +120,9 @@ def certify_convex(
 
 
 def _declared_ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Range]:
-    """Return the declared ranges by symbol, as open intervals; raise if a domain is not an interval of a symbol."""
+    """Return the declared ranges of symbols as open intervals; raise an error if a declaration is not an interval of a
+    symbol.
+    """
     found: dict[Any, Range] = {}
     lists = [(v, (0, None)) for given in (positive, nonnegative) for v in _as_tuple(given)]
     for symbol, pair in [*lists, *bounds.items()]:
@@ -144,7 +146,9 @@ def _as_tuple(given: Any) -> tuple[Any, ...]:
 
 
 def _to_real_bound(symbol: Any, end: Any) -> Expr | None:
-    """Return ``end`` as an exact real number, or None for no bound; raise `ArgumentTypeError` for any other value."""
+    """Return ``end`` as an exact real number, or None if it is infinite or None; raise `ArgumentTypeError` for any
+    other value.
+    """
     if end is None or end in (S.Infinity, -S.Infinity):
         return None
     number = sympy.nsimplify(end, rational=True) if isinstance(end, float) else sympy.sympify(end)
@@ -154,7 +158,7 @@ def _to_real_bound(symbol: Any, end: Any) -> Expr | None:
 
 
 def _directions(variables: tuple[Any, ...], function: Expr) -> dict[Any, Any]:
-    """Return a new tensor or symbol for the direction of each variable."""
+    """Return a new tensor or symbol for each variable, as the direction ``v`` in ``v' H v``."""
     found: dict[Any, Any] = {}
     for variable in variables:
         name = unused_name(f"v_{variable.name}", [function, *found.values()])
@@ -166,13 +170,13 @@ def _directions(variables: tuple[Any, ...], function: Expr) -> dict[Any, Any]:
 
 
 def _remove_products_and_absolute_values(function: Expr, signs: Signs) -> Expr:
-    """Rewrite products of positive factors as exponentials of sums of logarithms, and absolute values of scalars with a
-    known sign without `Abs`.
+    """Rewrite products over an index with positive factors as ``exp`` of a sum of logarithms, and ``Abs(a)`` as ``a``
+    or ``-a`` if the sign of a is known.
     """
 
     def rewritten(node: Expr) -> Expr:
-        """Return a product over indices as ``exp`` of a sum of logarithms if its body is positive, and an absolute
-        value without `Abs` if its argument has a known sign; else ``node``.
+        """Return a product over an index as ``exp`` of a sum of logarithms if its factors are positive, and ``Abs(a)``
+        without `Abs` if the sign of a is known; else ``node``.
         """
         inner, sign = node.args[0], signs.of(node.args[0])
         if isinstance(node, IndexedProduct):
@@ -183,8 +187,8 @@ def _remove_products_and_absolute_values(function: Expr, signs: Signs) -> Expr:
 
 
 def _replace_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Expr, dict[Expr, Any]]:
-    """Replace determinants of positive definite matrices by exponentials of symbols for their logarithms; return the
-    function and the matrix of each symbol.
+    """Replace ``det(M)`` of positive definite matrices by ``exp(t)``, so that ``t`` is ``log(det(M))``. Return the
+    function and a dictionary from ``t`` to ``M``.
 
     The logarithm of the determinant of another symmetric matrix that is affine in the variables restricts the domain
     to where the matrix is positive definite.
@@ -194,7 +198,7 @@ def _replace_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Exp
     names: dict[Expr, Expr] = {}
 
     def logarithm(matrix: Any) -> Expr:
-        """Return the symbol of the logarithm of the determinant of ``matrix``, negated for an inverse."""
+        """Return the symbol for ``log(det(matrix))``; for an inverse, minus that of the inverted matrix."""
         if isinstance(matrix, TensorInverse):
             return -logarithm(matrix.args[0])
         if matrix not in symbols:
@@ -214,7 +218,7 @@ def _replace_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Exp
 
 
 def _restore_determinants(term: ProofTerm, parts: Mapping[Expr, Expr]) -> ProofTerm:
-    """Return ``term`` with the symbols of ``parts`` replaced by logarithms of determinants."""
+    """Return ``term`` with the symbols of log-determinants replaced by the logarithms in ``parts``."""
     if not parts:
         return term
     facts = tuple((scalar.xreplace(dict(parts)), sign) for scalar, sign in term.facts)

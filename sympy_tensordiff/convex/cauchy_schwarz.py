@@ -29,7 +29,7 @@ class CauchySchwarzBound(NamedTuple):
 
 
 def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | None:
-    """Return ``body`` as a function of a single affine or inner scalar; None if that is impossible."""
+    """Return ``body`` as a function of one affine or other scalar; None if it depends on several."""
     opaque = [a for a in body.args if variables.degree(a) == 2] if body.func in SMOOTH else []
     decompositions = (
         variables.decompose(body),
@@ -40,8 +40,8 @@ def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | No
 
 
 def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -> CauchySchwarzBound | None:
-    """Return the bound of the sum ``node`` (replaced by ``symbol`` outside), ``outer`` being that of its
-    summand ``h`` into one part; None if ``h''`` has no sign or is 0.
+    """Return the Cauchy-Schwarz bound for the sum ``node``, whose summand is the function ``h`` of one part, as
+    ``outer`` says; outside, ``symbol`` stands for the sum. None if the sign of ``h''`` is not known.
 
     The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant; if that is not possible, the sum
     itself where it is larger. A sum that is 0 inside the domain is least there (``h = h' = 0``): the bound then holds
@@ -68,8 +68,8 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, given the derivatives ``first`` and ``second`` of ``h`` in
-    ``part``; None unless ``c`` and ``d`` depend neither on the indices nor on ``part``.
+    """Return constants ``(c, d)`` with ``h'**2/h'' = c*h + d``, where ``first`` is ``h'`` and ``second`` is ``h''``
+    with respect to ``part``; None if there are none that depend neither on `indices` nor on the part.
     """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None
@@ -81,6 +81,8 @@ def _exact_ratio(
 
 
 def _cancelled(signs: Signs, scalar: Expr) -> Expr:
-    """Return ``scalar`` as a quotient without common factors, in generators."""
+    """Return ``scalar`` as a quotient of polynomials without common factors, in the symbols (generators) that stand for
+    its non-rational parts.
+    """
     top, bottom = signs.quotient(signs.form(scalar))
     return top / bottom

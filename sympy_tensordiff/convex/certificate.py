@@ -38,7 +38,7 @@ TOLERANCE = 1e-18
 
 
 class Certificate:
-    """The result of `certify_convex`: true if the function is certified, with the terms of the proof.
+    """The result of `certify_convex`: true if the function is proved convex, with the terms of the proof.
 
     Attributes
     ----------
@@ -94,7 +94,8 @@ class Certificate:
     # ---------------------------------------------------------------- the check
 
     def check(self, seed: int = 0) -> bool:
-        """Compare the sum of the terms with the Hessian; raise `CertificateError` if they differ.
+        """Compare the sum of the terms with the Hessian, symbolically or at random points; raise `CertificateError` if
+        they differ.
 
         The difference from the second pushforward is multiplied out and simplified in the graph, for all sizes. Where
         that does not give 0, because the two use different functions, the difference from `td.hvp` is evaluated
@@ -137,7 +138,9 @@ class Certificate:
         return sympy.Add(*(reductions.sum(v * product) for v, product in zip(directions, products, strict=True)))
 
     def _equals_second_pushforward(self) -> bool:
-        """Return whether the terms equal the second pushforward (negated if concave) symbolically, for all sizes."""
+        """Return whether the terms add up to the second derivative along the direction (minus it if concave),
+        symbolically and so for all sizes.
+        """
         variables, directions = tuple(self.directions), tuple(self.directions.values())
         second = jvp(jvp(self.function, variables, directions), variables, directions)
         difference = self.form() - (-1 if self.concave else 1) * to_index_notation(second)
@@ -173,7 +176,9 @@ class Certificate:
             yield point, sizes
 
     def _draw_array(self, draw: random.Random, tensor: Any, shape: Sequence[int]) -> Any:
-        """Return a random array of rationals, positive definite or symmetric if ``tensor`` is declared so."""
+        """Return a random array of rational numbers as a value of ``tensor``; it is positive definite or symmetric if
+        the tensor is declared so.
+        """
         drawn = [self._draw_number(draw, tensor) for _ in range(math.prod(shape))]
         array = np.array(drawn, dtype=object).reshape(shape)
         if tensor.positive:
@@ -181,7 +186,7 @@ class Certificate:
         return array + array.T if tensor.symmetric else array
 
     def _draw_number(self, draw: random.Random, symbol: Any) -> Fraction:
-        """Return a random rational number in the range of ``symbol``."""
+        """Return a random rational number in the declared range of ``symbol``."""
         interval = self._ranges.get(symbol) or (
             FREE if isinstance(symbol, TensorSymbol) else range_of_assumptions(symbol)
         )
@@ -219,13 +224,15 @@ class Certificate:
 
 
 def _is_zero(form: Expr) -> bool:
-    """Return whether ``form`` simplifies to 0 in the graph."""
+    """Return whether the package's simplification proves that ``form`` is 0."""
     work = Differentiation(form)
     return work.simplified(work.root) is work.graph.zero
 
 
 def _count_products(form: Expr) -> int:
-    """Return roughly the number of products in the expanded scalar, capped just above `MAX_EXPANDED_PRODUCTS`."""
+    """Return about how many products the scalar has after multiplying out; counting stops just above
+    `MAX_EXPANDED_PRODUCTS`.
+    """
     if isinstance(form, sympy.Add):
         return sum(map(_count_products, form.args))
     if isinstance(form, sympy.Pow) and form.exp.is_Integer:

@@ -34,7 +34,8 @@ CONDITIONS: dict[str, str] = {
 
 
 class SignUnknown(Exception):
-    """No rule proves a sign; the arguments are a format text and its values, which name the scalar.
+    """Raised if no rule proves a sign or convexity. Its arguments are a format text and the values to insert, such as
+    the scalar.
 
     The text is formatted at the end only, since many rules fail before one applies.
     """
@@ -44,16 +45,18 @@ class SignUnknown(Exception):
         return str(text).format(*values)
 
     def with_parts(self, parts: Mapping[Expr, Expr]) -> SignUnknown:
-        """Return the exception with symbols in its values replaced by the scalars ``parts`` that they stand for."""
+        """Return the exception with symbols in its values replaced by the scalars that they stand for, as in
+        ``parts``.
+        """
         return type(self)(*(part.xreplace(parts) if isinstance(part, sympy.Basic) else part for part in self.args))
 
 
 class RuleDoesNotApply(SignUnknown):
-    """Raised by a convexity rule that is not for scalars of this form."""
+    """Raised by a convexity rule for scalars of a form that the rule is not for, so that another rule is tried."""
 
 
 class ProofTerm(NamedTuple):
-    """A nonnegative summand of the second derivative along a direction, with the law that proves its sign.
+    """A nonnegative summand of the second derivative along a direction, with the rule (law) that proves its sign.
 
     Attributes
     ----------
@@ -78,7 +81,9 @@ class ProofTerm(NamedTuple):
 
 
 def require(condition: str, holds: bool, text: str, *values: Any) -> None:
-    """Raise `SignUnknown`, with ``text`` and the table text of ``condition``, unless ``holds``."""
+    """Raise `SignUnknown` unless ``holds``. The message is ``text``, with ``values`` inserted, and the description of
+    ``condition``.
+    """
     if not holds:
         raise SignUnknown(text + ": {}", *values, CONDITIONS[condition])
 
@@ -86,8 +91,8 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Range], is_concave: Callable[[Expr], bool]
 ) -> None:
-    """Declare the ``ranges`` of the part symbols in ``signs``; raise `SignUnknown` if the function may be undefined
-    there.
+    """Declare in ``signs`` the ``ranges`` of the symbols of a decomposition, so that signs of its function can be
+    proved; raise `SignUnknown` if the function may be undefined there.
 
     Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
     in the open ranges only, a pole and a logarithm at their ends as well.
@@ -103,8 +108,8 @@ def enter_domain(
 
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
-    """Return the logarithms and roots in ``outer`` of ``a*p + b`` with a concave part p, and narrow the range of p to
-    where they are defined.
+    """Return the logarithms and roots of ``a*p + b`` in ``outer``, where the part p is concave, and narrow the declared
+    range of p to where they are defined.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")
@@ -139,8 +144,8 @@ def require_values(
     closed: Mapping[Expr, Expr] | None = None,
     domain_nodes: Collection[Expr] = (),
 ) -> None:
-    """Raise `SignUnknown` unless every logarithm, root and quotient of the symbols ``parts`` in ``function`` is
-    defined.
+    """Raise `SignUnknown` unless every logarithm, root and quotient in ``function`` is defined for all values of the
+    symbols ``parts``.
 
     `closed` maps symbols with closed ranges, which are declared open, to symbols that have the closed ranges.
     `domain_nodes` are the logarithms and roots to whose domains the ranges were narrowed.

@@ -25,7 +25,9 @@ ROUNDING_DENOMINATOR = 2**20
 
 
 class Range(NamedTuple):
-    """An interval of real numbers; None for a missing bound, ``strict`` if the bounds are excluded."""
+    """An interval of real numbers. A bound is None if it is missing; ``strict`` says that the bounds themselves do not
+    belong to it.
+    """
 
     low: Expr | None = None
     high: Expr | None = None
@@ -56,8 +58,8 @@ def range_of_values(function: Any) -> Range:
 
 
 class Generators:
-    """Converts scalars to rational functions of generators (reads, exponentials, logarithms, ...), and knows the range
-    of each.
+    """Converts scalars to rational functions of symbols, called generators, which stand for entries, exponentials,
+    logarithms, roots and so on. It knows an interval for each generator.
 
     Examples
     --------
@@ -87,24 +89,30 @@ class Generators:
         return self.sign_of(self.form(scalar))
 
     def sign_of(self, form: Expr) -> str | None:
-        """Return the sign of ``form``, a rational function of generators, or None if none is proved."""
+        """Return the sign of ``form``, a rational function of generators (symbols for entries, exponentials and so on):
+        ``'>'``, ``'>='`` and so on, or None if none is proved.
+        """
         raise NotImplementedError
 
     def form(self, scalar: Expr) -> Expr:
-        """Convert ``scalar`` to a rational function of generators."""
+        """Convert ``scalar`` to a rational function of generators: symbols that stand for entries, exponentials,
+        logarithms and so on.
+        """
         for node in postorder(scalar, self._forms, _arithmetic_args):
             self._forms[node] = self._form_of_node(node)
         return self._forms[scalar]
 
     def is_independent(self, form: Expr, symbols: set[Expr]) -> bool:
-        """Return whether no generator of ``form`` depends on any of ``symbols``."""
+        """Return whether ``form``, in generators (symbols for entries, exponentials and so on), depends on none of
+        ``symbols``.
+        """
         return not any(self.sources.get(g, g).free_symbols & symbols or g in symbols for g in form.free_symbols)
 
     # ---------------------------------------------------------------- generators
 
     def generator(self, key: Any, interval: Range, source: Expr) -> Expr:
-        """Return the generator of ``key``; at its first use, create it with its range ``interval`` and the expression
-        ``source`` that it stands for.
+        """Return the symbol (generator) for ``key``. At its first use it is created, with the interval of its values
+        and the expression ``source`` that it stands for.
         """
         if key not in self._generators:
             symbol = self._generators[key] = Dummy("t", real=True)
@@ -114,7 +122,9 @@ class Generators:
         return self._generators[key]
 
     def range_of(self, scalar: Expr) -> Range:
-        """Return the range of ``scalar``: the exact range of a generator, else the half-line that its sign implies."""
+        """Return an interval that contains all values of ``scalar``: its known range, or the half-line that its sign
+        implies.
+        """
         form = self.form(scalar)
         if form in self._exact_ranges:
             return self._exact_ranges[form]
@@ -123,7 +133,9 @@ class Generators:
         return ranges.get(self.sign_of(form) or "", FREE)
 
     def _form_of_node(self, node: Expr) -> Expr:
-        """Return the form of one node, given the forms of its arguments."""
+        """Return ``node`` as a rational function of generators (symbols that stand for exponentials, roots and the
+        like), given the forms of its arguments.
+        """
         if node in self.declared:
             return self.generator(node, self.declared[node], node)
         if isinstance(node, sympy.Float):
@@ -150,7 +162,9 @@ class Generators:
         return self.generator(node, self._range_of_leaf(node), node)
 
     def _range_of_leaf(self, node: Expr) -> Range:
-        """Return the range of a node that becomes a generator of its own."""
+        """Return the range of a node that is not arithmetic, such as an entry or a sine, and is therefore replaced by a
+        generator (symbol).
+        """
         if isinstance(node, TensorEntry):
             return self._range_of_entry(node)
         if isinstance(node, TensorDeterminant):
@@ -201,7 +215,9 @@ class Generators:
         return POSITIVE if on_diagonal and is_positive_definite(self, tensor) else FREE
 
     def _range_of_reduction(self, node: IndexedReduction) -> Range:
-        """Return the range of a reduction whose body has one sign; `FREE` for any other."""
+        """Return the range of a sum (or other reduction) over an index whose body has one sign; `FREE` if its sign is
+        not known.
+        """
         if isinstance(node, IndexedSum | IndexedProduct | IndexedMax | IndexedMin):
             limits = node.args[1:]
             # The bound index gets a new symbol: its range is known inside this reduction only.
@@ -218,11 +234,13 @@ class Generators:
         return FREE
 
     def is_nonempty(self, limits: Sequence[Any]) -> bool:
-        """Return whether the range of each limit has a point, for all sizes."""
+        """Return whether the range of each index in ``limits`` contains at least one value, for all sizes."""
         return all(self.of(high - low) in (">", ">=", "0") for _, low, high in limits)
 
     def _form_of_power(self, node: Expr) -> Expr:
-        """Return the form of a power: symbolic and fractional exponents become powers of root generators."""
+        """Return the form of a power. For a symbolic or fractional exponent, it is made of root generators: symbols
+        that stand for roots such as ``x**(1/2)``.
+        """
         base, exponent = self._forms[node.base], node.exp
         if exponent.is_Integer:
             return base**exponent
@@ -249,7 +267,9 @@ class Generators:
         return form.xreplace(self.sources)
 
     def _form_of_root(self, base: Expr, degree: int) -> Expr:
-        """Return the root of a nonnegative ``base``, as a product of root generators over the factors of a monomial."""
+        """Return the root of order `degree` of a nonnegative ``base``. A symbol with the range of the root, a
+        generator, stands for it; for a product of symbols, one for each factor.
+        """
         parts = _monomial_factors(base)
         if parts is not None and len(parts) > 1 and all(self.sign_of(g) == ">" for g, _ in parts):
             return sympy.Mul(*(self._form_of_root(g, degree) ** e for g, e in parts))
@@ -264,7 +284,9 @@ class Generators:
         return symbol
 
     def _form_of_exponential(self, argument: Expr) -> Expr:
-        """Return the exponential of ``argument``, a product of powers of exponential generators, one per monomial."""
+        """Return ``exp(argument)`` as a product of powers of generators (symbols that stand for exponentials), one for
+        each monomial of the argument.
+        """
         factors = []
         terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(argument))]
         if len(terms) > 2:  # otherwise a power of a polynomial has one generator for each term
@@ -293,7 +315,9 @@ class Generators:
         return Range(S.Zero, S.One) if sign == "<" else POSITIVE
 
     def _form_of_logarithm(self, argument: Expr) -> Expr:
-        """Return the logarithm of ``argument``, as a sum of logarithm generators, one for each factor of a monomial."""
+        """Return ``log(argument)`` as a sum of generators (symbols that stand for logarithms), one for each factor of a
+        monomial.
+        """
         parts = _monomial_factors(argument)
         if parts is not None and len(parts) > 1 and all(self.sign_of(g) == ">" for g, _ in parts):
             return sympy.Add(*(e * self._form_of_logarithm(g) for g, e in parts))
@@ -314,22 +338,24 @@ class Generators:
 
 
 def _arithmetic_args(node: Expr) -> tuple[Expr, ...]:
-    """Return the arguments of a sum, product, power, `exp`, `log` or `Abs`; () for any other node, such as a reduction
-    or a read.
+    """Return the arguments of a sum, product, power, `exp`, `log` or `Abs`; () for any other node, such as a sum over
+    an index or an entry.
     """
     return node.args if isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.exp | sympy.log | sympy.Abs) else ()
 
 
 def _monomial_factors(form: Expr) -> list[tuple[Expr, Expr]] | None:
-    """Return the ``(base, exponent)`` factors of a monomial in generators and numbers; None for a single factor that is
-    neither.
+    """Return the factors ``(base, exponent)`` of ``form`` if it is a product of powers of symbols and numbers; None for
+    a single factor that is neither.
     """
     parts = [(f.base, f.exp) if isinstance(f, sympy.Pow) else (f, S.One) for f in sympy.Mul.make_args(form)]
     return parts if all(b.is_Symbol or b.is_Rational for b, _ in parts) or len(parts) > 1 else None
 
 
 def range_of_assumptions(symbol: Expr) -> Range:
-    """Return the range that SymPy's assumptions on ``symbol`` imply; a positive integer is at least 1."""
+    """Return the interval that SymPy's assumptions on ``symbol`` imply, such as ``(0, oo)`` for a positive one; a
+    positive integer is at least 1.
+    """
     if isinstance(symbol, sympy.NumberSymbol):
         low = sympy.floor(symbol)
         return Range(low, low + 1)

@@ -23,7 +23,7 @@ class SignProver(Protocol):
 
 
 def matrix_entry(matrix: Any, row: Expr, column: Expr) -> Expr | None:
-    """Return the entry of a tensor symbol or of a matrix defined entry by entry; None for any other matrix."""
+    """Return the entry of ``matrix`` if it is a tensor symbol or a comprehension; None for any other matrix."""
     if isinstance(matrix, TensorSymbol):
         return matrix[row, column]
     if isinstance(matrix, TensorComprehension) and matrix.rank == 2:
@@ -32,12 +32,14 @@ def matrix_entry(matrix: Any, row: Expr, column: Expr) -> Expr | None:
 
 
 def is_symmetric(matrix: Any) -> bool:
-    """Return whether ``matrix`` is a sum of multiples of matrices declared symmetric, and of unit matrices."""
+    """Return whether ``matrix`` is visibly symmetric: a sum of multiples of unit matrices and of matrices declared
+    symmetric.
+    """
     return _symmetric_summands(matrix) is not None
 
 
 def is_symmetric_affine(variables: Variables, matrix: Any) -> bool:
-    """Return whether ``matrix`` is symmetric, affine in the variables, and not constant."""
+    """Return whether ``matrix`` is symmetric, affine in the variables, and depends on at least one of them."""
     if not is_symmetric(matrix):
         return False
     row, column = (sympy.Dummy(name, integer=True) for name in "ij")

@@ -20,7 +20,9 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Interval(NamedTuple):
-    """An interval between two ends (None: unbounded), and a general point of it in the symbol ``parameter``."""
+    """An interval between two ends (None if unbounded), with a general point of it, written by the symbol
+    ``parameter``.
+    """
 
     low: Expr | None
     high: Expr | None
@@ -36,8 +38,8 @@ def terms_of_pieces(
     scalar: Expr,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms of a piecewise function of one affine or inner scalar; raise `SignUnknown` if it is not
-    proved convex (``curvature`` 1) or concave (-1).
+    """Return the proof terms for a piecewise function of one scalar. Raise `SignUnknown` if it is not proved convex
+    (``curvature`` 1) or concave (-1).
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.
@@ -72,7 +74,7 @@ def _terms_of_decomposition(
     outer: Decomposition,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms of a piecewise function of the single part of ``outer``."""
+    """Return the proof terms for a piecewise function of one scalar, given as the decomposition ``outer``."""
     ((symbol, part),) = outer.parts.items()
     is_inner = bool(outer.inner)
     outer, part = _absorb_factor(signs, outer, symbol, part)
@@ -103,7 +105,7 @@ def _terms_of_decomposition(
 
 
 def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[Decomposition]:
-    """Yield decompositions of a piecewise function ``g(h)`` with one scalar ``h``: an affine one, then the one that its
+    """Yield ways to write a piecewise function as a function of one scalar: an affine one, then the scalar that its
     conditions compare.
     """
     sides = [side for r in scalar.atoms(*INEQUALITIES) for side in r.args if variables.degree(side) == 2]
@@ -119,8 +121,8 @@ def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[D
 def _require_corner(
     signs: Signs, outer: Decomposition, symbol: Expr, pieces: list[Expr], curvature: int, end: Any
 ) -> None:
-    """Require that two neighbouring pieces are defined and equal at ``end``, and that the slope does not decrease
-    there; raise `SignUnknown` otherwise.
+    """Raise `SignUnknown` unless two neighbouring pieces have the same value at ``end``, where they meet, and the slope
+    does not decrease there (for ``curvature`` 1).
     """
     left, right = pieces
     nodes = {node for piece in pieces for node in piece.atoms(sympy.Pow, sympy.log) if symbol in node.free_symbols}
@@ -137,13 +139,15 @@ def _require_corner(
 
 
 def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[_Interval]) -> Expr:
-    """Return the `Piecewise` that has one of ``values`` in each interval."""
+    """Return the `Piecewise` that is ``values[n]`` in the interval ``intervals[n]``."""
     pairs = [(value, symbol < interval.high) for value, interval in zip(values[:-1], intervals, strict=False)]
     return sympy.Piecewise(*pairs, (values[-1], True))
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Rewrite a function of ``x`` as one of ``c*x`` if it depends on that multiple only; unchanged otherwise."""
+    """Rewrite a function of ``x`` as a function of ``c*x``, if it depends on that multiple only; otherwise return it
+    unchanged.
+    """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
     function = outer.function.xreplace({symbol: symbol / factor})
@@ -153,7 +157,9 @@ def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr)
 
 
 def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Range) -> list[_Interval]:
-    """Return, in order, the intervals of the scalar in which no condition and no absolute value changes."""
+    """Return, in ascending order, the intervals of the scalar within which no condition and no absolute value
+    changes.
+    """
     ends: list[Expr] = []
     for end in sorted(_breakpoints(signs, outer.function, symbol), key=sympy.default_sort_key):
         order = [signs.of(end - other) for other in ends]
@@ -195,7 +201,7 @@ def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
 
 
 def _border_expressions(function: Expr) -> list[Expr]:
-    """Return the expressions that are 0 where a condition or an absolute value changes."""
+    """Return the expressions that are 0 where a condition or the sign of an absolute value's argument changes."""
     sides = [r.lhs - r.rhs for r in function.atoms(*INEQUALITIES)]
     return sorted(sides + [a.args[0] for a in function.atoms(sympy.Abs)], key=sympy.default_sort_key)
 
@@ -221,8 +227,8 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
 
 
 def _condition_holds(signs: Signs, condition: Any, value: Callable[[Expr], Expr]) -> bool:
-    """Return whether ``condition`` is true at the point where ``value`` evaluates scalars; raise `SignUnknown` if a
-    sign is unknown.
+    """Return whether ``condition`` is true at the point at which the function ``value`` evaluates scalars; raise
+    `SignUnknown` if that is not known.
     """
     if condition in (True, False):
         return bool(condition)

@@ -22,8 +22,8 @@ from sympy_tensordiff.symbolic.tensors import TensorEntry
 
 
 def directional_derivative(directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> Callable[[Expr], Expr]:
-    """Return a function that differentiates a scalar along ``directions``; ``matrices`` has the matrix of each symbol
-    that stands for a log-determinant. At a kink the derivative is one-sided.
+    """Return a function that differentiates a scalar along ``directions``, one-sided at a kink. ``matrices`` maps each
+    symbol for ``log(det(M))`` to ``M``.
 
     The symbol of a log-determinant has the derivative ``trace(inv(S)*V)``.
 
@@ -45,13 +45,15 @@ def directional_derivative(directions: Mapping[Any, Any], matrices: Mapping[Expr
 
 
 def _matrix_entry_derivative(matrix: Any, directions: Mapping[Any, Any], row: Expr, column: Expr) -> Expr:
-    """Return the directional derivative of one entry of an affine matrix."""
+    """Return the derivative along ``directions`` of one entry of a matrix that is affine in the variables."""
     own: Any = matrix_entry(matrix, row, column)
     return to_index_notation(jvp(own, tuple(directions), tuple(directions.values())))
 
 
 def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
-    """Return ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``, as a `Piecewise`."""
+    """Return ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``; a `Piecewise` chooses
+    among the arguments.
+    """
     if isinstance(node, IndexedMax | IndexedMin):
         body = node.args[0]
         return IndexedSum(sympy.Piecewise((value(body), sympy.Eq(body, node)), (0, True)), *node.args[1:])
@@ -69,8 +71,8 @@ MAX_SUMMED_INDICES = 8
 
 
 class GramForm(NamedTuple):
-    """A second derivative that is visibly nonnegative: ``2*sum(weight*square)``, or ``r' M r`` with M positive
-    definite.
+    """A second derivative that is visibly nonnegative, because it is ``2*sum(weight*square)``, or ``r' M r`` with a
+    positive definite matrix M.
     """
 
     weight: Expr
@@ -88,8 +90,8 @@ class SummedProduct(NamedTuple):
 
 
 def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr) -> GramForm | None:
-    """Return the second derivative of a sum of products as a `GramForm`; None if the product is not symmetric under an
-    index exchange.
+    """Return the second derivative of a sum of products as a `GramForm`, a visibly nonnegative one such as
+    ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless some exchange of indices leaves the product unchanged.
 
     Examples
     --------
@@ -126,7 +128,9 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield the Gram forms of a product, one for each exchange of indices that leaves it unchanged."""
+    """Yield the visibly nonnegative second derivatives (`GramForm`) of a product, one for each exchange of two indices,
+    ``i`` and ``i'``, that leaves the product unchanged.
+    """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
         if all(ranges[a] == ranges[b] for a, b in exchange.items()) and _is_invariant(rest, exchange):
@@ -136,8 +140,8 @@ def _candidate_forms(
 
 
 def _cubic_form(product: SummedProduct, ends: Sequence[Expr], directions: Mapping[Any, Any]) -> GramForm | None:
-    """Return the `GramForm` of a product of three entries of positive matrices, such as ``A[i,j]*A[j,k]*A[k,i]``; else
-    None.
+    """Return the `GramForm` (a visibly nonnegative second derivative) of three entries of positive matrices,
+    ``A[i,j]*A[j,k]*A[k,i]``; None for other products.
 
     ``trace(S @ S @ S)`` has the second derivative ``6*trace(V @ S @ V)``.
     """
@@ -161,7 +165,7 @@ def _cubic_form(product: SummedProduct, ends: Sequence[Expr], directions: Mappin
 
 
 def _flatten_product(scalar: Expr) -> SummedProduct:
-    """Return ``scalar`` as one sum of products, with fresh names for the bound indices."""
+    """Return ``scalar`` as one sum over indices of a product of factors; bound indices get new names."""
     limits: list[tuple[Expr, Expr, Expr]] = []
     factors: list[Expr] = []
     stack = [scalar]
@@ -181,7 +185,7 @@ def _flatten_product(scalar: Expr) -> SummedProduct:
 
 
 def _canonical_entry(factor: Expr) -> Expr:
-    """Return an entry of a symmetric matrix, or of its inverse, with sorted indices; any other factor unchanged."""
+    """Return an entry of a symmetric matrix, or of its inverse, with its indices sorted; any other factor unchanged."""
     if not isinstance(factor, TensorEntry) or len(factor.indices) != 2:
         return factor
     is_sorted = is_symmetric(factor.tensor.args[0] if isinstance(factor.tensor, TensorInverse) else factor.tensor)
@@ -189,12 +193,12 @@ def _canonical_entry(factor: Expr) -> Expr:
 
 
 def _indices_of(end: Expr) -> tuple[Expr, ...]:
-    """Return the indices of an entry, () for a scalar variable."""
+    """Return the indices of an entry; () for a scalar variable."""
     return tuple(end.indices) if isinstance(end, TensorEntry) else ()
 
 
 def _is_same_variable(ends: Sequence[Expr]) -> bool:
-    """Return whether all of ``ends`` are the same symbol or entries of one tensor."""
+    """Return whether all of ``ends`` are one symbol, or entries of one tensor."""
     return len({end.tensor if isinstance(end, TensorEntry) else end for end in ends}) <= 1
 
 
@@ -204,8 +208,8 @@ def _is_same_variable(ends: Sequence[Expr]) -> bool:
 def _unify_indices(
     left: Sequence[tuple[Expr, ...]], right: Sequence[tuple[Expr, ...]], bound: Sequence[Expr], start: Any = None
 ) -> dict[Expr, Expr] | None:
-    """Return the exchange of bound indices (an involution extending ``start``) that swaps ``left`` and ``right``; None
-    if there is none.
+    """Return the exchange of indices, such as ``{i: j, j: i}``, that swaps ``left`` and ``right`` and extends
+    ``start``; None if there is none. Only the indices in ``bound`` may change.
     """
     exchange: dict[Expr, Expr] = dict(start or {})
     for a, b in zip(sum(left, ()), sum(right, ()), strict=True):
@@ -218,7 +222,9 @@ def _unify_indices(
 
 
 def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield the exchanges that map one end to the other; both index orders for an entry of a symmetric matrix."""
+    """Yield the exchanges of indices that map one of the variables ``ends`` of a product to the other; for an entry of
+    a symmetric matrix in both index orders.
+    """
     if start is None or not _is_same_variable(ends):
         return
     if not ends:
@@ -233,7 +239,9 @@ def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) ->
 
 
 def _complete_involutions(start: dict[Expr, Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield all involutions of the ``bound`` indices that extend ``start``."""
+    """Yield all ways to extend the exchange ``start`` to all ``bound`` indices, such that each index is paired with
+    another.
+    """
     rest = [i for i in bound if i not in start]
     if not rest:
         yield start
@@ -248,8 +256,8 @@ def _is_invariant(factors: Sequence[Expr], exchange: Mapping[Expr, Expr]) -> boo
 
 
 class _HalvedProduct(NamedTuple):
-    """A product ``weight*half*half'*links``, where an index exchange maps ``half`` to ``half'`` and ``links`` are
-    matrix entries.
+    """A product ``weight*half*half'*links``, where an exchange of indices maps ``half`` to ``half'``, and ``links`` are
+    matrix entries ``M[i, i']`` between the two.
     """
 
     fixed_limits: tuple[Any, ...]
@@ -260,7 +268,9 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Split a product into two halves that ``exchange`` maps to each other, and entries that link them; else None."""
+    """Split a product into two halves that ``exchange`` maps to each other, and matrix entries that connect them; None
+    if that is impossible.
+    """
     moved_indices = {a for a, b in exchange.items() if a != b}
     links = [f for f in rest if isinstance(f, TensorEntry) and _links_both_ends(f, exchange)]
     groups: list[set[Expr]] = [{a} for a in moved_indices]
@@ -289,7 +299,7 @@ def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: An
 
 
 def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
-    """Return whether ``factor`` is a matrix entry ``M[i, i']`` at an index and its exchanged index."""
+    """Return whether ``factor`` is a matrix entry ``M[i, i']`` of an index and the index that it is exchanged with."""
     a, b = factor.indices if len(factor.indices) == 2 else (None, None)
     return a in exchange and exchange[a] == b and a != b
 
@@ -297,7 +307,7 @@ def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
 def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
-    """Return the second derivative of a quadratic form whose product is split in halves, as a Gram form."""
+    """Return the second derivative of ``sum(weight*half*half'*links)`` as a visibly nonnegative `GramForm`."""
     half = sympy.Mul(*(_differentiate_factor(f, directions) for f in found.half))
     if cores:
         return _matrix_fractional_form(found, exchange, directions, cores[0], half)
@@ -320,8 +330,8 @@ def _form_of_halves(
 def _matrix_fractional_form(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, half: Expr
 ) -> GramForm:
-    """Return the second derivative of ``b' inv(M) b`` as ``r' inv(M) r`` with ``r = v - V inv(M) b``, v and V being
-    directions.
+    """Return the second derivative of ``b' inv(M) b`` as ``r' inv(M) r`` with ``r = v - V inv(M) b``, where v and V are
+    the directions of b and M.
 
     Indices of links stay outside the residual, which is one vector for each of their values.
     """
@@ -355,7 +365,9 @@ def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
 
 
 def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
-    """Return the direction that replaces ``factor``, a variable or an entry of one; constant factors stay."""
+    """Return the direction that belongs to ``factor`` if it is a variable or an entry of one; else ``factor``
+    itself.
+    """
     if isinstance(factor, TensorEntry) and factor.tensor in directions:
         return directions[factor.tensor][factor.indices]
     return directions.get(factor, factor)

@@ -39,7 +39,8 @@ MAX_UNFACTORED_OPERATIONS = 15
 
 
 class ConvexityRules:
-    """The rules for one set of variables, with the signs of scalars and the directions.
+    """The rules by which a certificate proves convexity, for one set of variables and directions; signs of scalars are
+    given.
 
     `directions` maps each variable to the tensor or symbol of its direction, `matrices` maps each symbol that stands
     for a log-determinant to its matrix.
@@ -53,8 +54,8 @@ class ConvexityRules:
         self._memo: dict[tuple[Expr, int], list[ProofTerm] | SignUnknown] = {}
 
     def terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of ``curvature`` times the second derivative of ``scalar`` (1: convex, -1: concave),
-        cached; raise `SignUnknown` if no rule proves them nonnegative.
+        """Return nonnegative terms that add up to the second derivative of ``scalar``, times ``curvature`` (1: convex,
+        -1: concave). Raise `SignUnknown` if no rule proves one.
         """
         if (scalar, curvature) not in self._memo:
             try:
@@ -67,7 +68,7 @@ class ConvexityRules:
         return result
 
     def _terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms by the rule for the outermost node of ``scalar``; [] if it is affine."""
+        """Return the proof terms by the rule for the outermost operation of ``scalar``; [] if it is affine."""
         if self.variables.degree(scalar) < 2:
             return []
         if isinstance(scalar, IndexedReduction) and self.variables.in_limits(scalar):
@@ -89,8 +90,8 @@ class ConvexityRules:
     def _first_applicable(
         self, rules: Iterable[Callable[[Expr, int], list[ProofTerm]]], scalar: Expr, curvature: int
     ) -> list[ProofTerm]:
-        """Return the proof terms of the first of ``rules`` that succeeds; raise the `SignUnknown` of the last one that
-        applies.
+        """Return the proof terms of the first of ``rules`` that succeeds. If none does, raise the `SignUnknown` of the
+        last rule that was for scalars of this form.
         """
         reason = SignUnknown("{} has no rule", scalar)
         for rule in rules:
@@ -131,7 +132,7 @@ class ConvexityRules:
         return self.terms(merged, curvature)
 
     def apply_composition(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of a composition ``g(a, s)`` with affine ``a``, by the chain rule.
+        """Return the proof terms of a function ``g(a, s)`` of affine parts a and other scalars s, by the chain rule.
 
         Law: ``v' H v = d' G d + sum(g_s * v' H_s v)`` with ``d`` the derivatives along ``v``.
 
@@ -146,7 +147,9 @@ class ConvexityRules:
         return self._first_applicable(rules, scalar, curvature)
 
     def _decompositions(self, scalar: Expr) -> Iterator[Decomposition]:
-        """Yield decompositions of ``scalar``: at the arguments of the outermost function, affine parts, their terms."""
+        """Yield several ways to write ``scalar`` as a function of parts: the arguments of its outermost function,
+        affine parts, or single terms of these.
+        """
         inner = [a for a in scalar.args if self.variables.degree(a) == 2]
         if isinstance(scalar, sympy.Pow) and self.variables.degree(scalar.exp):
             inner = []
@@ -158,7 +161,9 @@ class ConvexityRules:
                 yield outer
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
-        """Return the proof terms of a composition, by squares if possible, else by the Cauchy-Schwarz bound."""
+        """Return the proof terms of a function of parts, as ``outer`` decomposes it: as a sum of squares if possible,
+        else by the Cauchy-Schwarz bound.
+        """
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)
         if len(symbols) > MAX_PARTS:
@@ -179,7 +184,9 @@ class ConvexityRules:
             return self._cauchy_schwarz(second, symbols, slopes, outer)
 
     def _enter_domain(self, outer: Decomposition) -> None:
-        """Declare the ranges of the parts of ``outer``; a nonnegative quadratic form has that range."""
+        """Declare the ranges of the parts of ``outer``, so that signs can be proved; a visibly nonnegative quadratic
+        form is declared nonnegative.
+        """
         ranges = {}
         for symbol, node in outer.parts.items():
             interval = self.signs.range_of(node)
@@ -195,8 +202,8 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Return the proof terms of the inner scalar ``symbol``, multiplied by the outer function's derivative
-        ``slope`` in it.
+        """Return the proof terms of the inner scalar that ``symbol`` stands for, multiplied by ``slope``, the
+        derivative of the outer function in it.
         """
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
@@ -299,8 +306,8 @@ class ConvexityRules:
         return terms + self._sum_of_squares(matrix, symbols, outer)
 
     def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
-        """Return the Cauchy-Schwarz bound of a sum: twice the sum for a quadratic form, else from its summand; None if
-        there is none.
+        """Return the Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` replaces: by its quadratic form if it
+        has one, else from its summand. None if there is none.
         """
         forms = self._terms_of_nonnegative_form(node)
         if forms:
@@ -322,7 +329,9 @@ class ConvexityRules:
         return len({inverse_of(a) for a in read}) == 1 and is_symmetric_affine(self.variables, inverse_of(read[0]))
 
     def _terms_of_nonnegative_form(self, node: Expr) -> list[ProofTerm]:
-        """Return the proof that a sum is nonnegative, since it is a `GramForm` itself; [] for any other node."""
+        """Return the proof terms that the sum ``node``, a quadratic form, is nonnegative; [] if it is not
+        visibly so.
+        """
         if not isinstance(node, IndexedSum) or self.variables.degree(node) < 2:
             return []
         try:
@@ -356,8 +365,9 @@ class ConvexityRules:
     # ---------------------------------------------------------------- quadratic forms and matrices
 
     def apply_gram_form(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of a Gram form; raise `RuleDoesNotApply` for any other scalar. Law: ``sum(w*B*B')`` is
-        a square if an exchange of indices maps ``B`` to ``B'``, and ``w >= 0``.
+        """Return the proof terms of a sum of products that is a square in disguise (a Gram form), such as ``x @ A @ A.T
+        @ x``; raise `RuleDoesNotApply` for any other scalar. Law: ``sum(w*B*B')`` is a square if an exchange of indices
+        maps ``B`` to ``B'``, and ``w >= 0``.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")

@@ -28,7 +28,8 @@ _NO_GENERATOR = Dummy("none", real=True)
 
 
 class Signs(Generators):
-    """Proves signs of scalars from the ranges of their generators.
+    """Proves signs of scalars, by exact algebra on rational functions of generators (symbols for entries, exponentials
+    and so on) with known ranges.
 
     Examples
     --------
@@ -52,17 +53,21 @@ class Signs(Generators):
         self._depth = 0
 
     def is_zero(self, scalar: Expr) -> bool:
-        """Whether ``scalar`` is identically 0 as a rational function of its generators; false if it is too large."""
+        """Whether ``scalar`` is proved to be 0 everywhere; False if that would take too much work."""
         form = self.form(scalar)
         return _operation_count(form) <= MAX_OPERATIONS and bool(self._reduced_fraction(form)[0] == 0)
 
     def quotient(self, form: Expr) -> tuple[Expr, Expr]:
-        """Return numerator and denominator of ``form`` without common factors, powers of roots reduced."""
+        """Return ``(numerator, denominator)`` of ``form`` without common factors; powers of roots such as
+        ``(x**(1/2))**2`` are reduced.
+        """
         top, bottom = self._reduced_fraction(form)
         return top.as_expr(), bottom.as_expr()
 
     def _reduced_fraction(self, form: Expr) -> tuple[Any, Any]:
-        """Return numerator and denominator as polynomials, with powers of roots at or above their degree reduced."""
+        """Return ``(numerator, denominator)`` of ``form`` as polynomials, in which powers of roots, ``(x**(1/2))**2``,
+        are replaced by their base.
+        """
         for root, (degree, base) in reversed(self._roots.items()):
             if root in form.free_symbols:
                 top, bottom = (
@@ -72,7 +77,7 @@ class Signs(Generators):
         return self._plain_fraction(form)
 
     def _plain_fraction(self, form: Expr) -> tuple[Any, Any]:
-        """Return numerator and denominator of ``form`` as coprime polynomials in its generators."""
+        """Return ``(numerator, denominator)`` of ``form`` as polynomials without common factors."""
         symbols = tuple(sorted(form.free_symbols, key=lambda s: s.dummy_index)) or (_NO_GENERATOR,)
         if symbols not in self._fields:
             self._fields[symbols] = FracField(symbols, sympy.QQ, sympy.lex)
@@ -101,7 +106,7 @@ class Signs(Generators):
         return sign
 
     def _sign_by_terms(self, form: Expr) -> str | None:
-        """Return the sign that follows from the signs of terms and factors, or None."""
+        """Return the sign that the signs of the terms and factors of ``form`` imply; None if they do not imply one."""
         if form.is_Rational:
             return "0" if form == 0 else ">" if form > 0 else "<"
         if form in self.ranges:
@@ -118,7 +123,9 @@ class Signs(Generators):
         return None
 
     def _sign_by_factors(self, form: Expr) -> str | None:
-        """Return the sign that follows from the irreducible factors of numerator and denominator, or None."""
+        """Return the sign that the irreducible factors of numerator and denominator imply; None if they do not imply
+        one.
+        """
         if _operation_count(form) > MAX_OPERATIONS:
             return None
         top, bottom = self._reduced_fraction(form)
@@ -140,7 +147,7 @@ class Signs(Generators):
         return _sign_of_product(signs)
 
     def _sign_of_factor(self, factor: Expr) -> str | None:
-        """Return the sign of an irreducible polynomial by the first method that proves one, or None."""
+        """Return the sign of an irreducible polynomial by the first method that proves one; None if none does."""
         methods = (
             self._sign_by_terms,
             self._sign_by_coefficients,
@@ -151,7 +158,9 @@ class Signs(Generators):
         return next((sign for sign in (method(factor) for method in methods) if sign), None)
 
     def _sign_by_coefficients(self, factor: Expr) -> str | None:
-        """Return the common sign of all terms after each bounded generator is shifted to its bound, or None."""
+        """Return the sign that all coefficients have after each variable is shifted so that its bound is 0; None if
+        they differ. So ``x - 1`` is positive for ``x > 1``.
+        """
         shifts, counted, strict = {}, set(), set()
         for g in factor.free_symbols:
             interval = self.ranges.get(g, FREE)
@@ -170,7 +179,9 @@ class Signs(Generators):
         return _sign_of_sum(signs)
 
     def _sign_by_roots(self, factor: Expr) -> str | None:
-        """Return the sign of a polynomial in one generator that has no root inside its range (Sturm), or None."""
+        """Return the sign of a polynomial in one variable that has no root in the variable's range (by Sturm's
+        theorem); None if it has one or has several variables.
+        """
         if len(factor.free_symbols) != 1:
             return None
         (g,) = factor.free_symbols
@@ -190,7 +201,9 @@ class Signs(Generators):
         return (">=" if at_end else ">") if polynomial.eval(point) > 0 else ("<=" if at_end else "<")
 
     def _sign_by_discriminant(self, factor: Expr) -> str | None:
-        """Return the sign of a polynomial that is quadratic in a generator with a nonpositive discriminant, or None."""
+        """Return the sign of a polynomial that is quadratic in some variable, with a discriminant that is never
+        positive; None otherwise.
+        """
         for g in sorted(factor.free_symbols, key=sympy.default_sort_key):
             polynomial = Poly(factor, g)
             if polynomial.degree() == 2:
@@ -201,7 +214,9 @@ class Signs(Generators):
         return None
 
     def _sign_by_derivative(self, factor: Expr) -> str | None:
-        """Return the sign that follows from a value at an end of a range and the sign of a derivative, or None."""
+        """Return the sign that the value at the end of a variable's range and the sign of the derivative in it imply;
+        None if they do not imply one.
+        """
         if (
             self._depth == MAX_DERIVATIVES
             or len(factor.free_symbols) < 2
@@ -217,8 +232,8 @@ class Signs(Generators):
         return sign
 
     def _sign_from_end_points(self, factor: Expr, g: Expr) -> str | None:
-        """Return the sign of ``factor`` as a function of ``g`` if its value at an end of the range of ``g`` (or at 0)
-        and its change from there have the same sign, else None.
+        """Return the sign of ``factor`` if, in ``g``, its value at an end of the range (or at 0) and its change from
+        there have the same sign; else None.
         """
         if not any(g in self._in_terms_of(g, other).free_symbols for other in factor.free_symbols - {g}):
             return None
@@ -242,19 +257,23 @@ class Signs(Generators):
         return None
 
     def _in_terms_of(self, g: Expr, form: Expr) -> Expr:
-        """Return ``form`` with exponentials, logarithms and roots written as functions of the generator ``g`` and of
-        atomic ones.
+        """Return ``form`` with symbols for exponentials, logarithms and roots written out as functions of the symbol
+        ``g`` and of symbols for entries.
         """
         while names := {o: self.functions[o] for o in form.free_symbols - {g} if o in self.functions}:
             form = form.xreplace(names)
         return form
 
     def _derivative(self, form: Expr, g: Expr) -> Expr:
-        """Return the derivative of ``form`` with respect to the generator ``g``."""
+        """Return the derivative of ``form`` with respect to the symbol ``g``; symbols for functions of ``g`` are
+        differentiated too.
+        """
         return self.form(sympy.diff(self._in_terms_of(g, form), g))
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
-        """Return ``form`` at ``g = end``, or None if a generator that depends on ``g`` is not rational there."""
+        """Return ``form`` at ``g = end``; None if a symbol in it that stands for a function of ``g`` is not a rational
+        number there.
+        """
         functions = {other: self._in_terms_of(g, other) for other in form.free_symbols}
         values = {o: function.xreplace({g: end}) for o, function in functions.items() if g in function.free_symbols}
         if not all(value.is_Rational for value in values.values()):
@@ -264,12 +283,12 @@ class Signs(Generators):
 
 
 def _operation_count(form: Expr) -> int:
-    """Return the number of operations of ``form``, where an integer power counts as products."""
+    """Return the number of operations in ``form``; an integer power ``x**n`` counts as n products."""
     return int(form.count_ops()) + sum(abs(int(p.exp)) for p in form.atoms(sympy.Pow) if p.exp.is_Integer)
 
 
 def _reduce_root_powers(polynomial: Expr, root: Expr, degree: int, base: Expr) -> Expr:
-    """Replace ``root**degree`` by ``base`` in a polynomial."""
+    """Replace ``root**degree`` by ``base`` in `polynomial`, where ``root`` is a symbol for ``base**(1/degree)``."""
     if root not in polynomial.free_symbols:
         return polynomial
     terms = Poly(polynomial, root).terms()
@@ -277,7 +296,7 @@ def _reduce_root_powers(polynomial: Expr, root: Expr, degree: int, base: Expr) -
 
 
 def _sign_of_range(interval: Range) -> str | None:
-    """Return the sign that all values of ``interval`` have, or None."""
+    """Return the sign that all numbers in ``interval`` have; None if they have different ones."""
     low, high, strict = interval
     if low == high == 0:
         return "0"

@@ -79,8 +79,8 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
 
 
 def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
-    """Return the pullbacks of `cotangent` through `value` with respect to `wrt`, a tuple if `wrt` is one; `given` is
-    the user's input.
+    """Return the pullbacks (vjp) of `cotangent` through `value` with respect to `wrt`: a tuple if `wrt` is one. `given`
+    is the expression as the user wrote it; if that is SymPy's, so is the result.
     """
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
@@ -281,8 +281,8 @@ def jacobian(T: Any, wrt: Any) -> Any:
 
 
 def _jacobian_with_scans(value: Any, variable: Any) -> Any:
-    """Return the Jacobian of `value`, which contains scans: pullbacks of all unit tensors if the variable has more axes
-    than the value, else tangents.
+    """Return the Jacobian of `value`, which contains scans (loops over time). It is built from pullbacks of all unit
+    tensors if the variable has more axes than the value, else from tangents.
     """
     own, other = shape_of(value), shape_of(Differentiation(value, scans=True).variable(variable))
     if len(own) < len(other):
@@ -295,7 +295,9 @@ def _jacobian_with_scans(value: Any, variable: Any) -> Any:
 
 
 def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
-    """Return the Jacobian of the converted expression `T`; unsimplified unless `simplify` is set."""
+    """Return the Jacobian of `T` with respect to `variable` (the work behind ``T.diff(variable)``); unsimplified unless
+    `simplify` is set.
+    """
     if scans_in([T]):
         return _jacobian_with_scans(as_operand(T, "the expression"), variable)
     work = Differentiation(as_operand(T, "the expression"), by=(variable,))
@@ -326,7 +328,8 @@ def hessian(s: Scalar, wrt: Tensors) -> tuple[tuple[TensorExpr, ...], ...]: ...
 def hessian(s: Scalar, wrt: Expression | Variables) -> Any: ...
 @explained
 def hessian(s: Any, wrt: Any) -> Any:
-    """The second derivative of a scalar: shape ``wrt.shape + wrt.shape``, or all blocks by several variables.
+    """The second derivative of a scalar, of shape ``wrt.shape + wrt.shape``; for several variables, a tuple of rows of
+    blocks.
 
     Parameters
     ----------
@@ -428,8 +431,8 @@ def _lifted_variable(value: Any, wrt: Any) -> Any:
 
 
 def _in_form_of_variables(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
-    """Return the derivatives `parts` in the form of `wrt`: a tuple for several, a SymPy matrix if all that was `given`
-    is SymPy's.
+    """Return the derivatives `parts`, one per variable, in the form of `wrt`: a tuple if `wrt` is one, else a single
+    derivative. It is a SymPy matrix if the variable and all of `given` are SymPy's.
     """
     pairs = zip(parts, _several(wrt), strict=True)
     found = (in_matrices(part, v, *given) if isinstance(v, sympy.MatrixSymbol) else part for part, v in pairs)
@@ -466,7 +469,9 @@ def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any
 
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
-    """Return the `Differentiation` of the scalar `s`; raise `ShapeError`, with the function's `name`, for a tensor."""
+    """Convert the scalar `s` and return the `Differentiation` of it, together with the further inputs `also`; raise
+    `ShapeError`, with the function's `name`, for a tensor.
+    """
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):
         raise ShapeError(f"td.{name} takes a scalar, not a tensor of shape {tuple(shape)}")

@@ -75,8 +75,8 @@ class Differentiation:
         return other
 
     def of_derivatives(self, nodes: Sequence[Node]) -> list[Differentiation]:
-        """Return a copy of this state for each of `nodes`, derivatives of this expression that are differentiated
-        where it has a value.
+        """Return a copy of this state for each of `nodes`, which are derivatives of this expression. The copies may
+        assume that the expression itself has a finite value, so that fewer guards against ``0*nan`` are needed.
         """
         values = self.root, self.simplified(self.root)
         states = [self.of(node) for node in nodes]
@@ -92,14 +92,16 @@ class Differentiation:
     # -------------------------------------------------------------- leaves
 
     def variable(self, wrt: Any) -> Any:
-        """Return the variable `wrt` in the classes of this package; a bare `IndexedBase` is the tensor of its name."""
+        """Return the variable `wrt` in the classes of this package; an `IndexedBase` without indices is the tensor of
+        its name.
+        """
         if isinstance(wrt, Base):
             return wrt
         refuse_array(wrt)
         return lift_native(wrt, self.reader.tensors.values())
 
     def _tensors(self, variables: Sequence[Any]) -> list[Node]:
-        """Return the tensor nodes of the tensors among `variables`, and of those whose entries are among them."""
+        """Return the nodes of the tensors among `variables`; an entry ``x[i]`` counts as its tensor ``x``."""
         lifted = [self.variable(v) for v in variables]
         found = [v.tensor if isinstance(v, TensorEntry) else v for v in lifted]
         scans = [self.reader.scan_leaf(v) for v in found if isinstance(v, Scan)]
@@ -136,11 +138,13 @@ class Differentiation:
         raise no_variable(wrt)
 
     def extents(self, leaf: Node) -> tuple[Affine, ...]:
-        """Return the extents of the variable `leaf`; () for a scalar."""
+        """Return the extents of the axes of the variable `leaf`; () for a scalar."""
         return leaf.data[1] if leaf.op == "tensor" else ()
 
     def axes(self, count: int, avoid: Sequence[str] = ()) -> list[str]:
-        """Return `count` index names for a result, distinct from those in the expression and in `avoid`."""
+        """Return `count` names for new indices of a result, such as ``p`` and ``q``; none occurs in the expression or
+        in `avoid`.
+        """
         names = [name for name in AXES if name not in self.names and name not in avoid]
         more = (name for n in count_up() if (name := f"p_{n}") not in self.names and name not in avoid)
         return [*islice(chain(names, more), count)]
@@ -148,7 +152,7 @@ class Differentiation:
     # -------------------------------------------------------------- results
 
     def finish(self, node: Node, facts: Sequence[Constraint] = ()) -> Any:
-        """Return the derivative `node`, simplified under further `facts`, as a SymPy expression."""
+        """Simplify the derivative `node`, where `facts` also hold, and return it as a SymPy expression."""
         return write(self.reader, self.simplified(node, facts))
 
     def finish_all(self, nodes: Sequence[Node]) -> list[Any]:
@@ -156,17 +160,21 @@ class Differentiation:
         return write_all(self.reader, self.simplified_all(nodes))
 
     def simplified(self, node: Node, facts: Sequence[Constraint] = ()) -> Node:
-        """Return the derivative `node` simplified under the facts of the input and further `facts`."""
+        """Return the derivative `node` simplified, given the known constraints on the input and the further constraints
+        `facts`.
+        """
         return self.simplified_all([node], facts)[0]
 
     @no_collection()
     def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Constraint] = ()) -> list[Node]:
-        """Return the derivatives `nodes` simplified under the facts of the input and further `facts`."""
+        """Return the derivatives `nodes` simplified, given the known constraints on the input and the further
+        constraints `facts`.
+        """
         function = (self.root, *self.inputs)
         return simplify_derivatives(self.graph, nodes, (*self.facts, *facts), self.sizes(), function)
 
     def sizes(self) -> frozenset[int]:
-        """Return the variables that are never bound: sizes in the shapes of tensors and comprehensions."""
+        """Return the variables that stand for sizes, such as ``n`` in a shape ``(n, 3)``; sums never bind them."""
         nodes = (*self.reader.leaves(), self.root, *self.inputs)
         if self._sizes[0] != nodes:
             self._sizes = nodes, size_variables(nodes)
@@ -180,7 +188,9 @@ class Differentiation:
         return self.pullbacks_of_entries(leaves, lambda axes: self.graph.read(cotangent, [*map(Affine.variable, axes)]))
 
     def pullbacks_of_entries(self, leaves: Sequence[Node], cotangent: Callable[[Sequence[int]], Node]) -> list[Node]:
-        """Return the cotangents of `leaves` in index notation; `cotangent(axes)` gives that of the entry at `axes`."""
+        """Return the cotangents of `leaves` for an expression in index notation. ``cotangent(axes)`` returns the
+        cotangent of the expression's entry at the variables ``axes``.
+        """
         axes, rows, body = self.entry()
         sweep = self.entrywise_sweep(leaves, axes, rows, body, cotangent(axes))
         return [self.tabulate(leaf, sweep) for leaf in leaves]
@@ -188,20 +198,26 @@ class Differentiation:
     def entrywise_sweep(
         self, leaves: Sequence[Node], axes: Sequence[int], rows: Rows, body: Node, cotangent: Node
     ) -> Sweep:
-        """Return the finished reverse sweep from the entry `body`, over `axes` bounded by `rows`, to `leaves`."""
+        """Run a reverse sweep from one entry, `body`, with the index variables `axes` in the ranges `rows`, back to
+        `leaves`; return the finished sweep. `cotangent` is that of the entry.
+        """
         numbers = self.numbers(self.root if rows else body)
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, numbers)
 
     def numbers(self, root: Node) -> Numbers:
-        """Return the nodes that are finite numbers wherever `root` is, and the function that it is a derivative of."""
+        """Return the set of nodes that are finite whenever the expression `root` is. Multiplying such a node by 0 gives
+        0, so it needs no guard.
+        """
         return Numbers(self.graph, root, self._values)
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
-        """Return a new reverse sweep over whole tensors to `leaves`; the caller starts it."""
+        """Return a new, not yet started reverse sweep over whole tensors (not entries) to `leaves`."""
         return TensorSweep(self.graph, leaves, self.sizes(), self.axes)
 
     def pushforward(self, leaves: Sequence[Node], directions: Sequence[Node]) -> Node:
-        """Return the tangent of the expression for the `directions` of `leaves`; a leaf may occur several times."""
+        """Return the tangent (jvp) of the expression when each of `leaves` moves in its direction in `directions`. A
+        leaf that occurs twice moves by the sum.
+        """
         tangents: dict[Node, list[Node]] = {}
         for leaf, tangent in zip(leaves, directions, strict=True):
             tangents.setdefault(leaf, []).append(self.symmetric_part(leaf, tangent) if self.is_whole else tangent)
@@ -221,7 +237,8 @@ class Differentiation:
         return self.graph.comprehension(axes, extents, entry) if extents else entry
 
     def cotangent_at(self, sweep: Sweep, leaf: Node, index: Sequence[Affine]) -> Node:
-        """Return the derivative with respect to the entry `index` of `leaf` in a finished `sweep`.
+        """Return the derivative with respect to ``leaf[index]``, read from a finished `sweep`; for a symmetric `leaf`
+        the mean with ``leaf[index[::-1]]``.
 
         That of a symmetric leaf is the mean of those by both entries that are equal.
         """
@@ -250,7 +267,9 @@ class Differentiation:
         return graph.comprehension(variables, node.shape, graph.scale(half, graph.add((body, exchanged))))
 
     def entry(self) -> tuple[Sequence[int], Rows, Node]:
-        """Return ``(axes, ranges, entry)`` of the expression as a tensor; no axes for a scalar."""
+        """Return ``(axes, ranges, entry)``: the expression's entry at new index variables ``axes``, and the constraints
+        on these. For a scalar, no axes and the expression itself.
+        """
         graph, root = self.graph, self.root
         if root.op == "comprehension":
             return graph.open(root)
@@ -265,11 +284,15 @@ class Differentiation:
         return self.jacobians([leaf])[0]
 
     def jacobians(self, leaves: Sequence[Node]) -> list[Node]:
-        """Return the Jacobians with respect to `leaves`; of whole tensors out of one sweep."""
+        """Return the Jacobians with respect to `leaves`. Those of operations on whole tensors come out of one common
+        sweep.
+        """
         return self.jacobians_with_pullbacks(leaves)[0]
 
     def jacobians_with_pullbacks(self, leaves: Sequence[Node]) -> tuple[list[Node], dict[Node, Node]]:
-        """Return the Jacobians with respect to `leaves`, and a map from each intermediate node to its Jacobian."""
+        """Return the Jacobians with respect to `leaves`, and a map from each intermediate node of the sweep to the
+        Jacobian with respect to it.
+        """
         if not self.is_whole:
             results = [self.entrywise_jacobian(leaf) for leaf in leaves]
             return results, dict(zip(leaves, results, strict=True))
@@ -297,7 +320,9 @@ class Differentiation:
         return graph.comprehension((*value_axes, *axes), shape, node) if shape else node
 
     def leaf_axes(self, leaf: Node, value_axes: Sequence[int]) -> list[int]:
-        """Return new variables for the axes of `leaf`, with other names than `value_axes`."""
+        """Return new index variables for the axes of `leaf`, with names that differ from those of the variables
+        `value_axes`.
+        """
         graph = self.graph
         names = self.axes(len(self.extents(leaf)), [graph.names[v] for v in value_axes])
         return [graph.fresh(name) for name in names]
@@ -314,8 +339,8 @@ class Differentiation:
         return graph.comprehension((*value_axes, *axes), shape, node) if shape else node
 
     def derivative(self, variable: Any) -> tuple[Node, tuple[Constraint, ...]]:
-        """Return the derivative with respect to `variable`, a tensor, entry or scalar, and the constraints that an
-        entry's indices are in bounds.
+        """Return the derivative with respect to `variable` (a tensor, an entry ``x[i]`` or a scalar), and the
+        constraints ``0 <= i < n`` if it is an entry.
 
         With respect to an entry it has the shape of the expression, else it is the Jacobian.
         """

@@ -28,7 +28,9 @@ MARGIN = 0.8
 
 
 def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified Jacobians with respect to `leaves`, each by forward or reverse mode, which costs less."""
+    """Return the simplified Jacobians with respect to `leaves`. Each is computed by forward and by reverse mode, and
+    the one that costs fewer operations is returned.
+    """
     reverse = work.simplified_all(work.jacobians(leaves))
     if not work.root.shape:
         return reverse
@@ -36,7 +38,7 @@ def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[
 
 
 def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified Jacobians of a gradient (the rows of a Hessian) with respect to `leaves`.
+    """Return the simplified Jacobians of a gradient with respect to `leaves`, which are one row of blocks of a Hessian.
 
     Whole tensors are swept forward, which takes a third of the time of a reverse sweep with as many axes. In index
     notation both modes are compared.
@@ -47,8 +49,8 @@ def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Nod
 
 
 def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified products of a Hessian, whose rows are the derivatives of `gradients` with respect to
-    `leaves`, and the inputs of `work`.
+    """Return, for each of `leaves`, its block of the product of a Hessian and the vectors ``work.inputs`` (hvp),
+    simplified. The Hessian is symmetric; its rows are the derivatives of `gradients`.
 
     The gradients are moved forward in the direction of the inputs. Those of whole tensors may also be swept in reverse
     with the inputs as cotangents, since a Hessian is symmetric.
@@ -68,7 +70,9 @@ def _forward(work: Differentiation, leaf: Node) -> list[Node]:
 
 
 def _less_work(work: Differentiation, preferred: list[Node], other: list[Node]) -> list[Node]:
-    """Return the nodes of `other` if they cost less than `preferred`, another form of the same values; else these."""
+    """Return the list that computes the same values with fewer operations: `preferred`, or `other` if that
+    costs less.
+    """
     if other == preferred:
         return preferred
     model = CostModel(work.graph, Hints().for_graph((*other, *preferred), reachable(*other, *preferred)))

@@ -33,7 +33,7 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in, nodes
 
 
 class CommonParts(tuple[list[tuple[TensorSymbol, Any]], list[Any]]):
-    """The result of `cse`, ``([(symbol, subexpression), …], [expression, …])``, which notebooks show as formulas."""
+    """The result of `cse`: ``([(symbol, subexpression), ...], [expression, ...])``. Notebooks show it as formulas."""
 
     __slots__ = ()
 
@@ -136,8 +136,8 @@ def cse(
 
 
 def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> CommonParts:
-    """Return the common parts of expressions with scans: each scan that occurs more than once or is ``named`` is one,
-    and the steps of scans stay as they are.
+    """Return the common parts of expressions that contain scans (loops over time). A scan that occurs more than once,
+    or has a name in ``named``, becomes a part; the steps inside of scans are unchanged.
     """
     scans: dict[Any, None] = {}  # each after those in its sequences and initial values
     uses: Counter[Any] = Counter()
@@ -166,8 +166,8 @@ def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> C
 
 
 def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[Node, Any]) -> tuple[list[Node], Parts]:
-    """Return the roots and their common subexpressions, in the form of the roots that shares most if none is
-    ``wanted``.
+    """Return ``(roots, common subexpressions)``. If none is ``wanted`` by the user, several equivalent forms of the
+    roots are tried, and the form with the fewest operations is returned.
 
     What differs in the sign, in a common number or in the grouping of a product is one part then, at shifted indices
     as well.
@@ -207,8 +207,8 @@ def _ranges_of_entries(roots: Sequence[Node], indices: set[int]) -> Rows:
 def _symbols(
     reader: Reader, parts: Sequence[NamedPart], chosen: Mapping[Key, str], taken: set[str]
 ) -> dict[Key, TensorSymbol]:
-    """Return a tensor symbol for each common subexpression, named as in `chosen`, else ``t0``, ``t1``, ..., avoiding
-    `taken`.
+    """Return a tensor symbol for each common subexpression, by its key. Its name is the user's choice in `chosen`, else
+    ``t0``, ``t1``, ... without the names in `taken`.
     """
     free = (name for n in count() if (name := f"t{n}") not in taken and name not in chosen.values())
     forms = Forms(reader)
@@ -324,7 +324,8 @@ def name(expr: Scalar, name: str) -> NamedTensor:
 
 
 def _checked(names: Any) -> dict[Any, str]:
-    """Return the user's dictionary `names` with its expressions converted to this package's classes; {} for None.
+    """Check the user's dictionary `names` of expressions to strings and return it with converted expressions; {} for
+    None. Raise `ArgumentTypeError` or `ArgumentError` if it is malformed or gives a name twice.
 
     Raises `ArgumentTypeError` unless it is a mapping to strings, `ArgumentError` if a name repeats.
     """

@@ -83,7 +83,9 @@ def diff(e: Any, *variables: Any) -> Any:
 
 
 def as_scalar(s: Any, what: str) -> Any:
-    """Return `s` converted to this package's classes; a 1x1 SymPy matrix as its entry; errors call it `what`."""
+    """Return `s` converted to this package's classes, and a 1x1 SymPy matrix as its only entry. Error messages call it
+    `what`.
+    """
     lifted = as_operand(s, what)
     is_entry = isinstance(s, (MatrixExpr, MatrixBase)) and s.shape == (1, 1)
     return only_entry(lifted) if is_entry else lifted
@@ -151,7 +153,9 @@ def simplify_deltas(e: Any) -> Any:
 
 
 def _has_ranges(e: Any) -> bool:
-    """Whether `e` contains sums, comprehensions or whole tensors, more than entries and functions of these."""
+    """Whether `e` contains an index that runs over a range: a sum, a comprehension or an operation on whole tensors.
+    Plain functions of entries ``x[i]`` contain none.
+    """
     return any(isinstance(node, (Binder, TensorExpr)) and not isinstance(node, TensorSymbol) for node in nodes_in([e]))
 
 

@@ -53,7 +53,8 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
-    """Return ``rule(cotangent)``, the rule being applied inside of the selects in the cotangent, so that 0 stays 0.
+    """Return ``rule(cotangent)`` for a linear `rule`, applied inside of the selects and guards in the cotangent. So a
+    cotangent of 0 gives exactly 0, even where the factor in the rule is infinite or undefined.
 
     `certain`: whether the factors of the rule are finite wherever the function is. Of a table that is read, only some
     entries may matter: the guards of several reads select these.
@@ -61,18 +62,21 @@ def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], N
     guards = cotangent.op == "add" and all(term.op == "guard" for term in cotangent.args)
     if certain and not guards and (not _is_guarded(cotangent) or rule(graph.one).total):
         return rule(cotangent)
-    return _applied(graph, cotangent, rule)
+    return _apply_inside_choices(graph, cotangent, rule)
 
 
 def _is_guarded(node: Node) -> bool:
-    """Whether `node` is an addition of guards, or a sum, product or addition of such additions."""
+    """Whether `node` is an addition of guarded terms ``[condition]*value``, or a sum, product or addition that contains
+    one.
+    """
     if node.op in ("mul", "sum"):
         return any(map(_is_guarded, node.args))
     return node.op == "add" and all(term.op == "guard" or _is_guarded(term) for term in node.args)
 
 
-def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
-    """Return ``rule(cotangent)`` with `rule` applied to the branches, guarded bodies and terms of the cotangent.
+def _apply_inside_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
+    """Return ``rule(cotangent)``, with the linear `rule` applied to the branches, guarded bodies and terms of the
+    cotangent instead of the cotangent as a whole, so that branches of 0 stay exactly 0.
 
     A cotangent that cannot be split is compared with 0, or the number of its chosen terms is.
     """
@@ -87,24 +91,28 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
             return graph.select(chosen, rule(cotangent), graph.zero)
     match cotangent.op:
         case "select":
-            return graph.select(cotangent.args[0], *(_applied(graph, side, rule) for side in cotangent.args[1:]))
+            return graph.select(
+                cotangent.args[0], *(_apply_inside_choices(graph, side, rule) for side in cotangent.args[1:])
+            )
         case "guard":
-            return graph.guard(cotangent.data, _applied(graph, cotangent.args[0], rule))
+            return graph.guard(cotangent.data, _apply_inside_choices(graph, cotangent.args[0], rule))
         case "add":
-            return graph.add([_applied(graph, term, rule) for term in cotangent.args])
+            return graph.add([_apply_inside_choices(graph, term, rule) for term in cotangent.args])
         case "sum":
             variables, rows, body = graph.open(cotangent)
-            return graph.sum(variables, rows, _applied(graph, body, rule))
+            return graph.sum(variables, rows, _apply_inside_choices(graph, body, rule))
         case "mul":
             choice = next(factor for factor in cotangent.args if is_chosen(graph, factor))
             others = [factor for factor in cotangent.args if factor is not choice]
-            return _applied(graph, choice, lambda part: rule(graph.mul((*others, part))))
+            return _apply_inside_choices(graph, choice, lambda part: rule(graph.mul((*others, part))))
     chosen = graph.compare("lt", graph.zero, count_chosen(graph, cotangent))
     return graph.select(chosen, rule(cotangent), graph.zero)
 
 
 def _indices(node: Node) -> frozenset[int]:
-    """Return the variables in the indices of reads in a node, and free ones of its reductions and comprehensions."""
+    """Return the index variables on which the value of `node` depends: those in its reads ``x[i]`` and the free ones of
+    its sums and comprehensions.
+    """
     parts = breadth_first(node, lambda part: () if part.op == "read" else outside_of_binders(part))
     return frozenset[int]().union(*(part.free for part in parts if part.op == "read" or part.op in BINDERS))
 
@@ -150,7 +158,9 @@ def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _integer_form(node: Node) -> Affine | None:
-    """Return the index form that the scalar `node` equals; None if it is not known to be one."""
+    """Return the affine index form, such as ``2*i + 1``, that the scalar `node` equals; None if it is not known to be
+    one.
+    """
     if node.op == "index":
         return node.data  # type: ignore[no-any-return]
     if node.op == "const":
@@ -261,7 +271,9 @@ def _cube_root(graph: Graph, node: Node, cotangent: Node, position: int) -> Node
 
 
 def _partial(graph: Graph, node: Node, position: int) -> Node:
-    """Return the partial derivative of a function at the arguments of `node`: SymPy's formula, or unevaluated."""
+    """Return the partial derivative of the function in `node` with respect to its argument at `position`, at the
+    arguments of `node`. It is SymPy's formula, or an unevaluated derivative if SymPy has none.
+    """
     derivative = partial(node.data, len(node.args), position)
     if derivative not in graph.slopes:
         found, dummies = formula(derivative)
@@ -306,7 +318,9 @@ FUNCTIONS: dict[Any, Rule] = {
 
 
 def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
-    """Return `slope`, replaced by 0 where a square root in it is at its kink, as the slope of ``norm(x)`` at 0."""
+    """Return `slope`, but 0 where a square root or fractional power in it has its kink. So the slope of ``norm(x)`` at
+    0 is 0, not ``0/0``.
+    """
     for factor in graph.factors(slope):
         if factor.op == "pow" and (_is_pole(factor.args[1]) or factor.args[0] is node):
             slope = zero_at_kink(graph, factor.args[0], slope)
@@ -314,8 +328,8 @@ def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
 
 
 def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
-    """Return `slope`, replaced by 0 where `base` is 0, if `base` is nonnegative with derivative 0 there; else
-    unchanged.
+    """Return `slope`, but 0 where `base` is 0, if `base` is known to be nonnegative with derivative 0 at its zeros; for
+    other bases `slope` itself.
 
     A base that changes its sign at 0 may have a root with a slope: that of ``u**3`` is ``u``.
     """
@@ -328,10 +342,12 @@ def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
 
 
 def _is_never_zero(factor: Node) -> bool:
-    """Whether `factor` is a number or a quotient: ``1/u`` is 0 for no number ``u``."""
+    """Whether `factor` is a number or a quotient ``1/u``, which is 0 for no number ``u``."""
     return factor.op == "const" or (factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data < 0)
 
 
 def _is_pole(exponent: Node) -> bool:
-    """Whether ``u**exponent`` may be infinite at ``u = 0`` and be the derivative of a power that is finite there."""
+    """Whether ``u**exponent`` may be infinite at ``u = 0`` although it is the derivative of a finite power:
+    ``u**(-1/2)``, but not ``u**(-2)``.
+    """
     return exponent.op != "const" or (exponent.data < 0 and not isinstance(exponent.data, int))

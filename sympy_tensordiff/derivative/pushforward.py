@@ -24,7 +24,7 @@ import sympy
 
 from sympy_tensordiff.derivative.product_trees import directional, product_tree
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
-from sympy_tensordiff.derivative.range_pullbacks import opened_product, share
+from sympy_tensordiff.derivative.range_pullbacks import opened_product, share_among_ties
 from sympy_tensordiff.derivative.tensor_pullbacks import DIRECT, axes_of, contraction, softmax
 from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, Names, closed_parts, diagonal_terms
 from sympy_tensordiff.graph.contractions import is_view
@@ -72,14 +72,16 @@ class Pushforward:
             if node.op in CONDITIONS:
                 self._done[node] = self.graph.zero
             elif node in self._given and not node.shape and node.op != "tensor":
-                self._done[node] = self.graph.add([self._at(table, ()) for table in self._given[node]])
+                self._done[node] = self.graph.add([self._entry_for_direction(table, ()) for table in self._given[node]])
             else:
                 special = getattr(self, f"_{node.op}", self._all_arguments)
                 self._done[node] = yield special(node)
         return self._done[node]
 
     def _all_arguments(self, node: Node) -> Recursion[Node]:
-        """Return the sum over all arguments of the pushforward of their tangents."""
+        """Return the tangent of `node` by the chain rule: the sum over its arguments of partial derivative times
+        tangent.
+        """
         parts = []
         for position, arg in enumerate(node.args):
             tangent = yield self._visit(arg)
@@ -99,7 +101,9 @@ class Pushforward:
         return self.graph.guard(node.data, (yield self._visit(node.args[0])))
 
     def _open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a binder that is closed again over the tangent of its body."""
+        """Return ``(variables, constraints, body)`` of a sum or comprehension, with variables that do not clash with
+        the axes of the directions.
+        """
         return self.graph.open_shared(node, self._outer_variables)
 
     def _sum(self, node: Node) -> Recursion[Node]:
@@ -108,17 +112,21 @@ class Pushforward:
         return self.graph.sum(variables, rows, (yield self._visit(body)))
 
     def _ein(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of a scalar contraction or log-sum-exp inside of a sum: that of its index notation."""
+        """Return the tangent of a scalar contraction or log-sum-exp inside of a sum, which is first written out in
+        index notation.
+        """
         tangent: Node = yield self._visit(entry(self.graph, node, ()))
         return tangent
 
     _lse = _ein
 
     def _max(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of an extremum over a range: the mean tangent of the values that attain it."""
+        """Return the tangent of a maximum or minimum over a range: the mean of the tangents of the values that attain
+        it.
+        """
         variables, rows, body = self._open(node)
         tangent = yield self._visit(body)
-        return self.graph.sum(variables, rows, share(self.graph, node, body, tangent))
+        return self.graph.sum(variables, rows, share_among_ties(self.graph, node, body, tangent))
 
     _min = _max
 
@@ -129,8 +137,8 @@ class Pushforward:
         return self.graph.sum(variables, rows, self.graph.mul((tangent, others)))
 
     def _call(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of a function value, by D log(prod_k b(k)) = sum_k D b(k) / b(k) for logarithms of
-        products.
+        """Return the tangent of a function value. The logarithm of a product is differentiated factor by factor: ``D
+        log(a*b) = D log(a) + D log(b)``.
 
         The same holds for `mul` and `pow`; other functions have their slopes.
         """
@@ -152,10 +160,10 @@ class Pushforward:
         tensor = node.args[0]
         if tensor.op == "tensor" or tensor in self._given:
             tables = self._given.get(tensor, ())
-            moved = self.graph.add([self._at(table, node.data) for table in tables])
+            moved = self.graph.add([self._entry_for_direction(table, node.data) for table in tables])
             if tensor not in self._symmetric:
                 return moved
-            exchanged = self.graph.add([self._at(table, node.data[::-1]) for table in tables])
+            exchanged = self.graph.add([self._entry_for_direction(table, node.data[::-1]) for table in tables])
             return self.graph.scale(Fraction(1, 2), self.graph.add((moved, exchanged)))
         if tensor.op != "comprehension" and (written := entry(self.graph, tensor, node.data)) is not node:
             tangent: Node = yield self._visit(written)  # a tensor that depends on an index of a sum around it
@@ -164,18 +172,22 @@ class Pushforward:
         return self._entry(table, node.data)
 
     def _comprehension(self, node: Node) -> Recursion[Node]:
-        """Return the comprehension of the tangent of its body; the scalar zero if that is 0."""
+        """Return the tangent of a comprehension: the comprehension of its body's tangent, or the scalar zero if that is
+        0.
+        """
         variables, _, body = self._open(node)
         entry = yield self._visit(body)
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 
-    def _at(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of the tangent `table` at `index`, also indexed by the axes of the directions."""
+    def _entry_for_direction(self, table: Node, index: Sequence[Affine]) -> Node:
+        """Return the entry of the tensor of tangents `table` at `index`, for the direction at the current axes of
+        directions.
+        """
         return self._entry(table, (*index, *self._outer))
 
     def _entry(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of the tangent `table` at `index`: its dense terms are read from a table, sparse terms
-        written out.
+        """Return the entry of the tensor of tangents `table` at `index`. Its dense terms are read from a stored table;
+        its sparse terms, such as Kronecker deltas, are written out.
         """
         if table not in self._written:
             self._written[table] = None
@@ -215,11 +227,13 @@ class TensorPushforward:
         self._done = {leaf: graph.add(parts) for leaf, parts in tangents.items()}
 
     def tangent(self, node: Node) -> Node:
-        """Return the tangent of `node`, over its axes and those of the directions; the scalar zero for none."""
+        """Return the tangent of `node`, with the axes of `node` first and those of the directions last; the scalar zero
+        if the tangent is 0.
+        """
         return trampoline(self._visit(node))
 
     def _visit(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of `node`, computed once; the scalar zero for one that is 0."""
+        """Return the tangent of `node`, which is computed once and stored; the scalar zero if it is 0."""
         if node not in self._done:
             if node.op in ENTRYWISE:
                 tangent = yield self._entries(node)
@@ -263,7 +277,7 @@ class TensorPushforward:
         return contraction(self.graph, tangent, [(slope, own)], labels, extents, certain=certain)
 
     def _contraction(self, node: Node, tangents: Sequence[Node]) -> Node:
-        """Return the tangent of an einsum: D (A * B)[H, K] = H * B + A * K."""
+        """Return the tangent of an einsum by the product rule: ``D(A*B) = dA*B + A*dB``."""
         graph = self.graph
         coefficient, inputs, output, extents = node.data
         moving = [tangent is not graph.zero for tangent in tangents]
@@ -304,7 +318,9 @@ class TensorPushforward:
         return graph.ein(1, operands, [*(axis for axis in labels if axis not in node.data), *outer])
 
     def _entries(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of index notation; whole tensors in it get their tangents from this sweep."""
+        """Return the tangent of a `node` in index notation; the whole tensors that it reads get their tangents from
+        this sweep.
+        """
         graph = self.graph
         variables: tuple[int, ...] = ()
         body = node

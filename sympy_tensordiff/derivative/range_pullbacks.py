@@ -24,9 +24,9 @@ from sympy_tensordiff.simplify.node_properties import cases_of
 EXTREMA = frozenset({"max", "min"})
 
 
-def share(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
-    """Return the part of the `cotangent` of the extremum `node` that goes to its value `body`: split equally among
-    ties.
+def share_among_ties(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
+    """Return the part of the `cotangent` of a maximum or minimum `node` over a range that belongs to its value `body`:
+    all of it where only this value attains the extremum, an equal share among ties, else 0.
 
     Values that are equal to the extremum have equal shares, others 0.
     """
@@ -38,7 +38,8 @@ def share(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
 
 
 def _where_equal(graph: Graph, value: Node, node: Node, result: Node) -> Node:
-    """Return `result` where `value` equals `node`, 0 elsewhere; the cases of a value are compared one by one.
+    """Return `result` where `value` equals `node`, 0 elsewhere. If `value` is given by cases, each case is compared by
+    itself.
 
     Where the indices are known, so is which of them it is: a kernel compares the entry in an array of such values.
     """
@@ -50,7 +51,9 @@ def _where_equal(graph: Graph, value: Node, node: Node, result: Node) -> Node:
 
 
 def product_pullback(graph: Graph, node: Node, cotangent: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
-    """Return ``(indices, ranges, factor, cotangent of the factor)`` for a product over a range."""
+    """Return ``(indices, ranges, factor, cotangent of the factor)`` for a product over a range, so that the sweep can
+    go on at its factor.
+    """
     terms = cotangent.args if cotangent.op == "add" else (cotangent,)
     if all(_is_divided(graph, node, term) for term in terms):
         variables, rows, body = graph.open(node)
@@ -78,8 +81,8 @@ def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Nod
 
 
 def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """Return the product of all factors with equal first `level` indices and a smaller (or larger, by `sign`) next
-    index.
+    """Return the product of the factors that come before (`sign` -1) or after (`sign` 1) the current one: the first
+    `level` indices are equal, the next index is smaller or larger.
 
     They come before (`sign` -1) or after (1) the factor at `variables`.
     """

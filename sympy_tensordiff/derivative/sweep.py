@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull, pull_through_choices
-from sympy_tensordiff.derivative.range_pullbacks import EXTREMA, product_pullback, share
+from sympy_tensordiff.derivative.range_pullbacks import EXTREMA, product_pullback, share_among_ties
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.interning import Number
@@ -41,7 +41,7 @@ FACES = 16
 
 
 class ReverseSweep(Generic[Contribution]):
-    """The common base of both reverse sweeps: visits each node once, after all contributions to its cotangent are
+    """The common base of both reverse sweeps. It visits each node once, after all contributions to its cotangent are
     known.
 
     `leaves` are the tensors and scalars to differentiate with respect to. Variables in `sizes` are never bound. The
@@ -81,7 +81,9 @@ class ReverseSweep(Generic[Contribution]):
         self._contributions[node].append(contribution)
 
     def _is_active(self, node: Node) -> bool:
-        """Whether `node` depends on a differentiated leaf other than through conditions."""
+        """Whether `node` depends on a leaf of the differentiation. Dependence through a condition alone does
+        not count.
+        """
         active = self._active
         for part in reachable(node, known=active) if node not in active else ():
             active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
@@ -109,14 +111,14 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         numbers: Container[Node],
     ) -> Sweep:
-        """Run the sweep from the entry `body`, with indices `variables` bounded by `rows`, and its `cotangent`; return
-        the sweep.
+        """Run the sweep and return it. It starts at the entry `body`, with index variables `variables` in the ranges
+        `rows`, whose cotangent is `cotangent`; the nodes in `numbers` are known to be finite.
 
         `numbers` are the nodes that are finite wherever the function is.
         """
         self._numbers = numbers
         self._bind(variables, 0)
-        self._hand(body, rows, cotangent)
+        self._add_cotangent(body, rows, cotangent)
         return self._run()
 
     def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
@@ -126,44 +128,48 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
     # -------------------------------------------------------------- the sweep
 
-    def _hand(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Add `cotangent`, guarded by `rows`, to the cotangent of `node`, unless it is 0 or `node` is inactive."""
+    def _add_cotangent(self, node: Node, rows: Rows, cotangent: Node) -> None:
+        """Add `cotangent`, under the constraints `rows`, to the cotangent of `node`; do nothing if it is 0 or if `node`
+        does not depend on a leaf.
+        """
         if cotangent is not self.graph.zero and self._is_active(node):
             self._contribute(node, (rows, cotangent))
 
     def _visit(self, node: Node) -> None:
-        """Merge the contributions to the cotangent of `node`, and pass it on to the arguments."""
+        """Merge the contributions to the cotangent of `node`, and pass the result on to its arguments."""
         if node.op == "comprehension":
-            self._enter(node)
+            self._pass_to_body(node)
             return
         for rows, cotangent in self._merged(node, self._contributions.pop(node)):
             if cotangent is not self.graph.zero:
                 self._pass_on(node, rows, cotangent)
 
     def _pass_on(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Contribute to the cotangents of the arguments of `node`, given its own under the constraints `rows`; a leaf
-        stores it.
+        """Contribute to the cotangents of the arguments of `node`, whose own cotangent is `cotangent` under the
+        constraints `rows`. For a leaf, store it instead.
         """
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
         elif node.op == "read":
             self._read(node, rows, cotangent)
         elif node.op == "guard":
-            self._hand(node.args[0], rows + node.data, cotangent)
+            self._add_cotangent(node.args[0], rows + node.data, cotangent)
         elif node.op in RANGED:
             self._reduction(node, rows, cotangent)
         elif (product := _multiple(self.graph, node)) is not None:
             # ``u`` and ``-u`` have one cotangent, whose terms are collected.
-            self._hand(product[1], rows, self.graph.scale(product[0], cotangent))
+            self._add_cotangent(product[1], rows, self.graph.scale(product[0], cotangent))
         elif node.op in ("ein", "lse"):  # a scalar of whole tensors inside of a sum
-            self._hand(entry(self.graph, node, ()), rows, cotangent)
+            self._add_cotangent(entry(self.graph, node, ()), rows, cotangent)
         else:
             for position, arg in enumerate(node.args):
                 if self._is_active(arg):
-                    self._hand(arg, rows, self._pulled(node, cotangent, position))
+                    self._add_cotangent(arg, rows, self._pulled(node, cotangent, position))
 
     def _pulled(self, node: Node, cotangent: Node, position: int) -> Node:
-        """Return the cotangent of the argument at `position`; 0 where `cotangent` is 0, even for undefined slopes."""
+        """Return the cotangent of the argument of `node` at `position`, exactly 0 where `cotangent` is 0, even if the
+        slope is infinite or undefined there.
+        """
 
         def rule(part: Node) -> Node:
             """Return the argument's cotangent for `part`, one branch or term of the node's cotangent."""
@@ -178,13 +184,13 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         else:
             variables, more, body = self.graph.open(node)
             if node.op in EXTREMA:
-                cotangent = share(self.graph, node, body, cotangent)
+                cotangent = share_among_ties(self.graph, node, body, cotangent)
         self._bind(variables, 1)
-        self._hand(body, rows + more, cotangent)
+        self._add_cotangent(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Record the cotangent of a read for its tensor; the entry of a computed tensor is expanded and visited
-        instead.
+        """Store the cotangent of a read ``x[i]`` for its tensor ``x``. If the tensor is computed, its entry is written
+        out and visited instead.
 
         Raises `UnsupportedError` for a matrix function that depends on an index around it.
         """
@@ -195,7 +201,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 raise UnsupportedError(
                     f"a matrix that depends on an index around it has no derivative here: {tensor.op}"
                 )
-            self._hand(written, rows, cotangent)
+            self._add_cotangent(written, rows, cotangent)
             return
         if tensor not in self._reads:
             self._reads[tensor] = []
@@ -203,15 +209,17 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 self._push(tensor)
         self._reads[tensor].append((rows, cotangent, node.data))
 
-    def _enter(self, tensor: Node) -> None:
-        """Pass the cotangents of all reads of a comprehension on to its body."""
+    def _pass_to_body(self, tensor: Node) -> None:
+        """Pass the cotangents of all reads of the comprehension `tensor` on to its body, as the cotangent of
+        its entry.
+        """
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
         forms = [Affine.variable(v) for v in variables]
-        self._hand(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
+        self._add_cotangent(body, rows + self._constraints_around_reads(tensor), self._entry_cotangent(tensor, forms))
 
-    def _around(self, tensor: Node) -> Rows:
-        """Return the constraints on sizes and outer indices that hold at all reads of `tensor`."""
+    def _constraints_around_reads(self, tensor: Node) -> Rows:
+        """Return the constraints on sizes and outer indices that hold at every read of `tensor`."""
         known = []
         for rows, cotangent, read in self._reads[tensor]:
             used = cotangent.free | atoms_in((*read, *rows))
@@ -220,8 +228,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """Return the cotangent of the comprehension `tensor` at `index`; dense terms are read from a table if they have
-        finite values.
+        """Return the cotangent of the comprehension `tensor` at `index`. Its dense terms are stored as a table and read
+        there, if they have finite values; the others are written out.
         """
         graph = self.graph
         keep = tensor.free & self._bound.keys()
@@ -243,8 +251,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         index: Sequence[Affine],
         keep: frozenset[int],
     ) -> Node:
-        """Return one read's contribution to the cotangent at `index`: index equations are solved, other indices summed
-        (Algorithm 4).
+        """Return the contribution of one read ``tensor[read]`` to the cotangent of ``tensor[index]`` (Algorithm 4): the
+        equations ``read = index`` are solved, and all indices not in `keep` are summed.
 
         It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
         """
@@ -258,10 +266,12 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions to `node`; those that can be summed over all other indices are added up first."""
+        """Yield the contributions to `node` as pairs of constraints and cotangent. Those that can first be summed over
+        the indices which `node` does not use are added up to one.
+        """
         staged = []
         for part in parts:
-            found = self._stage(node, *part)
+            found = self._sum_unused_indices(node, *part)
             if found is None:
                 yield part
             elif found[1] is not self.graph.zero:
@@ -272,12 +282,12 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             terms = [guard([row for row in rows if row not in common], cotangent) for rows, cotangent in staged]
             yield common, self.graph.add(terms)
 
-    def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return a contribution summed over the indices that `node` does not use, and the remaining constraints; None
-        if it is empty.
+    def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
+        """Return ``(constraints, cotangent)`` of one contribution, summed over the indices that `node` does not use.
+        None if that cannot be said: if no constraints tell when there is something to sum, and the node may be
+        undefined elsewhere.
 
-        None where no constraints say when there is something to sum, and the node may be undefined elsewhere: it stays
-        inside of the sum.
+        A contribution without result stays inside of its sum.
         """
         used = cotangent.free | atoms_in(rows)
         dropped = self._ordered(used - node.free)
@@ -301,7 +311,10 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return ((), self.graph.zero) if normal is None else (normal, cotangent)
 
     def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows | None:
-        """Return `rows` without the variables `dropped`: projected onto the variables that stay.
+        """Return the constraints on the other variables that `rows` imply, without `dropped` (a projection); None if
+        `rows` contradict each other.
+
+        So there is nothing to sum if the result is None.
 
         None where the rows contradict each other, so that there is nothing to sum.
         """
@@ -328,7 +341,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             self._bound[v] = (kind, -v)
 
     def _ordered(self, variables: Iterable[int]) -> list[int]:
-        """Return the bound ones among `variables`, in the order in which sums eliminate them."""
+        """Return those of `variables` that the sweep has bound, in the order in which sums eliminate them."""
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
 
 
@@ -340,7 +353,9 @@ def _multiple(graph: Graph, node: Node) -> tuple[Number, Node] | None:
 
 
 def _projects_exactly(row: Constraint, variables: set[int]) -> bool:
-    """Whether the elimination of `variables` from `row`, which is in lowest terms, is exact over the integers."""
+    """Whether eliminating `variables` from the constraint `row` (in lowest terms) is exact over the integers, and not
+    only over the rationals.
+    """
     if not row.form.hidden().isdisjoint(variables):
         return False
     unit = all(abs(row.form.coefficient(v)) <= 1 for v in variables)

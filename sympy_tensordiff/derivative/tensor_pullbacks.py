@@ -31,7 +31,8 @@ DIRECT = 3
 def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, contribution to its cotangent)`` for each active operand of `node`.
+    """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a leaf. The first
+    `prefix` axes of the cotangents belong to the value that is differentiated.
 
     The cotangent has the shape ``P + node.shape``, with `prefix` axes ``P``. `is_active` says whether a node depends on
     a variable; `certain` says whether the function evaluates `node` unconditionally.
@@ -46,7 +47,7 @@ def pull_tensor(
 
 
 def axes_of(prefix: int) -> tuple[Label, ...]:
-    """Return `prefix` labels for the leading axes of cotangents, unlike all labels of nodes."""
+    """Return `prefix` labels for the leading axes of cotangents; no node uses these labels itself."""
     return tuple(("P", n) for n in range(prefix))
 
 
@@ -56,7 +57,9 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Pull back through an einsum: D (A *_(s1,s2->s3) B) / d A: ``C *_(P s3, s2 -> P s1) B``."""
+    """Pull back through an einsum ``A *_(s1,s2->s3) B``: the cotangent of ``A`` is ``C *_(P s3, s2 -> P s1) B`` for the
+    cotangent ``C`` with leading axes ``P``.
+    """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
     given = (cotangent, (*outer, *output))
@@ -78,7 +81,9 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """Yield each active operand with the product of `known` and all other operands, in linear total work."""
+    """Yield each operand that depends on a leaf, with the product of `known` and all other operands. Partial products
+    are shared, so that the total work is linear in the number of operands.
+    """
     if not any(is_active(node) for node, _ in operands):
         return
     if len(operands) <= DIRECT:
@@ -92,7 +97,9 @@ def _leave_one_out(
     )
 
     def contract(given: Operand, others: Sequence[Operand], output: Labels) -> Node:
-        """Return the product of a cotangent and other operands, with the extents and conditions of this einsum."""
+        """Return the product of the cotangent `given` and the operands `others`, with the extents of the einsum that is
+        differentiated.
+        """
         return contraction(graph, given, others, output, extents, certain=certain)
 
     for leaf, part in leave_one_out(tree, known, outer, contract):
@@ -146,7 +153,8 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Pull back through an element-wise node: D f(a, b)[s] / d a[s] = f_a(a, b)[s].
+    """Pull back through an element-wise node: for ``f(a, b)`` the cotangent of ``a`` is the node's cotangent times
+    ``df/da``, entry by entry.
 
     A scalar argument gets the sum over s.
     """
@@ -183,14 +191,15 @@ def contraction(
     *,
     certain: bool = False,
 ) -> Node:
-    """Return the product of a cotangent and `factors`, as exactly 0 where the cotangent is an exact 0.
+    """Return the product of a cotangent and `factors`, which is exactly 0 where the cotangent is 0, even if a factor is
+    infinite there. `certain` says that the factors are finite.
 
     `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
     `certain` says whether the function evaluates the node unconditionally: then the factors are finite.
     """
     if certain or all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
         return graph.ein(1, [cotangent, *factors], output, extents)
-    chosen = _in_choice(graph, cotangent, factors)
+    chosen = _move_into_select(graph, cotangent, factors)
     if chosen is not None:
         return graph.ein(1, chosen, output, extents)
     operands = [cotangent, *factors]
@@ -212,8 +221,10 @@ def contraction(
     return graph.ein(1, [(found, axes)], output, extents)
 
 
-def _in_choice(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> list[Operand] | None:
-    """Return the operands with `factors` moved into a select that has all of their axes; None without such a select."""
+def _move_into_select(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> list[Operand] | None:
+    """Move `factors` inside the nonzero branch of a select in the cotangent, so that ``0*nan`` does not arise in the
+    other branch. Return the new operands; None if no select has all axes that the factors need.
+    """
     node, labels = cotangent
     parts = [cotangent]
     if node.op == "ein" and len(set(node.data.output)) == len(labels):
@@ -234,8 +245,8 @@ def _in_choice(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> 
 
 
 def _with_factors(graph: Graph, chosen: Operand, others: Sequence[Operand], moved: Sequence[Operand]) -> Node:
-    """Return a select (with 0 on one side) whose nonzero branch is multiplied by the selects `others` and the factors
-    `moved`.
+    """Return the select `chosen`, which is 0 on one side, with its nonzero branch multiplied by the selects `others`
+    and the factors `moved`.
     """
     choice, own = chosen
     sizes = dict(zip(own, choice.shape, strict=True))

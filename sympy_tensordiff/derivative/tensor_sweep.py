@@ -34,7 +34,7 @@ Names = Callable[[int], list[str]]
 
 
 class TensorSweep(ReverseSweep[Node]):
-    """One reverse sweep over whole tensors to all of ``leaves``; ``names(count)`` returns axis names.
+    """One reverse sweep over whole tensors to all of ``leaves``. ``names(count)`` returns names for new axes.
 
     After the sweep, `cotangents` maps every visited node with a nonzero cotangent to that, of shape
     ``prefix + node.shape``.
@@ -50,7 +50,8 @@ class TensorSweep(ReverseSweep[Node]):
     def start(
         self, root: Node, cotangent: Node, prefix: Shape = (), numbers: Container[Node] | None = None
     ) -> TensorSweep:
-        """Run the sweep from `root`, given its `cotangent` of shape ``prefix + root.shape``; return the sweep.
+        """Run the sweep from `root` and return it. Its `cotangent` has the shape ``prefix + root.shape``; for a
+        Jacobian `prefix` is the shape of the value, for a gradient ().
 
         `numbers` are the nodes known to be finite where `root` is; by default `Numbers` of `root`.
         """
@@ -58,7 +59,7 @@ class TensorSweep(ReverseSweep[Node]):
         self._numbers = Numbers(self.graph, root) if numbers is None else numbers
         if root in self.graph.letters and not prefix and cotangent.op == "tensor":
             self.graph.letters.setdefault(cotangent, self.graph.letters[root])
-        self._hand(root, cotangent)
+        self._add_cotangent(root, cotangent)
         return self._run()
 
     def of(self, leaf: Node) -> Node:
@@ -70,8 +71,8 @@ class TensorSweep(ReverseSweep[Node]):
 
     # -------------------------------------------------------------- the sweep
 
-    def _hand(self, node: Node, cotangent: Node) -> None:
-        """Add `cotangent` to that of `node`, unless it is 0 or `node` is inactive."""
+    def _add_cotangent(self, node: Node, cotangent: Node) -> None:
+        """Add `cotangent` to that of `node`; do nothing if it is 0 or if `node` does not depend on a leaf."""
         if self._is_active(node) and not self.graph.is_zero(cotangent):
             self._contribute(node, cotangent)
 
@@ -90,7 +91,7 @@ class TensorSweep(ReverseSweep[Node]):
             prefix = len(self._prefix)
             for part in diagonal_terms(self.graph, cotangent) if self._prefix else [cotangent]:
                 for arg, contribution in pull_tensor(self.graph, node, part, prefix, self._is_active, certain=certain):
-                    self._hand(arg, contribution)
+                    self._add_cotangent(arg, contribution)
 
     # -------------------------------------------------------------- index notation
 
@@ -112,11 +113,12 @@ class TensorSweep(ReverseSweep[Node]):
             axes = [graph.fresh(name) for name in self._names(len(part.shape))]
             value = sweep.at(part, [Affine.variable(v) for v in axes])
             if value is not graph.zero:
-                self._hand(part, tensor_of(graph, (*outer, *axes), (*self._prefix, *part.shape), value))
+                self._add_cotangent(part, tensor_of(graph, (*outer, *axes), (*self._prefix, *part.shape), value))
 
 
 def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
-    """Return the terms of `tensor` that are diagonal, and all others as one term, so that products eliminate deltas.
+    """Return `tensor` as a list of summands: each diagonal one, such as ``diag(x)``, by itself, all others as one.
+    Products with a diagonal need no sum over a Kronecker delta.
 
     A tensor without diagonals, or with too many of them, is its only term.
     """
@@ -132,7 +134,7 @@ def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
 
 
 def total(graph: Graph, parts: Sequence[Node]) -> Node:
-    """Return the sum of contributions to one cotangent; comprehensions among them are merged into one."""
+    """Return the sum of the contributions `parts` to one cotangent; comprehensions among them become one."""
     if len(parts) == 1:
         return parts[0]
     tables = [part for part in parts if part.op == "comprehension"]
@@ -147,7 +149,7 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """Return the largest nodes in `body` that do not depend on the indices `bound`; not `around` itself."""
+    """Return the largest nodes in `body` that do not depend on the indices `bound`, except `around` itself."""
 
     def is_closed(node: Node) -> bool:
         """Whether `node` depends on none of the indices in `bound`."""
@@ -158,7 +160,9 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
 
 
 def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int]) -> Node:
-    """Return an entry of a cotangent or tangent, with views and sparse comprehensions read through."""
+    """Return the entry at `index` of `tensor`, a cotangent or tangent. Transposes, scaled copies and sparse
+    comprehensions are written out, and other tensors are read.
+    """
     if not tensor.shape:
         return tensor
     if is_view(tensor):

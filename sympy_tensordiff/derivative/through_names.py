@@ -39,51 +39,63 @@ class ThroughNames:
         self._taken = names_in([value, *others])
 
     def pullbacks(self, variables: Sequence[Any], cotangent: Any) -> list[Any]:
-        """Return the cotangents of `variables`; a named part is swept once the cotangent from its uses is complete."""
+        """Return the cotangents of `variables`. The definition of a named part is swept after the cotangents from all
+        of its uses are known.
+        """
         found: dict[Any, list[Any]] = {}
         results: dict[Any, Any] = {}
-        self._hand(self.value, variables, cotangent, found)
+        self._sweep_definition(self.value, variables, cotangent, found)
         for part in reversed(self.names):
             if part in found:
                 results[part] = total = _total(found.pop(part))
-                self._hand(part.definition, variables, self._named(f"d{part.name}", total), found)
+                self._sweep_definition(
+                    part.definition, variables, self._with_unused_name(f"d{part.name}", total), found
+                )
         work = Differentiation(self.value, by=variables, names=True)
         zeros = [work.graph.filled(0, work.extents(work.leaf(v))) for v in variables]
         absent = dict(zip(variables, write_all(work.reader, zeros), strict=True))
         return [results.get(v) or (_total(found[v]) if v in found else absent[v]) for v in variables]
 
-    def _hand(self, definition: Any, variables: Sequence[Any], cotangent: Any, found: dict[Any, list[Any]]) -> None:
-        """Sweep `definition` once; add the cotangents of its named parts and variables to `found`."""
+    def _sweep_definition(
+        self, definition: Any, variables: Sequence[Any], cotangent: Any, found: dict[Any, list[Any]]
+    ) -> None:
+        """Sweep `definition` backwards once from `cotangent`, and append the cotangents of its named parts and
+        variables to the lists in `found`.
+        """
         leaves = [*named_in([definition]), *(v for v in variables if not isinstance(v, NamedTensor))]
         work = Differentiation(definition, cotangent, by=leaves, names=True)
         wanted = [work.leaf(leaf) for leaf in leaves]
         nodes = work.pullbacks(wanted, work.inputs[0])
         if isinstance(cotangent, NamedTensor) and may_be_infinite(nodes):
             nodes = _pullbacks_where_nonzero(work, wanted, definition, cotangent)
-        for leaf, part in zip(leaves, _written(work, nodes), strict=True):
+        for leaf, part in zip(leaves, _expressions_or_none(work, nodes), strict=True):
             if part is not None:
                 found.setdefault(leaf, []).append(part)
 
     def pushforward(self, variables: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the expression; a named part among `variables` also moves by its own tangent."""
+        """Return the tangent of the expression when `variables` move by `tangents`. A named part among `variables`
+        moves by its given tangent in addition to its computed one.
+        """
         moves: dict[Any, list[Any]] = {}
         for v, tangent in zip(variables, tangents, strict=True):
             moves.setdefault(v, []).append(tangent)
         for part in self.names:
-            (tangent,) = self._tangent(part.definition, moves, _written)
+            (tangent,) = self._tangent(part.definition, moves, _expressions_or_none)
             if tangent is not None:
-                moves.setdefault(part, []).append(self._named(f"d{part.name}", tangent))
+                moves.setdefault(part, []).append(self._with_unused_name(f"d{part.name}", tangent))
         return self._tangent(self.value, moves, lambda work, nodes: work.finish_all(nodes))[0]
 
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value` for the directions in `moves` (summed per leaf), converted by `written`."""
+        """Return the tangent of `value` when each leaf in `moves` moves by the sum of its tangents there;
+        ``written(work, [node])`` converts the result to a list of expressions.
+        """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
         return written(work, [work.pushforward([work.leaf(leaf) for leaf, _ in pairs], work.inputs)])
 
-    def _named(self, name: str, expr: Any) -> Any:
+    def _with_unused_name(self, name: str, expr: Any) -> Any:
         """Return `expr` as a `NamedTensor` with an unused name like `name`; a number or a symbol unchanged."""
         if expr.is_number or getattr(expr, "is_symbol", False):
             return expr
@@ -92,7 +104,7 @@ class ThroughNames:
         return NamedTensor(free, expr)
 
 
-def _written(work: Differentiation, nodes: list[Node]) -> list[Any]:
+def _expressions_or_none(work: Differentiation, nodes: list[Node]) -> list[Any]:
     """Return `nodes` as simplified expressions; None for those that are 0."""
     simplified = work.simplified_all(nodes)
     results = write_all(work.reader, simplified)
@@ -100,7 +112,7 @@ def _written(work: Differentiation, nodes: list[Node]) -> list[Any]:
 
 
 def _is_infinite_on_a_diagonal(definition: Any) -> bool:
-    """Whether `definition` divides by 0 where two of its indices agree, as by ``x[i] - x[j]``."""
+    """Whether `definition` divides by 0 where two of its indices are equal, as ``1/(x[i] - x[j])`` does."""
     graph = Graph()
     root = Reader(graph).read(in_full(definition))
     variables = [graph.fresh(f"i{n}") for n in range(len(root.shape))]
@@ -112,7 +124,11 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
 def _pullbacks_where_nonzero(
     work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor
 ) -> list[Node]:
-    """Return the pullbacks of a named cotangent, such that an undefined slope times a cotangent of 0 is 0.
+    """Return the cotangents of `leaves`, given the `cotangent` of their `definition`. Where that is 0 the results are
+    exactly 0, even if the slope of the definition is infinite or undefined there.
+
+    The cotangent is a name for an expression, which says under which conditions it is not 0. If it says so in a form
+    that cannot be used, the expression replaces the name.
 
     The definition of the cotangent says under which conditions it is not 0; where it says so in a form that cannot be
     used, it replaces the name.
@@ -121,8 +137,8 @@ def _pullbacks_where_nonzero(
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return an entry of the named cotangent: a read of its name, under the guards of its definition if these are
-        few.
+        """Return the entry of the cotangent at `variables`: a read of its name, with the conditions under which it is
+        not 0 around it if these are few.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
@@ -145,8 +161,8 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, the name of `value`, guarded by the conditions under which `value` is nonzero; None if these have
-    another form.
+    """Return `entry`, the name of `value`, guarded by the conditions under which `value` is nonzero (unguarded if it
+    has none); None if `value` has conditions of another form than guards and selects.
     """
     if not is_chosen(graph, value):
         return entry

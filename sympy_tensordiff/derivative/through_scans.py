@@ -20,7 +20,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.derivative.through_names import _total, _written
+from sympy_tensordiff.derivative.through_names import _expressions_or_none, _total
 from sympy_tensordiff.graph.nodes import replace
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorFunction
@@ -36,36 +36,38 @@ Found = dict[Any, list[Any]]
 def pullbacks(
     pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any], known: Mapping[Any, Any] = MappingProxyType({})
 ) -> list[Any | None]:
-    """Return the cotangents of `variables` (None for zero), given pairs of expressions, which may contain scans, and
-    their cotangents.
+    """Return the cotangents of `variables`, None for zero. `pairs` lists the values, which may contain scans, each with
+    its cotangent.
 
     Values of the expressions in `known` are written as the variables there.
     """
     found: Found = {}
     for value, cotangent in pairs:
-        _hand(value, cotangent, variables, found, known)
+        _sweep_back(value, cotangent, variables, found, known)
     waiting = _active_scans([value for value, _ in pairs], variables)
     while waiting:
         # The last in the order of dependence, with all others of its recurrence that nothing else waits for.
-        needed = {scan: set(_parts(scan)) for scan in waiting}
+        needed = {scan: set(_scans_needed_first(scan)) for scan in waiting}
         ready = [s for s in waiting if not any(s in needed[other] for other in waiting)]
         batch = [s for s in ready if s.recurrence == ready[0].recurrence]
         waiting = [s for s in waiting if s not in batch]
         cotangents = [(scan, _total(found.pop(scan))) for scan in batch if scan in found]
         if cotangents:
-            _Adjoint(cotangents, variables).hand(found)
+            _Adjoint(cotangents, variables).add_cotangents_to(found)
     return [_total(found[v]) if v in found else None for v in variables]
 
 
 def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `values` (None for zero), given the tangents `moves` of leaves."""
+    """Return the tangents of `values`, which may contain scans; None for zero. `moves` maps each leaf that moves to its
+    tangent.
+    """
     moving = dict(moves)
     waiting = _active_scans(values, [*moves])[::-1]
     while waiting:
         # The first in the order of dependence, with all others of its recurrence that need nothing else.
         first = waiting[0]
         others = set(waiting)
-        batch = [s for s in waiting if s.recurrence == first.recurrence and others.isdisjoint(_parts(s))]
+        batch = [s for s in waiting if s.recurrence == first.recurrence and others.isdisjoint(_scans_needed_first(s))]
         waiting = [s for s in waiting if s not in batch]
         pairs = zip(batch, _scan_tangents(batch, moving), strict=True)
         moving |= {scan: tangent for scan, tangent in pairs if tangent is not None}
@@ -73,7 +75,8 @@ def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | 
 
 
 def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) -> Any:
-    """Return the values of a linear function of tensors of this shape at all unit tensors, along new first axes.
+    """Apply the linear function `derivative` to each unit tensor of `shape` (a single 1, else 0) and stack the results
+    along new first axes. So a Jacobian is built from pullbacks or tangents.
 
     Each axis is a scan without states, over the rows of a unit matrix: all that depends on none of these rows is
     computed once.
@@ -93,13 +96,15 @@ def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) ->
 # ---------------------------------------------------------------------------- dependence
 
 
-def _parts(scan: Any) -> list[Any]:
-    """Return the scans that a scan reads: in its initial values, its sequences, and, free of the time, in its steps."""
+def _scans_needed_first(scan: Any) -> list[Any]:
+    """Return the scans that `scan` needs first: those in its initial values and sequences, and those in its steps that
+    do not depend on the time.
+    """
     return [*scans_in(scan.outer), *_captured(scan)]
 
 
 def _captured(scan: Any) -> list[Any]:
-    """Return the scans inside of a scan's steps that depend on none of its bound variables."""
+    """Return the scans inside the steps of `scan` that depend on none of its states, sequences or time."""
     bound = set(scan.bound)
 
     def below(node: Any) -> Sequence[Any]:
@@ -113,7 +118,9 @@ def _captured(scan: Any) -> list[Any]:
 
 
 def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
-    """Return all scans below `values` that depend on `variables`, users before the scans that they read."""
+    """Return all scans in `values`, and in scans of these, that depend on `variables`. A scan comes before the scans
+    that it reads.
+    """
     wanted = set(variables)
     order: dict[Any, None] = {}
     stack = [(scan, False) for scan in reversed(scans_in(values))]
@@ -123,7 +130,7 @@ def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
             order.setdefault(scan)
         elif scan not in order and scan not in wanted and _depends(scan, wanted):
             stack.append((scan, True))
-            stack += [(part, False) for part in reversed(_parts(scan))]
+            stack += [(part, False) for part in reversed(_scans_needed_first(scan))]
     return [*order][::-1]
 
 
@@ -144,14 +151,16 @@ def _free_outside_scans(value: Any) -> set[Any]:
 # ---------------------------------------------------------------------------- one expression
 
 
-def _hand(
+def _sweep_back(
     value: Any,
     cotangent: Any,
     variables: Sequence[Any],
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Sweep `value` once; add the cotangents of its scans and variables to `found`; `known` ones are variables, too."""
+    """Sweep `value` backwards once from `cotangent`, and add the cotangents of its scans and variables to `found`. The
+    keys of `known` are swept to like variables.
+    """
     leaves = _leaves(value, variables)
     if not leaves:
         return
@@ -159,13 +168,15 @@ def _hand(
     nodes = work.pullbacks([work.leaf(leaf) for leaf in leaves], work.inputs[0])
     rule = dict(zip(work.inputs[1 : 1 + len(known)], work.inputs[1 + len(known) :], strict=True))
     nodes = [replace(work.graph, node, rule) for node in nodes] if rule else nodes
-    for leaf, part in zip(leaves, _written(work, nodes), strict=True):
+    for leaf, part in zip(leaves, _expressions_or_none(work, nodes), strict=True):
         if part is not None:
             found.setdefault(leaf, []).append(part)
 
 
 def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `values` for the tangents `moving` of their leaves, scans included; None for zero."""
+    """Return the tangents of `values`, None for zero, given the tangents `moving` of leaves; a scan in `values` counts
+    as a leaf.
+    """
     found = dict.fromkeys(leaf for value in values for leaf in _leaves(value, [*moving]))
     leaves = [leaf for leaf in found if leaf in moving]
     if not leaves:
@@ -174,7 +185,7 @@ def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[A
     work = Differentiation(first, *others, *(moving[leaf] for leaf in leaves), by=leaves, scans=True)
     roots, directions = [work.root, *work.inputs[: len(others)]], work.inputs[len(others) :]
     nodes = [work.leaf(leaf) for leaf in leaves]
-    return _written(work, [work.of(root).pushforward(nodes, directions) for root in roots])
+    return _expressions_or_none(work, [work.of(root).pushforward(nodes, directions) for root in roots])
 
 
 def _contracted(first: Any, second: Any) -> Any:
@@ -195,7 +206,9 @@ def _zero(shape: Sequence[Any]) -> Any:
 
 
 def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of scans of one recurrence, as scans over states and their tangents; None for zero."""
+    """Return the tangents, None for zero, of `scans` that share one recurrence. Each is a scan whose state holds the
+    old states and their tangents.
+    """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
     moves: dict[Any, Any] = {}  # of bound variables, and of expressions that the steps read from outside
@@ -231,12 +244,14 @@ def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any 
 
 
 def _tangent_variable(variable: Any) -> Any:
-    """Return a new bound variable for the tangent or cotangent of `variable`."""
+    """Return a new bound variable ``dx`` for the tangent or cotangent of `variable`, ``x``."""
     return ScanVariable(fresh_name(f"d{variable.name}"), variable.shape)
 
 
 def _active_states(states: Sequence[State], active: set[Any], moving: set[Any]) -> set[Any]:
-    """Return the state variables that depend on `active` initial values or on `moving` variables in the steps."""
+    """Return the state variables that change with the differentiated leaves: those in `active`, and those whose step
+    depends on such a state or on a variable in `moving`.
+    """
     found = set(active)
     while True:
         more = {
@@ -268,7 +283,8 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in ``wanted``, with only the states and sequences that it needs.
+    """Return a scan for each ``(kind, value)`` in `wanted`, with only those of `states` and `sequences` that the value
+    needs.
 
     Time, length and direction are those of `scan`.
     """
@@ -283,7 +299,7 @@ def _pruned(
 
 
 class _Adjoint:
-    """The pullback of results of one recurrence, as a scan that runs backwards in time.
+    """The pullback of the results of one recurrence, built as a scan that runs backwards in time.
 
     `cotangents` are pairs of a result and its cotangent, `variables` the variables of the derivative.
     """
@@ -339,17 +355,19 @@ class _Adjoint:
         self.pairs.append((result.value, row))
 
     def _constant(self, expr: Any, name: str) -> Any:
-        """Return a cotangent from outside of the steps as a constant state of the scan; a number unchanged."""
+        """Return a variable for `expr`, a cotangent from outside of the steps: a new state of the scan that no step
+        changes. A number is returned unchanged.
+        """
         if expr.is_number:
             return expr
         variable = ScanVariable(fresh_name(name), shape_of(expr))
         self.added.append(State(variable, expr, variable))
         return variable
 
-    def hand(self, found: Found) -> None:
+    def add_cotangents_to(self, found: Found) -> None:
         """Add the cotangents of everything that the recurrence reads to `found`."""
         for target, cotangent in self.direct:
-            _hand(target, cotangent, self.variables, found)
+            _sweep_back(target, cotangent, self.variables, found)
         if not self.pairs:
             return
         bound = [*(s.variable for s in self.active), *(v for v, _ in self.moving_rows)]
@@ -384,10 +402,12 @@ class _Adjoint:
         backwards = _Backwards(self.scan.time, self.scan.length, not self.scan.reverse)
         results = _pruned([one for _, one in pairs], [*states, *constants], [*before, *self.rows], backwards)
         for (target, _), result in zip(pairs, results, strict=True):
-            _hand(target, result, self.variables, found)
+            _sweep_back(target, result, self.variables, found)
 
     def _product(self) -> tuple[Any, Any]:
-        """Return an expression and its cotangent whose pullbacks are those of one step."""
+        """Return an expression and its cotangent whose pullbacks are those of one step: the sum of all values of the
+        step times their cotangents.
+        """
         if len(self.pairs) == 1:
             return self.pairs[0]
         return sum((_contracted(c, value) for value, c in self.pairs), sympy.S.Zero), sympy.S.One

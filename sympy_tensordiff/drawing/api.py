@@ -39,12 +39,12 @@ class GraphDrawing:
 
     @cached_property
     def source(self) -> str:
-        """The picture in the language of graphviz, which needs no other program."""
+        """The picture in the language of graphviz. No other program is needed to make it."""
         return dot_text(self._clusters)
 
     @cached_property
     def text(self) -> str:
-        """The picture as a tree in plain text; a node with several parents is written once and then referred to by
+        """The picture as a tree in plain text. A node with several parents is written once, and elsewhere only its
         number.
         """
         return tree_text(self._clusters)
@@ -99,7 +99,7 @@ class GraphDrawing:
 
 @explained
 def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDrawing:
-    """Return a picture of the graph of an expression, and of its derivative next to it.
+    """Return a picture of the graph of an expression; with ``wrt``, also of its derivative next to it.
 
     Parameters
     ----------
@@ -175,8 +175,8 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
 def derivative_graph(
     expr: Any, variables: Sequence[Any], *, simplify: bool = False
 ) -> tuple[Differentiation, list[Node], dict[Node, Node]]:
-    """Return ``(differentiation, derivatives, pullback of each visited node)`` of an expression, from one reverse
-    sweep.
+    """Return ``(differentiation, derivatives, pullbacks)`` of an expression, from one reverse sweep; ``pullbacks`` maps
+    each visited node to its pullback (cotangent).
 
     In index notation only variables have pullbacks: the cotangent of an entry depends on the enclosing indices
     (Lippmann 2022, chapter 4).

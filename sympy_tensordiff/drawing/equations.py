@@ -133,8 +133,8 @@ def count_signs(formula: str) -> int:
 
 
 def _with_letters(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """Return the parts and expressions given, with a letter for each part of which only entries occur: ``s_{i j}``
-    reads better than ``(t_{0})_{i j}``.
+    """Return ``(parts, expressions)`` with a single letter as the name of each part of which only entries occur: ``s_{i
+    j}`` reads better than ``(t_{0})_{i j}``.
     """
     exprs = [*reduced, *(e for _, e in found)]
     nodes = nodes_in(exprs, lambda node: node.args)
@@ -154,8 +154,8 @@ def _with_letters(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> t
 
 
 def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> Formula:
-    """Return the LaTeX of the equations ``name = expression``, then "where" and an equation for each (symbol,
-    expression) in ``found``.
+    """Return the LaTeX of the equations ``name = expression`` for the expressions `reduced`, then "where" and an
+    equation for each ``(symbol, expression)`` in ``found``.
     """
     rows = [_equation(None if n is None else upright(n), e) for n, e in zip(names, reduced, strict=True)]
     extents, known = _ranges([*reduced, *(e for _, e in found)]), {*_ranges(reduced)}
@@ -172,12 +172,16 @@ def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: 
 
 
 def _in_notebook(results: Sequence[Any]) -> str:
-    """Return the LaTeX of results for notebooks, one below the other, with the definitions of named parts."""
+    """Return the LaTeX of `results` to show in notebooks: one below the other, followed by the definitions of named
+    parts.
+    """
     return latex(results, parts=True if named_in(results) else None)
 
 
 def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
-    """Return the named parts of an expression, then ``(None, expression)`` in terms of them; None if it has none."""
+    """Return the common parts of `expr` as ``(symbol, part)``, followed by ``(None, expr in terms of these)``; None if
+    there are none.
+    """
     try:
         found, (reduced,) = cse(expr)
     except UnsupportedError:
@@ -186,15 +190,15 @@ def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _with_parts(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str:
-    """Return the LaTeX of expressions, one per line, then "where" and an equation for each (symbol, expression) in
-    ``found``.
+    """Return the LaTeX of the expressions `reduced`, one on each line, then "where" and an equation for each ``(symbol,
+    expression)`` in ``found``.
     """
     return _equations([None] * len(reduced), found, reduced)
 
 
 def _parts_of_steps(steps: Sequence[Any]) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
-    """Return the common parts of the steps of a scan, and the steps in terms of them; none if the formulas of the steps
-    are short, or are no shorter with parts.
+    """Return ``(common parts, steps in terms of them)`` for the steps of a scan. There are no parts if the formulas are
+    short, or would not get shorter by them.
     """
     length = 0
     for step in dict.fromkeys(steps):
@@ -214,8 +218,8 @@ hooks.step_parts.register(_parts_of_steps)
 
 
 def _ranges(exprs: Sequence[Any]) -> dict[Any, set[Any]]:
-    """Return the extents over which each index runs in expressions that are comprehensions themselves, or in sums from
-    0; None among them is another range.
+    """Return for each index the lengths ``n`` of its ranges ``0 … n - 1`` in the sums and comprehensions of `exprs`;
+    None stands for a range that does not begin at 0.
     """
     found: dict[Any, set[Any]] = {}
     for node in nodes_in(exprs, lambda node: node.args):
@@ -229,8 +233,8 @@ def _ranges(exprs: Sequence[Any]) -> dict[Any, set[Any]]:
 
 
 def _equation(left: str | None, expr: Any, known: Collection[Any] = ()) -> tuple[str | None, str]:
-    """Return ``(left side, right side)`` in LaTeX; a comprehension is written entry by entry if ``left`` can take its
-    indices, with the ranges of those that are not `known`.
+    """Return ``(left side, right side)`` in LaTeX. If ``left`` is a plain name, a comprehension is written entry by
+    entry, ``A_{i j} = ...``, with the ranges of indices that are not in `known`.
     """
     expr = with_entries_written_out(expr)
     if left is None or not isinstance(expr, TensorComprehension):

@@ -37,7 +37,9 @@ THICKNESS = (Constraint("ge", Affine({1: 4}, 1)), Constraint("ge", Affine({1: -4
 
 
 class IndexMap(NamedTuple):
-    """The affine map ``alpha -> A alpha + t`` from indices to the position of an entry, with the index ranges."""
+    """The affine map ``alpha -> A alpha + t`` from the indices of a loop to the position of the entry that is read,
+    with the ranges of the indices.
+    """
 
     names: tuple[str, ...]
     forms: tuple[Affine, ...]
@@ -50,7 +52,7 @@ class IndexMap(NamedTuple):
 
     @property
     def is_affine(self) -> bool:
-        """Whether no form contains a floor, a maximum or a minimum."""
+        """Whether the map is affine: none of its forms contains a floor, a maximum or a minimum."""
         return not any(form.compounds() for form in self.forms)
 
     def matrix(self) -> list[list[int]]:
@@ -58,13 +60,14 @@ class IndexMap(NamedTuple):
         return [[form.coefficient(v) for v in range(self.rank)] for form in self.forms]
 
     def image(self, point: Point) -> Point:
-        """Return the image ``A alpha + t`` of a point."""
+        """Return ``A alpha + t`` for the indices ``alpha`` given as `point`."""
         values = dict(enumerate(point))
         return tuple(form.evaluate(values) for form in self.forms)
 
 
 class IndexSolutions(NamedTuple):
-    """All integer solutions of ``A alpha + t == at``: ``particular + kernel z``; none if a condition is ``failing``.
+    """All integer solutions of ``A alpha + t == at``, in the form ``particular + kernel z``. There are none if a
+    condition is in ``failing``.
 
     For a map that is not affine the solutions are listed, and ``particular`` is empty.
     """
@@ -79,17 +82,17 @@ class IndexSolutions(NamedTuple):
 
     @property
     def points(self) -> list[Point]:
-        """All solutions within the index ranges, ordered by the kernel coordinates ``z``."""
+        """All solutions within the index ranges, in the order of their coordinates ``z`` in the kernel."""
         return list(self.by_kernel.values())
 
     def solution_at(self, z: Sequence[int]) -> Point:
-        """Return the solution ``particular + kernel z`` for the kernel coordinates ``z``."""
+        """Return the solution ``particular + kernel z`` for the integers ``z``."""
         return _translate(self.particular, self.kernel, z)
 
 
 def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
-    """Solve the index equation at ``at``: the failing conditions, one solution, the kernel basis, and the ranges of
-    ``z``.
+    """Solve ``A alpha + t == at`` for integer indices alpha: find conditions that fail, one solution, a basis of the
+    kernel of A, and the ranges of the coordinates ``z`` in it.
     """
     if not index_map.is_affine:
         _, inside = lattice_points(index_map.rows, index_map.rank)
@@ -126,7 +129,8 @@ def constraints_on_kernel(
 
 
 def lattice_points(rows: Sequence[Constraint], rank: int) -> tuple[tuple[Bounds, ...], list[Point]]:
-    """Return the loop nest over the integer points of constraints, and the points in lexicographic order.
+    """Return ``(loop bounds, points)``: nested loops over the integer points that satisfy `rows`, and these points in
+    lexicographic order.
 
     Raise `UnsupportedError` if there are too many to be drawn.
     """
@@ -142,7 +146,9 @@ def lattice_points(rows: Sequence[Constraint], rank: int) -> tuple[tuple[Bounds,
 
 
 def nest_text(nest: Sequence[Bounds], names: Mapping[int, str]) -> str:
-    """Return the ranges as text, ``z2 = -1 … 5, z1 = max(-1, -z2) … min(1, 4 - z2)``, outermost first."""
+    """Return the ranges of nested loops as text, outermost first: ``z2 = -1 … 5, z1 = max(-1, -z2) … min(1, 4 -
+    z2)``.
+    """
     parts = []
     for variable, lows, highs in nest:
         low = limit_text("max", [_rounded_text(form, divisor, "⌈⌉", names) for form, divisor in lows])
@@ -152,13 +158,15 @@ def nest_text(nest: Sequence[Bounds], names: Mapping[int, str]) -> str:
 
 
 def _rounded_text(form: Affine, divisor: int, brackets: str, names: Mapping[int, str]) -> str:
-    """Return ``form/divisor`` as text inside floor or ceiling ``brackets``; without a divisor the form only."""
+    """Return ``form/divisor`` as text between ``brackets``, which are those of a floor or a ceiling; only the form if
+    the divisor is 1.
+    """
     text = quotient_text(form, Affine.of(divisor), names)
     return form_text(form, names) if divisor == 1 else f"{brackets[0]}{text}{brackets[1]}"
 
 
 def _combination_text(row: Sequence[int], values: Sequence[int]) -> str:
-    """Return the sum of products of ``row`` and ``values`` as text."""
+    """Return the text of the sum of products ``row[n]*values[n]``, such as ``2*3 - 1``."""
     names = {v: str(value) if value >= 0 else f"({value})" for v, value in enumerate(values)}
     total = _dot(row, values)
     return str(total) if sum(map(abs, row)) == 1 else form_text(Affine(dict(enumerate(row))), names)
@@ -180,7 +188,8 @@ def _translate(start: Point, vectors: Sequence[Point], steps: Sequence[int]) -> 
 
 
 class LatticeFrame(NamedTuple):
-    """The smallest and the largest value of each index in the picture, and the map of lattice points to the plane.
+    """The smallest and largest value of each index in a picture; it also maps the integer points of two or three
+    indices to the plane.
 
     The first two indices are horizontal and vertical; the layers of a third are drawn side by side. So the map to the
     plane is linear, and an arrow from one layer to another is straight.
@@ -209,7 +218,7 @@ class LatticeFrame(NamedTuple):
         return all(a <= x <= b for a, x, b in zip(self.low, point, self.high, strict=True))
 
     def constraints(self, scale: int = 1, margin: int = 0) -> tuple[Constraint, ...]:
-        """Return the frame as inequalities, with a margin of ``margin/scale``."""
+        """Return the frame as inequalities on the indices, made larger by ``margin/scale`` on each side."""
         return tuple(
             Constraint("ge", form)
             for v, (a, b) in enumerate(zip(self.low, self.high, strict=True))
@@ -224,7 +233,7 @@ class LatticeFrame(NamedTuple):
 
 
 def make_frame(points: Sequence[Sequence[int]], extra_points: Sequence[Sequence[int]] = ()) -> LatticeFrame:
-    """Return the bounding frame of ``points`` and of the ``extra_points`` close to them."""
+    """Return the smallest frame around ``points``, and around those of ``extra_points`` that are close to them."""
     low, high = _bounding_box(points)
     reach = [max(3, b - a) for a, b in zip(low, high, strict=True)][:2]
     for point in extra_points:
@@ -237,13 +246,15 @@ def make_frame(points: Sequence[Sequence[int]], extra_points: Sequence[Sequence[
 
 
 def _bounding_box(lattice_points: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the smallest and the largest coordinates of ``points``."""
+    """Return the smallest and the largest value of each coordinate of the points."""
     columns = list(zip(*lattice_points, strict=True))
     return tuple(map(min, columns)), tuple(map(max, columns))
 
 
 def layer_outlines(rows: Sequence[Constraint], frame: LatticeFrame) -> Iterator[list[Position]]:
-    """Yield the corners of the polygon that the inequalities cut out of each layer, in order around it."""
+    """Yield, for each layer (value of the third index), the corners of the polygon in which the inequalities `rows`
+    hold, in order around it.
+    """
     rows = [*rows, *(THICKNESS if len(frame.low) == 1 else ())]
     for layer in frame.layers:
         here = [row.substitute({2: Affine.of(layer)}).form for row in rows]
@@ -269,8 +280,8 @@ def _polygon_corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fracti
 
 
 def rational_lines(index_map: IndexMap, at: Point, frame: LatticeFrame) -> Iterator[list[Position]]:
-    """Return the end points of the rational solutions in each layer if they are a line, clipped half a step outside the
-    frame.
+    """Yield, for each layer in which the rational solutions of the map form a line, the end points of that line within
+    the frame.
 
     The line is drawn even if it contains no lattice point because a congruence fails.
     """

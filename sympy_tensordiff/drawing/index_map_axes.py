@@ -104,7 +104,9 @@ def _inches_per_step(axes: Any) -> float:
 
 
 class _LatticeAxes:
-    """Axes that show a lattice frame: the outlines of the ranges, and the names and values of the indices."""
+    """The matplotlib axes in which the integer points of a frame are drawn, with outlines of the ranges and names and
+    values of the indices.
+    """
 
     def __init__(
         self, axes: Any, frame: LatticeFrame, names: Sequence[str], index_map: IndexMap, rows: Sequence[Constraint]
@@ -147,15 +149,15 @@ class _LatticeAxes:
         return [x for x in range(low, high + 1) if x % every == 0]
 
     def draw_points(self, where: Iterable[Point], gid: str, label: str | None, **style: Any) -> None:
-        """Draw points of one kind, with their label in the legend."""
+        """Draw the points `where` in one style, with `label` in the legend; `gid` identifies them in SVG."""
         positions = [self.frame.position(point) for point in where]
         style["s"] *= min(1, (4 * _inches_per_step(self.axes)) ** 2)
         if positions:
             self.axes.scatter(*zip(*positions, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
 
     def write_texts(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
-        """Write texts to the right of the points (``side`` 1) or to the left (-1); return False and write none if they
-        would overlap.
+        """Write `texts` next to their points, on the right (``side`` 1) or left (-1), and return whether that was done:
+        if there are too many or they would overlap, none is written.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):
@@ -179,7 +181,9 @@ class _LatticeAxes:
 
 
 def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
-    """Return 1 if the line of the solutions rises, -1 if it falls."""
+    """Return -1 if the line of the solutions falls, 1 if it rises or if there is no line; texts are written
+    beside it.
+    """
     directions = kernel_basis([row[:2] for row in matrix])
     return -1 if len(directions) == 1 and directions[0][0] * directions[0][-1] < 0 else 1
 
@@ -195,8 +199,8 @@ def _extra_points(solved: IndexSolutions | None) -> list[Point]:
 
 
 def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
-    """Draw the solutions of the index equations outside of the ranges, the particular solution, and the kernel basis as
-    arrows from one solution.
+    """Draw the solutions: those outside of the ranges, the particular solution, and the kernel basis as arrows from one
+    solution.
     """
     _, found = lattice_points(
         constraints_on_kernel(canvas.frame.constraints(), solved.particular, solved.kernel), len(solved.kernel)
@@ -216,11 +220,15 @@ def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
 def _draw_kernel_basis(
     canvas: _LatticeAxes, kernel: Sequence[Point], starts: Sequence[Point], inside: Collection[Point]
 ) -> None:
-    """Draw the kernel basis as arrows, from one of ``starts``; preferably one with the heads in ``inside``."""
+    """Draw the kernel basis as arrows from one of ``starts``, if possible one from which the arrows end at points in
+    ``inside``.
+    """
     best = set(inside)
 
     def heads(start: Point, vectors: Sequence[Point]) -> tuple[int, int]:
-        """Return how many points of the arrows from ``start`` are inside, and how many heads are in the frame."""
+        """Return how many ends of the arrows from ``start`` are solutions inside of the ranges, and how many are in the
+        frame.
+        """
         ends = [tuple(map(add, start, vector)) for vector in vectors]
         return sum(end in best for end in ends) + (start in best), sum(map(canvas.frame.contains, ends))
 

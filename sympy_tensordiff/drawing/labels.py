@@ -27,7 +27,9 @@ def truncate(text: str, max_length: int) -> str:
 
 
 def node_label(node: Node, bound_variables: Sequence[int], names: Names) -> str:
-    """Return the label of ``node``, which binds ``bound_variables``; ``names`` has these and all free variables."""
+    """Return the label of ``node`` in a picture. ``names`` has the names of variables, also of those that the node
+    binds, ``bound_variables``.
+    """
     match node.op:
         case "const" | "scalar":
             return str(node.data)
@@ -56,7 +58,7 @@ def node_label(node: Node, bound_variables: Sequence[int], names: Names) -> str:
 
 
 def _label_of_structured(node: Node, bound_variables: Sequence[int], names: Names) -> str:
-    """Return the label of a binder or of an operation on whole tensors."""
+    """Return the label of a sum, a comprehension, or an operation on whole tensors."""
     match node.op:
         case "sum" | "prod" | "max" | "min":
             return _reduction_text(node, bound_variables, names)
@@ -80,7 +82,9 @@ def is_multiple(node: Node) -> bool:
 
 
 def children(node: Node) -> Sequence[Node]:
-    """Return the arguments that are drawn as nodes; numbers that are part of the label are left out."""
+    """Return the arguments of `node` that are drawn as nodes of their own; a number that is part of its label is left
+    out.
+    """
     args = node.args
     if is_multiple(node):
         args = args[1:]
@@ -90,7 +94,7 @@ def children(node: Node) -> Sequence[Node]:
 
 
 def skip_scalar_read(node: Node) -> Node:
-    """Return the rank-0 tensor whose only entry ``node`` reads; any other node unchanged."""
+    """Return the tensor without axes whose only entry ``node`` reads; any other node unchanged."""
     return node.args[0] if node.op == "read" and not node.data else node
 
 
@@ -191,7 +195,9 @@ def _read_text(node: Node, names: Names) -> str:
 
 
 def _reduction_text(node: Node, bound_variables: Sequence[int], names: Names) -> str:
-    """Return a reduction as text, ``Σ k = 0 … n - 1``; constraints that are not bounds of one index follow "where"."""
+    """Return a sum or other reduction as text, ``Σ k = 0 … n - 1``; constraints that are not the bounds of one index
+    follow "where".
+    """
     parts, conditions = [], list(node.data)
     for place, v in enumerate(bound_variables):
         inner = bound_variables[place + 1 :]
@@ -222,8 +228,8 @@ def _einsum_text(node: Node) -> str:
 
 
 def _view_label(node: Node, names: Names) -> str:
-    """Return the label of a view: a multiple, a transpose, a repetition or a diagonal; without operand a delta or a
-    constant tensor.
+    """Return the label of a multiple, transpose, repetition or diagonal of a tensor; without an operand, of a unit
+    tensor or a constant one.
     """
     coefficient, inputs, output, extents = node.data
     if inputs:
@@ -238,14 +244,16 @@ def _view_label(node: Node, names: Names) -> str:
 
 
 def view_text(node: Node) -> str:
-    """Return the subscripts of a view, such as ``(i->ii)``, with its coefficient."""
+    """Return the subscripts of a transpose, repetition or diagonal, such as ``(i->ii)``, with its coefficient
+    in front.
+    """
     return _with_coefficient(
         node.data.coefficient, f"({label_letters(node.data.inputs[0])}->{label_letters(node.data.output)})"
     )
 
 
 def _with_coefficient(coefficient: Any, text: str) -> str:
-    """Return ``text`` with a coefficient in front; 1 is omitted, -1 is a minus sign."""
+    """Return ``text`` with `coefficient` in front: nothing for 1, a minus sign for -1."""
     if coefficient == 1:
         return text
     if coefficient == -1:

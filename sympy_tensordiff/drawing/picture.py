@@ -21,7 +21,7 @@ BoundNames = tuple[tuple[int, str], ...]
 
 @dataclass
 class DrawnNode:
-    """One node of a picture: its label, its children and its relation to pullbacks.
+    """One node of a picture: its label, its children, and which pullback (cotangent) it is or has.
 
     ``number`` identifies a node that others refer to (0: none does); ``pullback_of`` are the names of the nodes whose
     pullback it is; ``has_pullback`` says that the pullback of this node is drawn; ``colour`` is equal for a node and
@@ -52,7 +52,9 @@ class DrawnNode:
 
 @dataclass
 class Cluster:
-    """One graph of a picture: its nodes in reading order, and the positions of its roots."""
+    """One graph of a picture: its nodes in the order in which they are read, and the positions of its roots
+    among them.
+    """
 
     title: str
     nodes: list[DrawnNode] = field(default_factory=list)
@@ -60,7 +62,7 @@ class Cluster:
 
 
 def make_cluster(graph: Graph, title: str, roots: Sequence[Node]) -> Cluster:
-    """Return a `Cluster` of the nodes below ``roots``, depth first from left to right; without recursion."""
+    """Return a `Cluster` of the nodes below ``roots``, in depth-first order from left to right."""
     result = Cluster(title)
     roots = [skip_scalar_read(root) for root in roots]
     reserved = _reserved_names(graph, roots)
@@ -93,7 +95,7 @@ def make_cluster(graph: Graph, title: str, roots: Sequence[Node]) -> Cluster:
 
 
 def _reserved_names(graph: Graph, roots: Iterable[Node]) -> set[str]:
-    """Return the names that a bound index must not have: those of tensors, scalars and free variables."""
+    """Return the names that no bound index may get in a picture: those of tensors, scalars and free variables."""
     used: set[str] = set()
     for node in reachable(*roots):
         if node.op in ("tensor", "scalar"):
@@ -106,8 +108,8 @@ def _reserved_names(graph: Graph, roots: Iterable[Node]) -> set[str]:
 def name_pullbacks(
     expression: Cluster, derivative: Cluster, pullbacks: dict[Node, Node], variables: Sequence[str]
 ) -> None:
-    """Mark the nodes of ``derivative`` that are pullbacks with the names of the nodes of ``expression`` that they
-    belong to.
+    """Mark the nodes of ``derivative`` that are pullbacks (cotangents), with the names of the nodes of ``expression``
+    that they belong to.
 
     The roots belong to ``variables``, which the expression need not contain. A pullback that is a view of a node, and
     is not drawn itself, is named at that node. Constants, such as the delta that the sweep starts from, are named at a
@@ -140,7 +142,7 @@ def name_pullbacks(
 
 
 def number_nodes(clusters: Sequence[Cluster]) -> None:
-    """Number the nodes that are referred to, through all clusters, in reading order."""
+    """Give a number to each node that other places refer to, counting through all clusters in reading order."""
     count = max((drawn.number for part in clusters for drawn in part.nodes), default=0)
     for part in clusters:
         for position, drawn in enumerate(part.nodes):

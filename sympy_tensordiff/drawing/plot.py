@@ -179,8 +179,8 @@ def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexM
 
 
 def _read_limits(limits: Any) -> list[IndexLimits]:
-    """Return index, lower and upper bounds of each limit of a comprehension or a sum; raise `ArgumentError` for a
-    repeated index.
+    """Return ``(index, lower bounds, upper bounds)`` for each limit that the user gave; raise `ArgumentError` if an
+    index is repeated.
     """
     is_sequence = isinstance(limits, (tuple, list, Tuple)) and all(
         isinstance(limit, (tuple, list, Tuple, Idx)) for limit in limits
@@ -200,7 +200,9 @@ def _read_limits(limits: Any) -> list[IndexLimits]:
 
 
 def _read_sizes(sizes: Mapping[Any, Any] | None, names: Sequence[Any]) -> dict[Any, Affine]:
-    """Return the numbers of symbols, given by symbol or by name; raise for a value that is not an int."""
+    """Return the numbers that the user gave for symbols, which may be named by symbol or by text; raise an error if one
+    is not an int.
+    """
     if sizes is not None and not isinstance(sizes, Mapping):
         raise ArgumentTypeError(f"{CALLER}: sizes must be a dict from symbols to numbers, not {sizes!r}")
     found: dict[Any, Affine] = {}
@@ -244,7 +246,9 @@ def _check_not_circular(name: Any, bounds: Sequence[Expr], ranges: Sequence[Inde
 
 
 def _linear_constraints(rows: Sequence[Constraint], name: Any) -> list[Constraint]:
-    """Return the inequalities without rounding and products; raise `UnsupportedError` if that is not possible."""
+    """Return inequalities equivalent to `rows` without floors and products; raise `UnsupportedError`, which names the
+    index `name`, if there are none.
+    """
     found: list[Constraint] = []
     for row in rows:
         linear = eliminate_floors(row, frozenset(range(MAX_INDICES)))
@@ -257,7 +261,7 @@ def _linear_constraints(rows: Sequence[Constraint], name: Any) -> list[Constrain
 
 
 def _read_entry(at: Any, forms: Sequence[Affine], values: Mapping[Any, Affine]) -> Point:
-    """Return the numbers of the entry ``at``; raise `ArgumentError` if one is not a number."""
+    """Return the position of the entry ``at`` as numbers; raise `ArgumentError` if a coordinate is not a number."""
     parts = tuple(at) if isinstance(at, (tuple, list, Tuple)) else (at,)
     if len(parts) != len(forms):
         raise ArgumentError(f"{CALLER}: at has {len(parts)} values for {len(forms)} axes")

@@ -95,7 +95,7 @@ class _SvgGraph:
 
 
 def _edge_svg(points: Sequence[tuple[float, float]], text: str) -> list[str]:
-    """Return the SVG of an edge: a curve that is vertical at each of ``points``, with ``text`` next to its start."""
+    """Return the SVG of an edge: a curve through ``points``, vertical at each, with ``text`` next to its start."""
     (x, y), *others = points
     path = f"M{x:.1f} {y:.1f}"
     for n, (x_next, y_next) in enumerate(others):
@@ -122,8 +122,8 @@ MAX_POINTS = 20_000
 
 
 class Layout:
-    """A layered layout: the layer and the centre of each node, and of each bend of an edge that passes through
-    a layer.
+    """A drawing of a graph in layers: it has the layer and the centre of each node, and of each bend of an edge that
+    passes through a layer.
 
     `children` are those of each node, from left to right; a tree keeps this order. `widths` are those of the nodes.
     `layer` is the length of the longest path to each node, then to each bend; `x` has the centres of nodes and bends.
@@ -165,7 +165,7 @@ class Layout:
         return bends
 
     def _depth_first_order(self) -> list[list[int]]:
-        """Return the nodes of each layer in depth-first order, in which the edges of a tree do not cross."""
+        """Return the nodes of each layer in depth-first order. The edges of a tree do not cross then."""
         order: list[list[int]] = [[] for _ in range(max(self.layer, default=-1) + 1)]
         stack = [node for node in reversed(range(len(self._above))) if not self._above[node]]
         seen: set[int] = set()
@@ -178,7 +178,9 @@ class Layout:
         return order
 
     def _reduce_crossings(self, order: list[list[int]]) -> list[list[int]]:
-        """Return the order with the fewest crossings among orders by the mean position of neighbours."""
+        """Return the order of the nodes in each layer with the fewest edge crossings found, by sorting nodes by the
+        mean position of their neighbours.
+        """
         best, fewest = order, self._count_crossings(order)
         for sweep in range(LAYOUT_SWEEPS):
             if not fewest:
@@ -196,7 +198,7 @@ class Layout:
         return best
 
     def _count_crossings(self, order: list[list[int]]) -> int:
-        """Return the number of edge crossings of ``order``."""
+        """Return how many pairs of edges cross if the nodes of each layer are in this `order`."""
         at = {node: position for layer in order for position, node in enumerate(layer)}
         count = 0
         for layer in order:
@@ -209,7 +211,7 @@ class Layout:
         return count
 
     def _align_nodes(self) -> None:
-        """Move nodes towards the mean position of their neighbours, above and below in turn, finally of both."""
+        """Move the nodes towards the mean position of their neighbours above, then below, and finally of both."""
         for sweep in range(LAYOUT_SWEEPS + 1):
             for layer in self._order[::-1] if sweep % 2 == 0 else self._order:
                 gaps = [0.0]
@@ -225,7 +227,7 @@ class Layout:
 
 
 def _longest_paths(children: Sequence[Sequence[int]]) -> list[int]:
-    """Return the length of the longest path from a root to each node."""
+    """Return for each node the length of the longest path from a root to it, which is its layer."""
     parents = [0] * len(children)
     for children_of_node in children:
         for child in children_of_node:
@@ -248,8 +250,8 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def place_with_gaps(targets: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """Return the positions closest to ``targets`` in the least-squares sense, each at least its gap after the one
-    before.
+    """Return positions as close as possible to ``targets`` (least squares), with position n at least ``gaps[n]`` after
+    the one before.
 
     Minus the cumulative gaps, the positions are a monotone sequence: isotonic regression by pooling adjacent violators.
 

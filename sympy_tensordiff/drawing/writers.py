@@ -58,7 +58,7 @@ def tree_text(clusters: Sequence[Cluster]) -> str:
 
 
 def _tree_lines(part: Cluster, count: int) -> tuple[list[str], int]:
-    """Return the lines of one graph and the last number used; ``count`` is the last number used before."""
+    """Return ``(lines, last number used)`` of the text of one graph; numbering goes on after ``count``."""
     lines: list[str] = []
     shown: set[int] = set()
     numbers = {n: drawn.number for n, drawn in enumerate(part.nodes) if drawn.number}
@@ -88,7 +88,9 @@ def _tree_lines(part: Cluster, count: int) -> tuple[list[str], int]:
 
 
 def _node_line(drawn: DrawnNode, number: int, first: bool) -> str:
-    """Return the text of a node, with its number and, at its ``first`` use, the nodes whose pullback it is."""
+    """Return the text of a node, with its number. If it is written for the ``first`` time, also name the nodes whose
+    pullback (cotangent) it is.
+    """
     text = (f"#{number} " if number else "") + truncate(drawn.text, MAX_LINE_LENGTH)
     return text + (
         f"   (pullback of {truncate(', '.join(drawn.pullback_of), MAX_LINE_LENGTH)})"
@@ -128,7 +130,7 @@ def _nodes_and_edges(part: Cluster, letter: str) -> Iterator[str]:
 
 
 def iterate_edges(part: Cluster) -> Iterator[tuple[int, int, str]]:
-    """Yield the parent, the position of the child and the label of each edge."""
+    """Yield ``(parent, child, label)`` for each edge, with the positions of the nodes in the cluster."""
     # The layout preserves the order of children in trees only.
     is_tree = all(drawn.parents < 2 for drawn in part.nodes)
     for n, drawn in enumerate(part.nodes):

@@ -24,7 +24,9 @@ from sympy.codegen import cfunctions
 
 
 class Interval(NamedTuple):
-    """An interval of real numbers; None for an end that is missing, ``is_open`` if the ends do not belong to it."""
+    """An interval of real numbers. An end is None if it is missing; ``is_open`` says that the ends do not
+    belong to it.
+    """
 
     low: Any = None
     high: Any = None
@@ -32,8 +34,8 @@ class Interval(NamedTuple):
 
 
 class RealFunction(NamedTuple):
-    """The record of a function of real numbers: its name, its SymPy class and its properties, such as its values'
-    range.
+    """The record of a function of real numbers: its name, its SymPy class and its properties, such as the range of its
+    values.
 
     Attributes
     ----------
@@ -86,12 +88,12 @@ _POSITIVE, _ONE = Interval(0), Interval(-1, 1, is_open=False)
 
 
 def _of_one(name: str, function: Any, operation: str = "", *aliases: str, **properties: Any) -> RealFunction:
-    """Return the record of a public function of one argument."""
+    """Return the record of a function of one argument that users can call as ``td.<name>``."""
     return RealFunction(name, function, operation, aliases, is_public=True, **properties)
 
 
 def _bounded(name: str, function: Any, operation: str = "", *aliases: str, **properties: Any) -> RealFunction:
-    """Return the record of a public function of one argument that is finite for all real numbers."""
+    """Return the record of a public function of one argument whose value is finite for all real numbers."""
     return _of_one(name, function, operation, *aliases, is_defined=True, is_finite=True, **properties)
 
 
@@ -179,7 +181,9 @@ def add_record(record: RealFunction) -> None:
 
 
 def record_of(function: Any) -> RealFunction:
-    """Return the record of `function`, a SymPy class or another callable; an empty record for an unknown one."""
+    """Return the record of `function`, a SymPy class or other callable; for a function that is not in the table, a
+    record without known properties.
+    """
     return _by_function.get(function, _UNKNOWN)
 
 
@@ -189,7 +193,7 @@ def by_name(name: str) -> RealFunction | None:
 
 
 def readable_functions() -> dict[str, RealFunction]:
-    """Return the functions that texts may contain, by their names and aliases."""
+    """Return the records of the functions that may be used in parsed texts, by name and by alias."""
     return {name: record for name, record in _by_name.items() if record.is_readable}
 
 

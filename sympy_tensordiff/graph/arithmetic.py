@@ -69,8 +69,8 @@ class Arithmetic(NodeTable):
         return self._node("add", None, args, args)
 
     def _merge_choices(self, parts: list[Node]) -> list[Node]:
-        """Return the terms of a sum, with those that contain a `select` by one condition merged into a `select` between
-        sums.
+        """Return the terms of a sum with all terms that contain a select by one condition merged: ``(a if c else 0) +
+        (b if c else d)`` is ``(a + b) if c else d``.
         """
         groups: dict[Node | None, list[Node]] = {}
         for part in parts:
@@ -87,7 +87,7 @@ class Arithmetic(NodeTable):
         return [part for part in joined if part is not self.zero]
 
     def split_coefficient(self, node: Node) -> tuple[Number, Node]:
-        """Return ``(c, rest)`` with node = c * rest; ``rest`` is `one` for a number."""
+        """Return ``(c, rest)`` with ``node = c*rest`` and a number c; ``rest`` is `one` if `node` is a number."""
         if node.op == "const":
             return node.data, self.one
         if node.op == "mul" and node.args[0].op == "const":
@@ -100,8 +100,8 @@ class Arithmetic(NodeTable):
         return node if factor == 1 else self.mul((self.const(factor), node))
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """Return the product of `factors`: numbers are multiplied, powers of one base merged, guards and tests of
-        indices that differ moved to the outside.
+        """Return the product of `factors`: numbers are multiplied, powers of one base merged, and guards and selects by
+        ``i != j`` moved to the outside.
 
         A long product stays one factor, and so does a power with a long sum as exponent: otherwise the cotangents along
         a chain, each the previous one times a slope, would be of quadratic size altogether.
@@ -131,7 +131,7 @@ class Arithmetic(NodeTable):
             return self.zero
         if cases:
             powered = [self.pow(base, self.add(exponents)) for base, exponents in powers.items()]
-            return self._under(cases, self.mul([self.const(constant), *powered]))
+            return self._under_conditions(cases, self.mul([self.const(constant), *powered]))
         parts = [self.pow(base, e[0] if len(e) == 1 else self.add(e)) for base, e in powers.items()]
         parts = [part for part in parts if part is not self.one]
         if any(part.op == "const" for part in parts):
@@ -144,15 +144,17 @@ class Arithmetic(NodeTable):
         args = tuple(parts)
         return args[0] if len(args) == 1 else self._node("mul", None, args, args)
 
-    def _under(self, cases: Sequence[Node], value: Node) -> Node:
-        """Return `value` under the constraints of the guards and the conditions of the choices in `cases`."""
+    def _under_conditions(self, cases: Sequence[Node], value: Node) -> Node:
+        """Return `value` under all conditions in `cases`, which are guards and selects with 0: 0 where one of them does
+        not hold.
+        """
         for case in cases:
             value = self.guard(case.data, value) if case.op == "guard" else self.tested(case.args[0], value)
         return value
 
     def _push_into_choice(self, choice: Node, factors: Sequence[Node]) -> Node:
-        """Return ``choice`` (a `select` that is 0 on one side) times ``factors``, with factors that may be undefined
-        moved into its nonzero branch.
+        """Return ``choice`` times ``factors``, where ``choice`` is a select that is 0 on one side. Factors that may be
+        undefined are moved into its nonzero branch.
 
         All other choices are moved, too: they may be defined in its branch only.
         """
@@ -162,7 +164,7 @@ class Arithmetic(NodeTable):
         return self.mul((*rest, self.select(choice.args[0], *sides)))
 
     def is_choice(self, node: Node) -> bool:
-        """Return whether a node is a `select` with the value 0 on one side."""
+        """Return whether `node` is a select with the value 0 on one side, ``v if c else 0``."""
         return node.op == "select" and self.zero in node.args[1:]
 
     def neg(self, node: Node) -> Node:
@@ -170,7 +172,7 @@ class Arithmetic(NodeTable):
         return self.scale(-1, node)
 
     def pow(self, base: Node, exponent: Node) -> Node:
-        """Return ``base**exponent``, simplified where that holds for all real bases."""
+        """Return ``base**exponent``, simplified by laws that hold for all real bases, such as ``(u**2)**3 = u**6``."""
         if exponent is self.zero or base is self.one:
             return self.one
         if exponent is self.one:
@@ -205,7 +207,9 @@ class Arithmetic(NodeTable):
         return self._plain("call", function, tuple(args))
 
     def _exponential_of_scores(self, exponent: Node) -> Node | None:
-        """Return ``exp(exponent)`` as 0 where a term of it is minus infinity (a masked score); None if none is."""
+        """Return ``exp(exponent)`` as exactly 0 where a term of `exponent` is minus infinity, as in masked attention
+        scores; None if no term is.
+        """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         for n, term in enumerate(() if exponent.shape else terms):
             if _is_minus_infinity(term):
@@ -238,7 +242,7 @@ class Arithmetic(NodeTable):
         return _COMPARISONS[condition.data](*(arg.data for arg in condition.args))
 
     def logic(self, op: str, args: Sequence[Node]) -> Node:
-        """Return the "and", "or" or "not" of conditions, with decided ones simplified away."""
+        """Return the "and", "or" or "not" (`op`) of conditions; those known to be true or false are simplified away."""
         if op == "not":
             return (
                 self._plain(op, None, tuple(args)) if (value := self.known(args[0])) is None else self.truth(not value)
@@ -249,7 +253,9 @@ class Arithmetic(NodeTable):
         return args[0] if len(args) == 1 else self._plain(op, None, tuple(args))
 
     def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
-        """Return ``value if condition else otherwise``; common guards are lifted out and decided conditions dropped."""
+        """Return ``value if condition else otherwise``. Guards that both sides share are moved outside, and a condition
+        with a known truth value is decided.
+        """
         if condition.op == "compare" and condition.args[0] is condition.args[1]:
             return value if condition.data in ("le", "eq") else otherwise
         if (holds := self.known(condition)) is not None:
@@ -276,9 +282,7 @@ class Arithmetic(NodeTable):
         return self._plain("select", None, (condition, value, otherwise))
 
     def split_index_choice(self, node: Node) -> tuple[Node | None, Node]:
-        """Return ``(condition, value)`` of a choice between a value where indices differ and 0; ``(None, node)`` of any
-        other node.
-        """
+        """Return ``(condition, value)`` for ``value if i != j else 0``; ``(None, node)`` for any other node."""
         is_choice = node.op == "select" and is_index_choice(node)
         return (node.args[0], node.args[1]) if is_choice else (None, node)
 
@@ -287,7 +291,9 @@ class Arithmetic(NodeTable):
         return value if condition is None else self.select(condition, value, self.zero)
 
     def cases(self, value: Node) -> list[Node]:
-        """Return the terms of a sum, after products are multiplied out that have a sum of guards as a factor."""
+        """Return the terms of `value`, after products with a sum of guards as a factor are multiplied out, so that each
+        term has its own guard.
+        """
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):
             sums = [n for n, factor in enumerate(term.args) if factor.op == "add" and has_guard(factor)]
@@ -301,14 +307,12 @@ class Arithmetic(NodeTable):
         return [case for case in cases if case is not self.zero]
 
     def _decide(self, value: Node, condition: Node, position: int) -> Node:
-        """Return ``value`` with each `select` on ``condition`` replaced by its branch ``position``, if it is the value,
-        one of its terms or factors.
+        """Return ``value`` for the case that ``condition`` is true (``position`` 1) or false (2): selects on it are
+        replaced by that branch, if they are the value itself, a term or a factor.
         """
 
         def decide(node: Node) -> Node:
-            """Return the branch ``position`` of a choice by the enclosing call's ``condition``; any other node is
-            returned unchanged.
-            """
+            """Return branch ``position`` of a select on ``condition``; any other node unchanged."""
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 
         if value.op not in ("add", "mul"):
@@ -319,8 +323,8 @@ class Arithmetic(NodeTable):
         return self.add(args) if value.op == "add" else self.mul(args)
 
     def guard(self, rows: Iterable[Constraint], body: Node) -> Node:
-        """Return ``body`` where all constraints ``rows`` hold, and 0 (without evaluating ``body``) elsewhere; nested
-        guards are merged.
+        """Return a guard: ``body`` where all constraints ``rows`` hold, and 0 elsewhere, where ``body`` is not
+        evaluated. Nested guards are merged.
         """
         rows = tuple(rows)
         while body.op == "guard":
@@ -338,8 +342,8 @@ class Arithmetic(NodeTable):
 
 
 def _merge_opposite_guards(cases: dict[tuple[Constraint, ...], list[Node]]) -> dict[tuple[Constraint, ...], list[Node]]:
-    """Merge two guards of the same bodies whose constraints differ only in one and its negation; ``cases`` maps
-    constraints to bodies.
+    """Merge guards ``[R and c]*b + [R and not c]*b`` to ``[R]*b``. ``cases`` maps the constraints of each guard to its
+    bodies; it is changed in place and returned.
     """
     waiting = list(cases)
     for rows in waiting:
@@ -353,7 +357,9 @@ def _merge_opposite_guards(cases: dict[tuple[Constraint, ...], list[Node]]) -> d
 
 
 def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, ...], tuple[Constraint, ...]]]:
-    """Yield, for each row with a negation, the other rows and the guard with the negation in place of the row."""
+    """Yield ``(other rows, other rows and the negated row)`` for each of `rows` that has a negation: the guards with
+    which a guard by `rows` might be merged.
+    """
     for row in rows:
         negation = normalise(row.negation()) if row.kind != "eq" else None
         if isinstance(negation, Constraint):
@@ -367,7 +373,9 @@ def _is_minus_infinity(score: Node) -> bool:
 
 
 def _choice_condition(term: Node) -> Node | None:
-    """Return the condition of a term that is a choice, or a product with a choice between a value and 0; else None."""
+    """Return the condition of a term that is a select, or a product with a select with 0 as a factor; None for other
+    terms.
+    """
     if term.depth > JOINED_LIMIT or len(term.args) > JOINED_LIMIT:
         return None
     if term.op == "select":
@@ -386,8 +394,8 @@ _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
 def _is_kept_as_one_factor(product: Node) -> bool:
-    """Return whether a product used as a factor is not flattened into the outer product: it is long and has no selects
-    to merge.
+    """Return whether `product` stays one factor of an outer product and is not merged into it: it has many factors, and
+    no selects or guards to merge.
     """
     if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
         return False
@@ -400,5 +408,5 @@ def _is_kept_as_one_factor(product: Node) -> bool:
 
 
 def has_guard(total: Node) -> bool:
-    """Return whether a sum has a guard among its terms."""
+    """Return whether the sum `total` has a guard among its terms."""
     return any(term.op == "guard" for term in total.args)

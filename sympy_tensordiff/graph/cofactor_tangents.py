@@ -17,7 +17,9 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class CofactorContraction(NamedTuple):
-    """Cofactors of order 2 in an einsum, and the operands that are contracted with one of their index pairs."""
+    """Second derivatives of a determinant (cofactors of order 2) in an einsum, with the operands that are contracted
+    with one of their two index pairs.
+    """
 
     cofactors: Node
     pair: tuple[int, ...]
@@ -30,7 +32,9 @@ class CofactorContraction(NamedTuple):
 
 
 def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> CofactorContraction | None:
-    """Return the first cofactors of order 2 that are contracted with a matrix; None without any."""
+    """Return the first cofactors of order 2 among `operands` that are contracted with a matrix, and with which one;
+    None if there are none.
+    """
     for position, (node, labels) in enumerate(operands):
         if node.op == "cof" and node.data == 2 and len(labels) == 4:
             others = [*operands[:position], *operands[position + 1 :]]
@@ -44,8 +48,8 @@ def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> C
 def _partition_by_connection(
     operands: Sequence[Labelled], labels: Sequence[int]
 ) -> tuple[list[Labelled], list[Labelled], set[int]]:
-    """Partition operands into those connected to ``labels`` by common labels, and the others; the third result are the
-    labels of the former.
+    """Return ``(connected, others, labels)``: the operands that are connected to ``labels`` by common labels, directly
+    or through others, the rest, and all labels of the former.
     """
     labels_met, connected, rest = set(labels), [], list(operands)
     while neighbours := [part for part in rest if not labels_met.isdisjoint(part[1])]:
@@ -56,8 +60,8 @@ def _partition_by_connection(
 
 
 def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, extents: Extents) -> Node:
-    """Return the contraction of the cofactors with the matrix ``factors`` over one index pair, labelled by the other
-    pair.
+    """Return the cofactors of order 2 contracted with the matrix ``factors`` over one index pair: the derivative of the
+    cofactor matrix in the direction of that matrix.
     """
     own = tuple(dict.fromkeys(found.pair))
     coefficient, matrix = graph.split_view(graph.ein(1, [(factors, own)], found.pair, extents))
@@ -70,5 +74,5 @@ def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, ex
 
 
 def _is_transpose(view: Node) -> bool:
-    """Return whether a view is the transpose of a matrix."""
+    """Return whether a `view`, an einsum that only rearranges or scales one operand, is the transpose of a matrix."""
     return bool(view.args) and len(view.args[0].shape) == 2 == len(set(view.data.inputs[0]) & set(view.data.output))

@@ -15,8 +15,8 @@ MAX_TERMS = 16
 
 
 def common_rows(addition: Node) -> Rows:
-    """Return the inequalities that the guards of all terms of the sum `addition` state or imply; none if there are no
-    such constraints.
+    """Return the inequalities that hold in every term of `addition`, because its guard states or implies them; () if
+    there are none. They can be moved to one guard around the sum.
 
     A constraint that some guards only imply is taken if two state it, and if it is all that one states: then the sum
     has as many guards as before, or fewer.
@@ -45,7 +45,9 @@ def without_rows(graph: Graph, node: Node, rows: Container[Constraint]) -> Node:
 
 
 def _guards(node: Node, rows: Rows) -> Iterator[Rows]:
-    """Yield, for each term of `node`, ``rows`` and all constraints of the guards around the term."""
+    """Yield for each term of `node` the constraints under which it is added: ``rows`` and those of all guards around
+    it.
+    """
     if node.op == "guard":
         yield from _guards(node.args[0], (*rows, *node.data))
     elif node.op == "add":

@@ -45,7 +45,7 @@ MAX_EXPANDED_XOR = 4
 
 
 class ConditionReader(Applications):
-    """The methods of `Reader` for `Piecewise`, indicators and conditions."""
+    """The methods of `Reader` that convert `Piecewise`, sign and step functions, and conditions to nodes."""
 
     _branches: int
     integers: set[Any]
@@ -56,18 +56,22 @@ class ConditionReader(Applications):
         return node
 
     def _read_indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a sign or step function: guards for an argument of indices, else a function call."""
+        """Return the node of a sign or step function. If its argument contains indices only, it becomes guards, else a
+        function call.
+        """
         cases = values_of(expr) if on_indices(expr, self.integers) else None
         node: Node = yield (self._read_function(expr, scope) if cases is None else self._read_branches(cases, scope))
         return node
 
     def _linearise(self, condition: Any, scope: Scope) -> Any:
-        """Return ``condition`` with its relations on indices rewritten by linear relations where possible."""
+        """Return ``condition`` with nonlinear relations between indices, such as ``i**2 < 9``, rewritten as linear ones
+        where possible.
+        """
         return linear_condition(condition, lambda expr: self._linear_form(expr, scope) is not None, self.integers)
 
     def _read_branches(self, branches: Pairs, scope: Scope) -> Recursion[Node]:
-        """Return the node of ``(value, condition)`` branches: index conditions become guards if that needs few cases,
-        others `select`.
+        """Return the node of a list of ``(value, condition)``, of which the first true one counts. Conditions on
+        indices become guards if that needs few cases, others become selects.
         """
         linear: dict[Any, Any] = {}
         for _, condition in branches:
@@ -80,8 +84,8 @@ class ConditionReader(Applications):
         return node
 
     def _decide_indices(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return a decision tree over all relations on indices in `pairs`, or over as many as give few cases; other
-        conditions remain.
+        """Return a decision tree that decides all relations between indices in `pairs` (value, condition), or as many
+        as need few cases; other conditions stay in its leaves.
         """
         try:
             linearised = decided(pairs, rows)
@@ -90,8 +94,8 @@ class ConditionReader(Applications):
             return self._decide_some_indices(pairs, rows, scope)
 
     def _decide_some_indices(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return a decision tree over those groups of relations that give few cases, first the ones that decide whole
-        branches.
+        """Return a decision tree that decides only some relations between indices, because all would need too many
+        cases; relations that decide whole branches come first.
 
         Relations with tensor entries come last: others keep the entries inside their tensors.
         """
@@ -115,8 +119,8 @@ class ConditionReader(Applications):
         return result
 
     def _index_literals(self, found: Iterable[Any], scope: Scope) -> list[Literal]:
-        """Return the relations in ``found`` that are constraints on indices, once each, with the constraints of their
-        negations.
+        """Return those relations in ``found`` that are linear constraints on indices, each once and with the
+        constraints of its negation.
         """
         result: dict[Any, Literal | None] = {}
         for relation in found:
@@ -127,7 +131,9 @@ class ConditionReader(Applications):
         return [literal for literal in result.values() if literal is not None]
 
     def _read_cases(self, case: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a decision tree: a sum of guards, in which remaining conditions become `select` nodes."""
+        """Return the node of a decision tree: a sum of guards, one per case; conditions that are not decided become
+        selects.
+        """
         graph = self.graph
         if isinstance(case, Decision):
             parts = []
@@ -150,8 +156,8 @@ class ConditionReader(Applications):
         return result
 
     def _as_rows(self, relation: Any, scope: Scope) -> tuple[tuple[Constraint, ...], tuple[Rows, ...]] | None:
-        """Return ``(constraints, alternatives of the negation)`` for a relation between indices; None if it is not
-        linear.
+        """Return ``(constraints, alternatives)`` for a relation between indices, such as ``i == j``. The alternatives
+        are the cases of its negation, here ``i > j`` and ``i < j``. None if it is not linear.
 
         Two bound indices that differ are one alternative, which is tested at each point: the two ranges on both sides
         would double every sum that reads them. An index is on one side of most bounds.
@@ -167,15 +173,15 @@ class ConditionReader(Applications):
         return (row,), ((row.negation(),),)
 
     def _linear_form(self, expr: Any, scope: Scope) -> Affine | None:
-        """Return an integer form with the sign of ``expr`` (a positive multiple); None if it is not affine or contains
-        a maximum.
+        """Return an affine form, with integer coefficients, that has the sign of ``expr``; None if ``expr`` is not
+        affine in indices or contains a maximum.
         """
         form = self._scaled_form(expr, scope)
         return None if form is None or _has_extremum(form) else form
 
     def _scaled_form(self, expr: Any, scope: Scope) -> Affine | None:
-        """Return an integer form that is a positive multiple of ``expr``, as ``2*i - j`` for ``i - j/2``; None if it is
-        not affine.
+        """Return an affine form with integer coefficients that is a positive multiple of ``expr``: ``2*i - j`` for ``i
+        - j/2``. None if ``expr`` is not affine.
 
         A symbol that is compared with an index is an integer, too; symbols that are compared with each other are
         values.
@@ -229,7 +235,9 @@ def _common_denominator(expr: Any) -> int:
 
 
 def _scale(factor: Any, expr: Any) -> Any:
-    """Return ``factor * expr`` for a positive number, which is moved into each maximum, minimum and absolute value."""
+    """Return ``factor*expr`` for a positive number `factor`, multiplied into the arguments of maxima, minima and
+    absolute values.
+    """
     result = sympy.S.Zero
     for term in sympy.Add.make_args(sympy.expand(factor * expr)):
         c, part = term.as_coeff_Mul()
@@ -242,8 +250,8 @@ _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 
 def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
-    """Return the equation ``left == right`` solved for a maximum or minimum, as ``(value, extremum)``; unchanged if
-    none of its operands looks like the value.
+    """Return the equation ``left == right`` solved for a maximum or minimum, as ``(value, extremum)``. If no operand of
+    an extremum can be the value, return ``(left, right)``.
 
     SymPy moves the numbers of an equation to one side when it rebuilds a `Piecewise`: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.
@@ -269,8 +277,8 @@ def _operands_of(extremum: Node) -> tuple[Node, ...]:
 
 
 def _skeleton(node: Node) -> set[Any]:
-    """Return the set of ops, constants, tensors and functions in ``node``, without indices: a necessary test for
-    equality up to indices.
+    """Return the ops, constants, tensors and functions in ``node``, without its indices. Nodes that are equal but for
+    indices have equal sets.
     """
     parts = [part for part in reachable(node) if part.op not in ("index", "compare", "and", "or", "not")]
     return {(part.op, part.data if part.op in ("const", "tensor", "call") else None) for part in parts}
@@ -282,7 +290,8 @@ def _is_extremum(node: Node) -> bool:
 
 
 def _relations(pairs: Pairs) -> list[Any]:
-    """Return the relations in the conditions of ``pairs`` (value, condition); those with tensor entries come last.
+    """Return the relations, such as ``i < j``, in the conditions of ``pairs`` (value, condition); those with tensor
+    entries come last.
 
     Other relations of a condition may say where the entries are inside their tensors.
     """
@@ -301,6 +310,6 @@ _RELATIONS: dict[Any, Callable[[Node, Node], tuple[str, Node, Node]]] = {
 
 
 def _has_extremum(form: Affine) -> bool:
-    """Return whether a form contains a maximum or minimum, apart from the indices of its tensor entries."""
+    """Return whether `form` contains a maximum or minimum; the indices of tensor entries in it are not searched."""
     inner = [v for v, _ in form.terms if isinstance(v, Compound) and not isinstance(v, IndirectIndex)]
     return any(isinstance(v, PositivePart) or any(map(_has_extremum, v.forms())) for v in inner)

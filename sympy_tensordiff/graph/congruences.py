@@ -13,7 +13,8 @@ from sympy_tensordiff.graph.contraction_order import Labelled
 
 
 class CongruentFactors(NamedTuple):
-    """Two disjoint sets of operands of an einsum whose products are equal up to the names of labels.
+    """Two disjoint sets of operands of an einsum whose products are equal but for the names of labels: the two ``P`` in
+    ``P.T @ M @ P``.
 
     Both products have axes of the result, and no other operand has any.
     """
@@ -26,13 +27,15 @@ class CongruentFactors(NamedTuple):
 
 
 def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> CongruentFactors | None:
-    """Return the largest product that an einsum contains twice, if it is a congruence; None otherwise."""
+    """Return the largest product ``P`` that an einsum contains twice, as in ``P.T @ M @ P``, so that it can be computed
+    once; None if there is none.
+    """
     best: tuple[list[tuple[int, int]], dict[int, int]] | None = None
     for i, (node, labels) in enumerate(operands):
         for j in range(i + 1, len(operands)):
             is_end = not set(output).isdisjoint(labels) and not set(output).isdisjoint(operands[j][1])
             if operands[j][0] is node and is_end and len(labels) > 1 and labels != operands[j][1]:
-                pairs, renaming = _grown(operands, i, j)
+                pairs, renaming = _grow_equal_products(operands, i, j)
                 if pairs and (best is None or len(pairs) > len(best[0])):
                     best = pairs, renaming
     if best is None:
@@ -52,12 +55,12 @@ def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruent
     return CongruentFactors(first, second, others, (axes, renamed))
 
 
-def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:
-    """Return two congruent sets of operands, as pairs of positions that begin with ``(i, j)`` and grow along shared
-    labels, and the dictionary from labels of the first set to labels of the second.
+def _grow_equal_products(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:
+    """Return two sets of operands with equal products, as pairs of positions, and the dictionary from labels of the
+    first set to labels of the second. They start with ``(i, j)`` and grow along shared labels.
     """
     renaming: dict[int, int] = {}
-    pairs = [(i, j)] if _renamed(renaming, operands[i][1], operands[j][1]) else []
+    pairs = [(i, j)] if _extend_renaming(renaming, operands[i][1], operands[j][1]) else []
     used = {i, j}
     is_new = bool(pairs)
     while is_new:
@@ -66,7 +69,7 @@ def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int
             if n in used or renaming.keys().isdisjoint(labels):
                 continue
             for m, (other, own) in enumerate(operands):
-                if m != n and m not in used and other is node and _renamed(renaming, labels, own):
+                if m != n and m not in used and other is node and _extend_renaming(renaming, labels, own):
                     pairs.append((n, m))
                     used |= {n, m}
                     is_new = True
@@ -74,9 +77,9 @@ def _grown(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int
     return pairs, renaming
 
 
-def _renamed(renaming: dict[int, int], labels: Sequence[int], others: Sequence[int]) -> bool:
-    """Extend ``renaming`` one-to-one so that it maps ``labels`` to ``others``, in place; return False, without a
-    change, if that is impossible.
+def _extend_renaming(renaming: dict[int, int], labels: Sequence[int], others: Sequence[int]) -> bool:
+    """Extend ``renaming`` in place so that it maps ``labels`` to ``others`` and stays one-to-one; return True. If that
+    is impossible, change nothing and return False.
     """
     extended = dict(renaming)
     for label, other in zip(labels, others, strict=True):
@@ -89,5 +92,5 @@ def _renamed(renaming: dict[int, int], labels: Sequence[int], others: Sequence[i
 
 
 def _labels_outside(operands: Sequence[Labelled], inside: set[int], output: Sequence[int]) -> set[int]:
-    """Return the labels of ``output`` and of all operands but those at the positions ``inside``."""
+    """Return the labels that occur in ``output`` or in an operand whose position is not in ``inside``."""
     return set(output).union(*(labels for n, (_, labels) in enumerate(operands) if n not in inside))

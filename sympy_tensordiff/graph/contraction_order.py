@@ -39,8 +39,8 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints that distinguish the sizes which occur in a graph, also those of equal expected length (see
-        `fine`).
+        """Return hints that give different values to the different sizes in a graph, so that equally expected sizes are
+        not mistaken for one another. Sizes on more axes count as longer, those of results as shorter.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -57,8 +57,8 @@ class Hints:
         return hints
 
     def fine(self, form: Affine) -> int:
-        """Return the expected value of an extent, scaled up, with small differences between sizes of equal expected
-        length.
+        """Return the expected value of the extent `form` times a constant, less a little, so that two sizes of equal
+        expected value differ.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
@@ -83,8 +83,8 @@ _MAX_OUTER_TERMS = 6
 
 
 class Products:
-    """Decides which products used as operands of an einsum are multiplied out in it (``absorbed``) rather than computed
-    first.
+    """Decides for each product that is an operand of an einsum whether it is multiplied out there (``absorbed``) or
+    computed first and stored.
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
@@ -108,8 +108,8 @@ class Products:
                 self.absorbed.add(part)
 
     def is_less_work_without(self, node: Node) -> bool:
-        """Return whether multiplying the product ``node`` out in each einsum that uses it takes less work in total than
-        computing it first.
+        """Return whether it takes fewer multiplications in total to multiply ``node`` out in every einsum that uses it
+        than to compute it once.
         """
         groups: dict[Node, None] = {}
         stack = list(self.users[node])
@@ -131,7 +131,8 @@ class Products:
         return sum(work or 0 for work in without) < own + sum(work or 0 for work in with_it)
 
     def work(self, node: Node) -> int | None:
-        """Return the estimated number of multiplications of an einsum; None if it has too many operands.
+        """Return the estimated number of multiplications to compute the einsum `node`; None if it has too many
+        operands.
 
         A sum of outer products among the operands is multiplied term by term if that is less work.
         """
@@ -145,8 +146,8 @@ class Products:
         return min(whole, each) if terms else whole
 
     def in_outer_terms(self, operands: Sequence[Labelled], extents: Extents) -> list[tuple[Number, list[Labelled]]]:
-        """Return the (coefficient, operands) of each term after multiplying out an operand that is a sum of outer
-        products; empty if none is.
+        """Return the terms, ``(coefficient, operands)``, after an operand that is a sum of outer products is multiplied
+        out; [] if no operand is one.
         """
         for position, (node, labels) in enumerate(operands):
             if self.rank(node) > 0:
@@ -158,8 +159,8 @@ class Products:
     def outer_terms(
         self, root: Node, labels: tuple[int, ...], numbers: Iterator[int], extents: Extents
     ) -> list[tuple[Number, list[Labelled]]]:
-        """Return the (coefficient, operands) of each term of `root`, a sum of outer products with the axis labels
-        ``labels``.
+        """Return the terms, ``(coefficient, operands)``, of the sum of outer products `root`; ``labels`` are those of
+        its axes, ``numbers`` gives new labels.
         """
         found: list[tuple[Number, list[Labelled]]] = []
         stack: list[tuple[Node, tuple[int, ...], Number, list[Labelled]]] = [(root, labels, 1, [])]
@@ -186,8 +187,8 @@ class Products:
         return found
 
     def rank(self, node: Node) -> int:
-        """Return the number of outer products that `node` is a sum of: 2 for ``A @ (outer(x, y) + outer(y, x))``; 0 for
-        any other node.
+        """Return how many outer products `node` is a sum of: 2 for ``A @ (outer(x, y) + outer(y, x))``. The result is 0
+        if it is not such a sum.
         """
         if node not in self.ranks:
             for part in reachable(node, known=self.ranks):
@@ -195,7 +196,7 @@ class Products:
         return self.ranks[node]
 
     def _rank(self, node: Node) -> int:
-        """Return the number of outer products that `node` is a sum of, from the known numbers of its arguments."""
+        """Return the result of `rank` for `node`, when that of its arguments is already in ``self.ranks``."""
         ranks = [self.ranks.get(arg, 0) for arg in node.args]
         if node.op == "add":
             return sum(ranks) if all(ranks) and node.shape and sum(ranks) <= _MAX_OUTER_TERMS else 0
@@ -208,7 +209,7 @@ class Products:
         return int(is_core(node) and is_separable(node)) or next(filter(None, ranks), 0)
 
     def work_in_order(self, operands: Sequence[Labelled], output: tuple[int, ...], extents: Extents) -> int:
-        """Return the number of multiplications of an einsum of ``operands`` in the best order."""
+        """Return the number of multiplications of an einsum of ``operands`` in the best order of pairwise products."""
         uses = Counter(label for _, labels in operands for label in set(labels))
         uses.update(output)
         inputs = [frozenset(label for label in labels if uses[label] > 1) for _, labels in operands]
@@ -224,8 +225,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return the operands of an einsum, with those of absorbed products in place of these, under common labels, and
-        the extents of the labels.
+        """Return ``(operands, extents)`` of an einsum: its operands under common labels, and the extent of each label.
+        Inner products that are to be multiplied out are replaced by their own operands.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.
@@ -256,8 +257,8 @@ class Products:
 
 
 def is_separable(core: Node) -> bool:
-    """Return whether an einsum is an outer product of einsums: its axes belong to operands that no label connects, as
-    in ``(A @ x)[:, None]*y[None, :]``.
+    """Return whether an einsum is an outer product of independent parts, as ``(A @ x)[:, None]*y[None, :]``: no label
+    connects the operands of one part with those of another.
     """
     groups: list[set[int]] = []
     for labels in core.data.inputs:
@@ -267,8 +268,8 @@ def is_separable(core: Node) -> bool:
 
 
 def is_outer(node: Node) -> bool:
-    """Return whether a node is an outer product: it sums nothing, and each operand has fewer axes than the result or is
-    an outer product itself, as in ``outer(u, v)/c``.
+    """Return whether `node` is an outer product such as ``outer(u, v)/c``: it sums over nothing, and each operand has
+    fewer axes than the result or is an outer product itself.
     """
     seen, stack = {node}, [node]
     while stack:

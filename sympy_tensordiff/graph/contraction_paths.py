@@ -26,8 +26,8 @@ Of more operands, the first products are those of a greedy search.
 
 
 def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return the pairs of operands to multiply, in order: the ``inputs`` are numbered 0, 1, …, and each product takes
-    the next number.
+    """Return the cheapest known order to multiply the operands, as pairs of their numbers. The ``inputs`` are numbered
+    0, 1, ..., and each product gets the next number.
 
     A label that is not in the output occurs in two operands or more; `sizes` maps labels to extents.
     """
@@ -48,7 +48,9 @@ def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: 
 
 
 def _with_optimal_end(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> Path:
-    """Return a path that follows ``path`` until `_MAX_OPTIMAL_OPERANDS` operands are left, then is optimal."""
+    """Return the path that follows ``path`` until `_MAX_OPTIMAL_OPERANDS` operands are left, and multiplies these in
+    the best order.
+    """
     begin = path[: max(0, len(inputs) - _MAX_OPTIMAL_OPERANDS)]
     known = [*inputs, *(product for _, product in products_of_path(inputs, output, begin))]
     used = {number for step in begin for number in step}
@@ -59,7 +61,8 @@ def _with_optimal_end(inputs: Sequence[Labels], output: Labels, sizes: Mapping[i
 
 
 class _GreedySearch:
-    """A search for a path whose every step multiplies the two operands that are cheapest to multiply at this point.
+    """A search for a contraction path that at each step multiplies the two operands whose product is cheapest at that
+    moment.
 
     Operands with a common label come first. The cost of a step is the growth of all operands in entries if
     ``by_entries`` is set, else the number of multiplications; the older of equally cheap operands come first.
@@ -163,8 +166,8 @@ def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, 
 
 
 def _path_of_splits(count_of_operands: int, splits: Sequence[int]) -> Path:
-    """Return the path in which each set of operands (as bits) is the product of its subset ``splits[set]`` and the rest
-    of it.
+    """Return the contraction path of a binary tree: ``splits`` gives for each set of operands (as a bit mask) the
+    subset that is one factor, the rest is the other.
     """
     numbers = {1 << number: number for number in range(count_of_operands)}
     path: list[tuple[int, ...]] = []
@@ -182,7 +185,7 @@ def _path_of_splits(count_of_operands: int, splits: Sequence[int]) -> Path:
 
 
 class Order(NamedTuple):
-    """A path, its number of multiplications, and the label sets of the products of its steps."""
+    """A contraction path, its number of multiplications, and the labels of each intermediate product."""
 
     path: Path
     work: int
@@ -190,8 +193,8 @@ class Order(NamedTuple):
 
 
 def orders_of_least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Order, ...]:
-    """Return the cheapest contraction order, then equally cheap ones that begin with another product which sums over a
-    label; cached.
+    """Return the cheapest contraction order, followed by equally cheap ones that start with a different product over a
+    summed label. Results are cached.
     """
     used = sorted(frozenset().union(*inputs))
     return _orders(tuple(inputs), output, tuple([(label, sizes[label]) for label in used]))
@@ -208,9 +211,7 @@ Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
 def _orders(
     inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
 ) -> tuple[Order, ...]:
-    """Return the cheapest contraction order and equally cheap ones (see `orders_of_least_work`); its arguments are
-    hashable, for the cache.
-    """
+    """Return the result of `orders_of_least_work`; the arguments are hashable so that it can be cached."""
     sizes = dict(sizes_of_labels)
 
     def order(path: Path) -> Order:
@@ -248,7 +249,9 @@ def count_entries(labels: Iterable[int], sizes: Mapping[int, int]) -> int:
 
 
 def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[tuple[list[Labels], Labels]]:
-    """Yield for each step of a contraction path the label sets of its operands, and that of their product."""
+    """Yield for each step of `path` the labels of the two operands that are multiplied, and the labels of their
+    product.
+    """
     known = list(inputs)
     counts = Counter(label for labels in (*inputs, output) for label in labels)
     for step in path:
@@ -262,5 +265,5 @@ def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> It
 
 
 def operation_count(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> int:
-    """Return the number of multiplications in all steps of a path."""
+    """Return the number of multiplications in all steps of a contraction path."""
     return sum(count_entries(frozenset().union(*chosen), sizes) for chosen, _ in products_of_path(inputs, output, path))

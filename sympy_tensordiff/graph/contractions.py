@@ -33,14 +33,16 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def is_view(node: Node) -> bool:
-    """Return whether a node only transposes, broadcasts, takes diagonals of, or scales one operand, or is a delta or
-    constant tensor.
+    """Return whether `node` computes nothing but a number times one operand: it is a transpose, broadcast, diagonal or
+    multiple of it, or a constant tensor.
     """
     return node.view
 
 
 def is_core(node: Node) -> bool:
-    """Return whether a node is an einsum that multiplies or sums."""
+    """Return whether `node` is an einsum that multiplies several operands or sums, and not just a view (transpose,
+    broadcast or multiple) of one.
+    """
     return node.op == "ein" and not node.view
 
 
@@ -58,7 +60,9 @@ def sums_labels(node: Node) -> bool:
 
 
 class _InternedContraction(NamedTuple):
-    """An interned `Contraction`, the number that is its key in the table of nodes, and the shape of the result."""
+    """A `Contraction` that is stored once, with the number that stands for it in keys of the node table, and the shape
+    of its result.
+    """
 
     data: Contraction
     number: int
@@ -78,8 +82,8 @@ class Contractions(Arithmetic):
         output: Labels,
         extents: Extents | None = None,
     ) -> Node:
-        """Return ``output[…] = coefficient * sum(product of operands[…])``, summed over all labels that are not in the
-        output.
+        """Return the einsum ``output[...] = coefficient * sum(product of operands)``, summed over all labels that are
+        not in `output`.
 
         Each operand is a pair of a node and one label per axis. Labels may repeat within an operand and in the output;
         `extents` has the extents of output labels that occur in no operand.
@@ -102,8 +106,8 @@ class Contractions(Arithmetic):
         return self._core_or_view(coefficient, factors, output, sizes)
 
     def _core_or_view(self, coefficient: Number, factors: Sequence[Operand], output: Labels, extents: Extents) -> Node:
-        """Return the einsum of operands that are not views: a node without transposition, and a view of it if the
-        output order differs.
+        """Return the einsum of operands that are not views themselves. It is built as a product with axes in a standard
+        order, and a transpose of that if `output` differs.
         """
         inputs = tuple([tuple(labels) for _, labels in factors])
         shapes = tuple([node.shape for node, _ in factors])
@@ -128,12 +132,14 @@ class Contractions(Arithmetic):
         return self.scale(coefficient, args[0]) if args else self.const(coefficient)
 
     def _contraction_node(self, data: Contraction, args: tuple[Node, ...]) -> Node:
-        """Return the node of exactly this contraction of ``args``."""
+        """Return the node with exactly the data `data` and the arguments `args`, without normalising these."""
         kind = self._kind(data)
         return self._node("ein", data, args, kind.number, (), kind.shape)
 
     def _kind(self, data: Contraction) -> _InternedContraction:
-        """Return the interned form of a contraction, equal for equal ones with coefficients of the same type."""
+        """Return the stored record of a contraction. Equal contractions have one record, if their coefficients have the
+        same type.
+        """
         found = self._kinds.get(key := _key_with_number_type(data))
         if found is None:
             found = self._kinds[key] = _InternedContraction(data, len(self._kinds), data.shape)
@@ -147,7 +153,9 @@ class Contractions(Arithmetic):
         return self._contraction_node(Contraction(value, (), labels, tuple(shape)), ()) if shape else self.const(value)
 
     def delta(self, shape: Sequence[Affine]) -> Node:
-        """Return the unit tensor of shape ``shape + shape``."""
+        """Return the unit tensor of shape ``shape + shape``, which is 1 where the first half of the indices equals the
+        second, else 0.
+        """
         labels = tuple(range(len(shape)))
         return self._contraction_node(Contraction(1, (), labels * 2, tuple(shape)), ()) if shape else self.one
 
@@ -159,7 +167,7 @@ class Contractions(Arithmetic):
         return self.ein(1, [(scalar, ())], labels, dict(enumerate(shape)))
 
     def transposed(self, matrix: Node) -> Node:
-        """Return a matrix with its axes exchanged; of a tensor, the matrices in its last two axes."""
+        """Return the matrix with its two axes exchanged; for a tensor of more axes, exchange the last two."""
         *batch, row, column = range(len(matrix.shape))
         return self.ein(1, [(matrix, (*batch, row, column))], (*batch, column, row))
 
@@ -168,7 +176,7 @@ class Contractions(Arithmetic):
         return node is self.zero or (node.op == "ein" and node.data.coefficient == 0)
 
     def split_view(self, node: Node) -> tuple[Number, Node]:
-        """Return ``(c, rest)`` with node = c * rest, for tensors and scalars."""
+        """Return ``(c, rest)`` with ``node = c*rest`` and a number c, for tensors and scalars."""
         if not node.shape:
             return self.split_coefficient(node)
         if not node.view or node.data.coefficient == 1 or node.data.coefficient == 0:
@@ -184,7 +192,9 @@ class Contractions(Arithmetic):
     # -------------------------------------------------------------- matrices
 
     def inverse(self, matrix: Node) -> Node:
-        """Return the inverses of the matrices in the last two axes; inverses, transposes, multiples are simplified."""
+        """Return the inverse of a matrix, or of each matrix in the last two axes. ``inv(inv(A))``, ``inv(A.T)`` and
+        ``inv(2*A)`` are simplified.
+        """
         if matrix.op == "inv":
             return matrix.args[0]
         if is_view(matrix) and matrix.data.coefficient != 0:
@@ -197,8 +207,8 @@ class Contractions(Arithmetic):
         return self._node("inv", None, (matrix,), None, (), matrix.shape)
 
     def cofactor(self, order: int, matrix: Node) -> Node:
-        """Return the ``order``-th derivatives of determinants with respect to their matrices, with axes ``i1 j1 … ik
-        jk``.
+        """Return the derivative of order `order` of ``det(matrix)`` with respect to the matrix: the determinant for 0,
+        the cofactor matrix for 1. Its axes are ``i1 j1 ... ik jk`` after those of a stack.
 
         The matrices are in the last two axes; the others come first in the result. Order 0 is the determinant, 1 the
         transposed adjugate; all of them are polynomials in the entries, at singular matrices too.
@@ -219,11 +229,15 @@ class Contractions(Arithmetic):
         return self._node("lse", axes, (tensor,), axes, (), shape)
 
     def scan(self, data: Any, args: Sequence[Node]) -> Node:
-        """Return a scan of its operands; ``data`` is a `ScanData`."""
+        """Return the node of a scan (a loop over time) with the operands `args`; ``data`` is the `ScanData` that
+        describes it.
+        """
         return self._node("scan", data, tuple(args), data, data.forms, data.shape)
 
     def tensor_node(self, node: Node, args: Sequence[Node]) -> Node:
-        """Return the whole-tensor operation ``node`` with other arguments of the same shapes."""
+        """Return a node like ``node``, an einsum, inverse, cofactor, log-sum-exp or scan, with other arguments of the
+        same shapes.
+        """
         if node.op == "ein":
             return self.with_operands(node, args)
         if node.op == "inv":
@@ -234,7 +248,7 @@ class Contractions(Arithmetic):
 
 
 def _preserves_matrices(labels: Sequence[int], output: Sequence[int]) -> bool:
-    """Return whether a view from ``labels`` to ``output`` is the identity or exchanges the last two axes."""
+    """Return whether a view from ``labels`` to ``output`` changes nothing or only transposes the last two axes."""
     ends = labels[-2:] in (output[-2:], output[:-3:-1])
     return len(set(output)) == len(output) == len(labels) and labels[:-2] == output[:-2] and ends
 
@@ -245,5 +259,7 @@ def _id_of(operand: Operand) -> int:
 
 
 def _key_with_number_type(data: Contraction) -> Any:
-    """Return a key of a contraction that differs for the coefficients 0.5 and 1/2, equal but printed differently."""
+    """Return a key for a contraction that tells the coefficients 0.5 and 1/2 apart: they are equal, but print
+    differently.
+    """
     return data if type(data.coefficient) is int else (type(data.coefficient).__name__, data)

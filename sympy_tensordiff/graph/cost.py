@@ -33,7 +33,7 @@ Interval: TypeAlias = tuple[Polynomial, Polynomial]
 
 
 class Cost(NamedTuple):
-    """The cost of evaluating a graph, as polynomials in the sizes.
+    """The cost of evaluating a graph: operations and memory, as polynomials in the sizes.
 
     `operations` counts multiplications, additions and evaluations of functions, `largest` the entries of the largest
     stored array, `memory` those of all stored arrays, results included. `stored` is the growth of the stored arrays:
@@ -67,8 +67,8 @@ class CostModel:
         return _CostCounter(self, roots, known).total()
 
     def is_no_worse(self, new: Cost, old: Cost, given: Growth, slack: float = 1) -> bool:
-        """Return whether a form of cost ``new`` may replace one of cost ``old``: no measure grows faster or is larger
-        by more than ``slack``.
+        """Return whether a form of cost ``new`` may replace one of cost ``old``: it does not grow faster with the
+        sizes, and is at most ``slack`` times as expensive. Memory up to the growth `given` is always allowed.
 
         `given` is the growth of the arguments: the new form may store arrays that grow no faster, if it takes no more
         operations than the old one at the sizes to plan for. It may take `slack` times the operations if no operation
@@ -91,16 +91,20 @@ class CostModel:
         return self._volumes[extents]
 
     def growth(self, arrays: Iterable[Node]) -> Growth:
-        """Return the asymptotic growth of the numbers of entries of ``arrays``, as maximal monomials in the sizes."""
+        """Return how the numbers of entries of ``arrays`` grow with the sizes, as the largest monomials, such as
+        ``m*n``.
+        """
         return maximal(monomial for array in arrays for monomial in self.volume(array.shape).growth)
 
     def value(self, polynomial: Polynomial) -> float:
-        """Return the value of a polynomial at the expected sizes."""
+        """Return the value of `polynomial` for the expected sizes."""
         return float(polynomial.evaluate(lambda variable: self.hints(Affine.variable(variable))))
 
 
 class _CostCounter:
-    """One walk over a graph that counts each node once for each range of its enclosing indices."""
+    """One walk over a graph that counts the operations of each node, times the number of values of the indices around
+    it.
+    """
 
     def __init__(self, model: CostModel, roots: Sequence[Node], known: Collection[Node]) -> None:
         self.model = model
@@ -141,8 +145,8 @@ class _CostCounter:
     def _count_operations(
         self, node: Node, enclosing: dict[Variable, Interval], inner: dict[Variable, Interval]
     ) -> None:
-        """Add the operations of a node, over all its entries and all values of the ``enclosing`` indices; ``inner``
-        includes its own indices.
+        """Add to the count the operations of `node`, for all its entries and all values of the ``enclosing`` indices.
+        ``inner`` are these and the indices that `node` binds itself.
         """
         volume = self.model.volume(node.shape) * _points(enclosing)
         match node.op:
@@ -171,14 +175,14 @@ class _CostCounter:
             self.arrays.append(volume)
 
     def _is_tangent_only(self, cofactors: Node) -> bool:
-        """Return whether cofactors of order 2 are only contracted with a matrix (a directional derivative), so that
-        they are never stored.
+        """Return whether second-order cofactors are used only in products with a matrix, which can be computed without
+        storing the cofactors.
         """
         users = self.users.get(cofactors, ())
         return cofactors.data > 1 and bool(users) and all(map(_is_cofactor_tangent, users))
 
     def _is_stored(self, node: Node) -> bool:
-        """Return whether a tensor is stored in an array of its own."""
+        """Return whether evaluation stores the tensor `node` in an array of its own."""
         if not node.shape or node.op == "tensor":
             return False
         if node in self.roots or node.op in ("inv", "lse") or sums_labels(node):
@@ -193,7 +197,9 @@ class _CostCounter:
     # -------------------------------------------------------------- index notation
 
     def _ranges_of_bound(self, node: Node, enclosing: dict[Variable, Interval]) -> dict[Variable, Interval]:
-        """Return the ranges of the indices that a node binds, within the ``enclosing`` ranges; empty without any."""
+        """Return the ranges of the indices that `node` binds, given the ranges of the ``enclosing`` ones; {} if it
+        binds none.
+        """
         if node.op == "comprehension":
             extents = zip(self.graph.bound(node), node.data, strict=True)
             return {v: (Polynomial(), Polynomial.of(extent) - 1) for v, extent in extents}
@@ -214,7 +220,9 @@ class _CostCounter:
         known: dict[Variable, Interval],
         remaining: Sequence[Variable],
     ) -> Interval | None:
-        """Return the range of an index by ``rows`` over indices with ``known`` ranges; None if they do not bound it."""
+        """Return the range of the index `variable` that the constraints ``rows`` allow, given the ranges ``known`` of
+        other indices; None if they leave it unbounded.
+        """
         unknown = frozenset(remaining) - {variable}
         usable = [row for row in rows if row.form.coefficient(variable) and row.form.atoms().isdisjoint(unknown)]
         if any(row.kind == "eq" for row in usable):
@@ -228,7 +236,7 @@ class _CostCounter:
 
 
 def _is_cofactor_tangent(node: Node) -> bool:
-    """Whether a node contracts second-order cofactors with one matrix: the derivative of cofactors in its direction."""
+    """Whether `node` contracts second-order cofactors with one matrix and nothing else."""
     if node.op != "ein":
         return False
     operands = list(zip(node.args, node.data.inputs, strict=True))
@@ -245,7 +253,9 @@ def _points(ranges: dict[Variable, Interval]) -> Polynomial:
 
 
 def _extreme_value(form: Affine, known: dict[Variable, Interval], *, upper: bool) -> Polynomial:
-    """Return the greatest (``upper``) or least value of a form over the box ``known``."""
+    """Return the greatest value of `form` (the least if `upper` is false) when its variables lie in the ranges
+    ``known``.
+    """
     total = Polynomial.of(form.constant)
     for variable, coefficient in form.terms:
         if variable in known:

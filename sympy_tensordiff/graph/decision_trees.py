@@ -29,7 +29,9 @@ Logic: TypeAlias = Any
 
 
 class Unequal(NamedTuple):
-    """The condition that a form of indices is not 0. It is tested at each point, since no polyhedron describes it."""
+    """The condition that an index form, such as ``i - j``, is not 0. It is tested at each point, because the points
+    form no polyhedron.
+    """
 
     form: Affine
 
@@ -38,7 +40,9 @@ Rows: TypeAlias = tuple[Constraint | Unequal, ...]
 
 
 class Literal(NamedTuple):
-    """A relation on indices as constraints, and its negation as disjoint systems of constraints."""
+    """A relation between indices as constraints, and its negation as a list of disjoint alternatives, each a system of
+    constraints.
+    """
 
     relation: Any
     yes: tuple[Constraint, ...]
@@ -46,17 +50,19 @@ class Literal(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A decision tree: disjoint systems of constraints, each with branches or the `Decision` below it; 0 elsewhere."""
+    """A decision tree: a list of disjoint systems of constraints, each with the branches that remain there or a further
+    `Decision`. Elsewhere the value is 0.
+    """
 
     cases: tuple[tuple[Rows, Any], ...]
 
 
 class TooManyCasesError(Exception):
-    """Raised when a case distinction exceeds the budget of cases or decisions."""
+    """Raised when a decision tree would need more cases or decisions than allowed."""
 
 
 def logic(condition: Any) -> Logic:
-    """Convert a SymPy condition to nested tuples, which are decided without sorting all relations as SymPy does."""
+    """Convert a SymPy condition to nested tuples such as ``(And, i < j, i < k)``, which are faster to simplify."""
     if isinstance(condition, BooleanAtom):
         return bool(condition)
     if isinstance(condition, BooleanFunction) and not isinstance(condition, Relational):
@@ -86,7 +92,9 @@ def conjuncts(tree: Logic) -> tuple[Logic, ...]:
 
 
 def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
-    """Return the condition with the relations in ``known`` replaced, and simplified where these are true or false."""
+    """Return the condition `tree` with the relations in ``known`` replaced by truth values or other conditions, and
+    simplified.
+    """
     if not isinstance(tree, tuple):
         return known.get(tree, tree)
     args = [replaced(arg, known) for arg in tree[1:]]
@@ -116,7 +124,9 @@ def negated(tree: Logic) -> Logic:
 
 
 def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
-    """Return ``branches`` with the relations ``known`` replaced by truth values, without branches that never apply."""
+    """Return ``branches``, pairs of value and condition, with the relations in ``known`` replaced; branches that can
+    never apply are left out.
+    """
     result: Pairs = []
     for value, tree in branches:
         tree = replaced(tree, known)
@@ -128,7 +138,8 @@ def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
 
 
 def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
-    """Return the decision tree that tests ``literals`` in order; ``branches`` themselves if no literal needs a test.
+    """Return the decision tree that tests ``literals`` (index relations) in order; ``branches`` themselves if none has
+    to be tested.
 
     Raise `TooManyCasesError` if there are too many cases.
     """
@@ -145,8 +156,8 @@ class _CaseSplitter:
         self.cases, self.steps = max_cases, DECISIONS_LIMIT
 
     def of(self, branches: Pairs, known: Mapping[Any, int]) -> Any:
-        """Return the decision tree of ``branches``, given lower bounds ``known`` of linear forms; raise
-        TooManyCasesError beyond the limits.
+        """Return the decision tree of ``branches``, where ``known`` has lower bounds of linear forms that hold here.
+        Raise `TooManyCasesError` above the limits.
         """
         if branches and branches[-1][1] is True and all(value == 0 for value, _ in branches):
             return branches[-1:]
@@ -171,8 +182,8 @@ class _CaseSplitter:
 
 
 def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint | Unequal]) -> dict[Any, int] | None:
-    """Return the lower bounds of linear forms after the constraints ``rows`` are added; None if they contradict each
-    other.
+    """Return the lower bounds ``known`` of linear forms, tightened by the constraints ``rows``; None if these
+    contradict each other.
 
     Only forms that differ by a constant are compared: cases without points that are not noticed cost a part of the
     budget, the simplex method for each decision would cost more.
@@ -197,6 +208,8 @@ def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint | Uneq
 
 
 def _equivalent_relations(literal: Literal) -> list[tuple[Any, bool]]:
-    """Return all SymPy notations of a relation, paired with True, and of its negation, paired with False."""
+    """Return all SymPy notations of the relation of `literal`, such as ``i < j`` and ``j > i``, paired with True, and
+    of its negation, paired with False.
+    """
     relation, negated = literal.relation, literal.relation.negated
     return [(relation, True), (relation.reversed, True), (negated, False), (negated.reversed, False)]

@@ -19,7 +19,8 @@ from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming_ma
 
 
 class PuncturedSum(NamedTuple):
-    """A term ``number*product`` under ``tests``, summed over the points of ``rows`` at which no form in ``forms`` is 0.
+    """A term ``number*product`` under the conditions ``tests``, summed over ``rows`` without the points at which some
+    form in ``forms`` is 0: a sum over ``j != p``.
 
     Factors and tests in ``outside`` are written in front of the sum. Without variables it is a guard.
     """
@@ -37,13 +38,13 @@ class PuncturedSum(NamedTuple):
 
 
 def coalesce_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return ``nodes`` with ``Sum_{j < p} f + Sum_{j > p} f`` written as one sum over ``j != p``, in all additions."""
+    """Return ``nodes`` with ``Sum_{j < p} f + Sum_{j > p} f`` written as one sum over ``j != p``."""
     work = _SideJoiner(graph)
     return [trampoline(work.visit(node, ())) for node in nodes]
 
 
 class _SideJoiner:
-    """Rewrites sums over ``j < p`` and ``j > p`` as one over ``j != p``, in all additions, innermost first."""
+    """The recursion of `coalesce_sides`, which joins sums over ``j < p`` and ``j > p``; inner additions come first."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -51,7 +52,8 @@ class _SideJoiner:
         self.level: dict[int, int] = {}
 
     def visit(self, node: Node, known: Rows) -> Recursion[Node]:
-        """Return `node` with sums over ``j < p`` and ``j > p`` joined, given the ranges ``known`` of outer binders.
+        """Return `node` with sums over ``j < p`` and ``j > p`` joined; ``known`` are the constraints on indices of
+        outer sums.
 
         Enclosing guards are not used: chains of them would double the number of visits.
         """
@@ -64,7 +66,7 @@ class _SideJoiner:
         return self.done[node, known]
 
     def visit_inside(self, node: Node, known: Rows) -> Recursion[Node]:
-        """Return a node with the additions below it coalesced, and then the node itself if it is an addition."""
+        """Return `node` with sums joined in all nodes below it, and then in `node` itself if it is an addition."""
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = graph.open_shared(node, atoms_in(known))
@@ -83,12 +85,16 @@ class _SideJoiner:
         return self.coalesce_terms(new, known) if new.op == "add" and not new.shape else new
 
     def note_nesting(self, variables: Sequence[int]) -> None:
-        """Record in ``self.level`` that ``variables``, outermost first, are bound inside of all others."""
+        """Record in ``self.level`` that ``variables``, outermost first, are bound inside of all variables recorded
+        before.
+        """
         for v in variables:
             self.level[v] = max(self.level.values(), default=-1) + 1
 
     def coalesce_terms(self, addition: Node, known: Rows) -> Node:
-        """Return an addition with its terms coalesced in pairs as far as possible."""
+        """Return `addition` with terms joined in pairs, such as sums over ``j < p`` and ``j > p``, until no pair can be
+        joined.
+        """
         shared: dict[int, tuple[int, ...]] = {}
         groups: dict[object, list[PuncturedSum]] = {}
         rest = []
@@ -109,7 +115,7 @@ class _SideJoiner:
     def as_punctured_sum(
         self, term: Node, shared: dict[int, tuple[int, ...]], taken: frozenset[int]
     ) -> PuncturedSum | None:
-        """Return a guard, or a product with one sum, as a `PuncturedSum`; None for other terms.
+        """Return `term`, a guard or a product with exactly one sum, as a `PuncturedSum`; None for other terms.
 
         ``shared`` has the variables that all terms of an addition use, by their number; new ones are not ``taken``.
         """
@@ -137,7 +143,9 @@ class _SideJoiner:
         return PuncturedSum(number * own, product, outer | inner, in_front, variables, rows, forms, term, names)
 
     def split_factors(self, product: Node) -> tuple[frozenset[Affine], frozenset[Node], list[Node]]:
-        """Split a product into the index forms its choices require to be non-zero, its other tests, and its factors."""
+        """Return ``(forms, tests, factors)`` of a product: the index forms that must not be 0, other conditions, and
+        what is multiplied.
+        """
         forms: frozenset[Affine] = frozenset()
         tests: frozenset[Node] = frozenset()
         factors = []
@@ -154,7 +162,7 @@ class _SideJoiner:
         return forms, tests, factors
 
     def coalesce_pair(self, terms: Sequence[PuncturedSum], known: Rows) -> list[PuncturedSum] | None:
-        """Return the terms with the first two that can be coalesced as one; None if no two can."""
+        """Return `terms` with the first pair that can be joined replaced by one term; None if no pair can."""
         for n, one in enumerate(terms):
             for m in range(n + 1, len(terms)):
                 found = self.coalesce(one, terms[m], known)
@@ -163,7 +171,9 @@ class _SideJoiner:
         return None
 
     def coalesce(self, one: PuncturedSum, other: PuncturedSum, known: Rows) -> PuncturedSum | None:
-        """Return two terms over ``form > 0`` and ``form < 0`` as one over ``form != 0``; None for other terms."""
+        """Return two terms summed over ``form > 0`` and ``form < 0`` as one summed over ``form != 0``; None for other
+        pairs.
+        """
         for side in one.rows:
             for opposite in other.rows:
                 if side.kind != "ge" or opposite.kind != "ge" or side.form + opposite.form != Affine.of(-2):
@@ -188,7 +198,9 @@ class _SideJoiner:
         return form if last[1] > 0 else -form
 
     def to_node(self, punctured: PuncturedSum) -> Node:
-        """Return the node of a term: the original one, or a new sum or guard with a `select` by the non-zero forms."""
+        """Return the node of `punctured`: the original node if it is unchanged, else a new sum or guard with a select
+        by ``form != 0``.
+        """
         graph = self.graph
         if punctured.source is not None:
             return punctured.source
@@ -220,12 +232,14 @@ class _SideJoiner:
 
 
 def _not_zero(form: Affine, known: Rows) -> bool:
-    """Return whether ``known`` constraints imply that ``form`` is positive, or that it is negative."""
+    """Return whether ``known`` implies that ``form`` is not 0, because it is positive or negative."""
     return is_implied(Constraint("ge", form - 1), known) or is_implied(Constraint("ge", -form - 1), known)
 
 
 def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
-    """Yield the constraints that reads in ``body`` are in bounds, for indices outside of ``bound``."""
+    """Yield the constraints ``0 <= p < n`` that reads ``x[p]`` in ``body`` imply for indices ``p`` that are not in
+    ``bound``.
+    """
     for part in reachable(body):
         if part.op == "read":
             for form, extent in zip(part.data, part.args[0].shape, strict=True):
@@ -235,7 +249,9 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return ``rows`` without the constraint ``side``, and without those that the others imply only with ``side``."""
+    """Return ``rows`` without the constraint ``side``, and without those that are redundant only because of
+    ``side``.
+    """
     found = [row for row in rows if row != side]
     for row in list(found):
         rest = [other for other in found if other != row]

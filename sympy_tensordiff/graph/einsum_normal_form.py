@@ -22,7 +22,9 @@ Operand: TypeAlias = tuple[Node, Labels]
 
 
 class Contraction(NamedTuple):
-    """The data of an ``ein`` node: coefficient, the labels ``0, 1, …`` of inputs and output, and ``extents[label]``."""
+    """The data of an einsum node: the coefficient, the labels (numbers 0, 1, ...) of each input and of the output, and
+    the extent of each label.
+    """
 
     coefficient: Number
     inputs: tuple[tuple[int, ...], ...]
@@ -36,7 +38,9 @@ class Contraction(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether it is a view: it only transposes, broadcasts or scales one operand, or is a constant tensor."""
+        """Whether the contraction is a view: it neither multiplies nor sums, but transposes, broadcasts, scales or
+        takes a diagonal of one operand, or is constant.
+        """
         return len(self.inputs) < 2 and (not self.inputs or set(self.inputs[0]).issubset(self.output))
 
     @property
@@ -46,19 +50,22 @@ class Contraction(NamedTuple):
 
     @property
     def scales(self) -> bool:
-        """Whether the result is a multiple of the operand, and not of its diagonal."""
+        """Whether the result is a number times the only operand, with its axes unchanged."""
         return self.inputs == (self.output,) and len(self.extents) == len(self.output)
 
 
 class Pattern(NamedTuple):
-    """An einsum as a product or sum (the core) followed by a view of it; each is None if it does nothing."""
+    """An einsum in two steps: the core, which multiplies and sums, and a view of its result (transpose, broadcast or
+    multiple). A step that does nothing is None.
+    """
 
     core: Contraction | None
     view: Contraction | None
 
 
 def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, extents: Extents) -> Pattern:
-    """Split an einsum into its core and its view; ``inputs`` are the labels of operands that are not views.
+    """Split an einsum into its core, which multiplies and sums, and a view that scales or rearranges the core's result.
+    ``inputs`` are the labels of operands that are not views themselves.
 
     The `inputs` are in their final order; `extents` has the extents of all labels.
     """
@@ -75,7 +82,7 @@ def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, exten
 def _number_labels(
     coefficient: Number, inputs: Sequence[Labels], output: Labels, order: Iterable[Label], extents: Extents
 ) -> Contraction:
-    """Return the `Contraction` in which the labels are numbered in the given order."""
+    """Return the `Contraction` with labels renamed to 0, 1, ... in the order `order`."""
     number = {label: n for n, label in enumerate(order)}
     return Contraction(
         coefficient,
@@ -86,7 +93,7 @@ def _number_labels(
 
 
 class Constructors(Protocol):
-    """The methods of a graph that `Gathering` calls, as a protocol for type checks."""
+    """A protocol with the methods of a graph that `Gathering` calls, so that types can be checked."""
 
     one: Node
 
@@ -113,7 +120,9 @@ class Constructors(Protocol):
 
 
 def is_normal_operand_list(operands: Sequence[Operand]) -> bool:
-    """Return whether operands need no normalisation: no views, scalars or cofactors, and no two powers of one base."""
+    """Return whether operands are already in normal form: there are no views, scalars or cofactors, and no two powers
+    of one base.
+    """
     bases = set()
     for node, _ in operands:
         if node.view or not node.shape or node.op == "cof":
@@ -123,7 +132,8 @@ def is_normal_operand_list(operands: Sequence[Operand]) -> bool:
 
 
 class Gathering:
-    """Brings the factors of one einsum to normal form: call `add` for each factor, then `result`.
+    """Brings the operands of one einsum to normal form: call `add` for each operand, then `result`. Views are resolved
+    and powers merged.
 
     Afterwards ``coefficient`` is the product of all numbers, and ``extents`` are those of all labels.
     """
@@ -138,7 +148,9 @@ class Gathering:
         self._known: set[int] = set()
 
     def add(self, node: Node, labels: Labels) -> None:
-        """Add a factor: a tensor under ``labels``, or a scalar without any; views are replaced by their operands."""
+        """Add a factor, a tensor with axes ``labels`` or a scalar. A view, such as a transpose, is replaced by its
+        operand under rearranged labels.
+        """
         for label, extent in zip(labels, node.shape, strict=True):
             self.extents.setdefault(label, extent)
         if not node.shape:
@@ -156,15 +168,15 @@ class Gathering:
         self._append(node, labels)
 
     def _append(self, node: Node, labels: Labels) -> None:
-        """Append an operand that is not a view, and record whether it must be merged with an earlier one."""
+        """Append an operand that is not a view, and remember if it must be merged with an earlier operand."""
         base = node.args[0] if node.op == "pow" else node
         self._merges = self._merges or node.op in ("pow", "cof") or base.id in self._known
         self._known.add(base.id)
         self.operands.append((node, labels))
 
     def _labels_through_view(self, view: Node, labels: Labels) -> Labels:
-        """Return the labels of the operand of ``view``, given those of the view; labels that it identifies are
-        unified.
+        """Return the labels of the axes of the operand of ``view``, given the `labels` of the view's axes. Where the
+        view is a diagonal, two labels become one.
         """
         coefficient, inputs, output, _ = view.data
         self.coefficient *= coefficient
@@ -183,13 +195,13 @@ class Gathering:
             self._joined[other] = one
 
     def _representative(self, label: Label) -> Label:
-        """Return the label that all labels unified with ``label`` are replaced by."""
+        """Return the label that stands for `label` after labels were identified with each other."""
         while label in self._joined:
             label = self._joined[label]
         return label
 
     def result(self, output: Labels) -> tuple[list[Operand], list[Label]]:
-        """Return the operands of the normalised product, and its output labels; no operands if the coefficient is 0."""
+        """Return ``(operands, output labels)`` in normal form. If the coefficient is 0 there are no operands."""
         if self._merges and self.coefficient != 0:
             self._merge_powers(output)
         out = [self._representative(label) for label in output]
@@ -211,7 +223,9 @@ class Gathering:
         return operands, out
 
     def _multiply_by_extent(self, operands: list[Operand], size: Node) -> None:
-        """Multiply ``operands`` by the extent ``size``, in place, merging it with a scalar operand such as ``1/n``."""
+        """Append the factor ``size`` to ``operands`` in place; if one of these is ``1/size``, cancel the two
+        instead.
+        """
         for n, (node, labels) in enumerate(operands):
             factors = (node.args if node.op == "mul" else (node,)) if not labels else ()
             if any(factor.op == "pow" and factor.args[0] is size for factor in factors):
@@ -222,13 +236,13 @@ class Gathering:
         operands.append((size, ()))
 
     def _unused(self, used: set[Label]) -> list[Label]:
-        """Return the summed labels that occur in no operand (each contributes its extent); ``used`` are all labels that
-        do occur.
+        """Return the summed labels that occur in no operand. A sum over such a label is a multiplication by its
+        extent.
         """
         return [label for label in dict.fromkeys(map(self._representative, self.extents)) if label not in used]
 
     def _relabelled(self) -> list[Operand]:
-        """Return the operands with each label replaced by its representative after unification."""
+        """Replace each label by its representative in ``self.operands``, and return them."""
         if self._joined:
             self.operands = [
                 (node, [self._representative(label) for label in labels]) for node, labels in self.operands
@@ -236,7 +250,9 @@ class Gathering:
         return self.operands
 
     def _merge_powers(self, output: Labels) -> None:
-        """Merge powers of one base under the same labels, and cofactors over a determinant to an inverse."""
+        """Merge powers of one base with the same labels, ``x*x**2`` to ``x**3``, and cofactors divided by a determinant
+        to an inverse.
+        """
         graph = self.graph
         powers: dict[tuple[Node, tuple[Label, ...]], list[Node]] = {}
         for node, labels in self._relabelled():
@@ -260,7 +276,7 @@ class Gathering:
             pass
 
     def _merge_into_inverse(self) -> bool:
-        """Replace one product ``cof(1, X) / det(X)`` by the transposed inverse of X; return whether there was one."""
+        """Replace one product ``cof(1, X)/det(X)`` by the transposed inverse of X. Return whether there was one."""
         graph = self.graph
         for n, (node, labels) in enumerate(self.operands):
             if node.op != "cof" or node.data != 1:
@@ -288,10 +304,10 @@ def _is_negative(exponents: Sequence[Node]) -> bool:
 def label_ranks(
     operands: Sequence[Operand], place: Mapping[Label, int], symmetric: Container[Node] = ()
 ) -> dict[Label, int]:
-    """Return a canonical rank for each label, independent of how the product is written, from the operands in which it
-    occurs.
+    """Return a number for each label that does not depend on the order of `operands`, to sort labels by. ``place`` has
+    the positions of the labels of the result, which come first.
 
-    `place` has the ranks of the labels of the result; the axes of matrices in `symmetric` are not distinguished.
+    The axes of matrices in `symmetric` are not distinguished.
     """
     ranks = {label: place.get(label, len(place)) for _, labels in operands for label in labels}
     for _ in range(3):
@@ -308,8 +324,8 @@ def label_ranks(
 
 
 def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool]) -> list[Operand]:
-    """Return the operands of a product with the two labels of each symmetric matrix in canonical order, so that equal
-    products become equal nodes; a matrix is symmetric if ``known`` maps it to True.
+    """Return the operands with the two labels of each symmetric matrix in a standard order, so that equal products
+    become equal nodes. A matrix is symmetric if ``known`` maps it to True.
 
     A label of the first axis of the result comes first, those of other axes come last, as in ``A @ x`` and ``X @ A``.
     """
@@ -322,8 +338,8 @@ def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool
         ranks = label_ranks(parts, place, symmetric)
 
     def position(label: Label) -> tuple[int, int]:
-        """Return the sort key of a label in the two labels of a matrix: first axis of the result, then summed labels,
-        then other axes of the result.
+        """Return the sort key of a label: the first axis of the result, then summed labels, then other axes of the
+        result.
         """
         return (1, ranks.get(label, 0)) if label not in place else (2 * min(place[label], 1), place[label])
 

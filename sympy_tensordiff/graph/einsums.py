@@ -26,7 +26,7 @@ ONE = Affine.of(1)
 
 
 def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> Node:
-    """Return the tensor with the entry ``value`` at the indices ``axes``: an einsum of whole tensors if possible, else
+    """Return the tensor whose entry at the indices ``axes`` is ``value``: an einsum such as ``A @ x`` if possible, else
     a comprehension.
     """
     if not shape:
@@ -46,12 +46,15 @@ def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> N
 
 
 def scalar_of(graph: Graph, node: Node) -> Node:
-    """Return a sum without free bound variables as a contraction of whole tensors if it is one, else ``node``."""
+    """Return a sum in index notation as a contraction of whole tensors, ``x @ y`` for ``Sum_i x[i]*y[i]``; ``node``
+    itself if it is not one.
+    """
     return Recognition(graph, {}).tensor(node, ()) or node
 
 
 class Recognition:
-    """Converts a scalar in index notation to a contraction of whole tensors, whose axes are labelled by variables.
+    """Converts index notation to einsums: ``Sum_j A[i, j]*x[j]`` to ``A @ x``. In between, a value is a list of whole
+    tensors whose axes are labelled by index variables.
 
     `extents` maps the variables that label axes to extents, in the order of the axes of the result. If the extents in
     `known` are given, sums may only run over these, which are positive, and factors and terms that are not entries of
@@ -75,7 +78,9 @@ class Recognition:
         self._done: dict[tuple[Node, bool], LabelledOperands | None] = {}
 
     def tensor(self, node: Node, output: Sequence[int]) -> Node | None:
-        """Return the tensor with the entry ``node`` at the variables ``output``; None if it is not an einsum."""
+        """Return the tensor whose entry at the variables ``output`` is ``node``, as an einsum; None if it is
+        not one.
+        """
         operands = trampoline(self._visit_sum(node) if node.op == "sum" else self.visit(node))
         if operands is None:
             return None
@@ -85,7 +90,7 @@ class Recognition:
         return self._contract([(arg, [units.get(v, v) for v in labels]) for arg, labels in operands], output)
 
     def _contract(self, operands: LabelledOperands, output: Sequence[int]) -> Node:
-        """Return the einsum of labelled operands with the axes ``output``; a sum of squares becomes a product of equal
+        """Return the einsum of labelled operands with the axes ``output``. A square under a sum becomes two equal
         operands.
         """
         graph, factors = self.graph, LabelledOperands()
@@ -99,7 +104,9 @@ class Recognition:
         return graph.mul([*scalars, product]) if scalars else product
 
     def _note_label_names(self, product: Node, operands: LabelledOperands) -> None:
-        """Record the names of variables as preferred label names of ``product``, if its operands are unchanged."""
+        """Remember the names of index variables as names for the labels of ``product``, to print these; only if its
+        operands are unchanged.
+        """
         core = product.args[0] if is_view(product) and product.args else product
         if not is_core(core):
             return
@@ -113,7 +120,9 @@ class Recognition:
             self.graph.hints[core.id] = tuple([names.get(label, "") for label in range(len(core.data.extents))])
 
     def visit(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return a node as a product of whole tensors labelled by variables, or None; cached."""
+        """Return `node` as a product of whole tensors labelled by index variables; None if it is not one. Results are
+        cached.
+        """
         key = node, self._is_partial
         if key not in self._done:
             if all(v >= 0 and v not in self.extents for v in node.free):
@@ -126,7 +135,9 @@ class Recognition:
         return self._done[key]
 
     def _visit_read(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return a read at one plain variable per axis as the tensor labelled by these; None for other indices."""
+        """Return a read such as ``A[i, j]`` as the tensor ``A`` labelled by ``i`` and ``j``; None if an index is not a
+        plain variable.
+        """
         graph, tensor = self.graph, node.args[0]
         if any(v < 0 or v in self.extents for v in tensor.free):
             if tensor.op != "comprehension" or self.known is None:
@@ -151,7 +162,7 @@ class Recognition:
         return None if factors is None else [operand for factor in factors for operand in factor]
 
     def _group_by_axes(self, nodes: Sequence[Node]) -> list[list[Node]]:
-        """Partition nodes into groups that are connected by common axis variables."""
+        """Partition `nodes` into groups that share index variables, directly or through other nodes."""
         groups: list[tuple[frozenset[int], list[Node]]] = []
         for node in nodes:
             free = node.free & self.extents.keys()
@@ -171,8 +182,8 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return each of `nodes` as a product of whole tensors, a comprehension where it is not one; None if a node
-        cannot be converted.
+        """Return each of `nodes` as a product of whole tensors, or a comprehension if it is not one. None if some node
+        can be neither. Several nodes that become comprehensions may be joined first by `join`, within `groups`.
 
         The unconverted nodes are joined by ``join``, if given, one comprehension for each of their ``groups``.
         """
@@ -194,7 +205,9 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return a node as an operand, a comprehension over its axis variables; None if one has no known extent."""
+        """Return `node` as one operand: a comprehension over the index variables in it. None if one of these must not
+        be an axis.
+        """
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)
         if self.refused:
@@ -202,19 +215,23 @@ class Recognition:
         return [(self.graph.comprehension(axes, [self.extents[v] for v in axes], node), axes)]
 
     def _used_axes(self, operands: LabelledOperands) -> list[int]:
-        """Return the variables that label axes of the operands, in the order in which extents are known."""
+        """Return the variables that label axes of `operands`, in a fixed order."""
         used = {v for _, labels in operands for v in labels}
         return [v for v in self.extents if isinstance(v, int) and v in used]
 
     def _common_axes(self, products: Sequence[LabelledOperands]) -> list[int]:
-        """Return the axes of several products, in the order of one of them if a single operand has all axes."""
+        """Return the variables that label axes of any of `products`. If a single tensor has all of them, they are in
+        the order of its axes.
+        """
         axes = self._used_axes([operand for product in products for operand in product])
         orders = [list(product[0][1]) for product in products if len(product) == 1]
         orders = [order for order in orders if sorted(order) == sorted(axes)]
         return axes if axes in orders or not orders or self.known is None else orders[0]
 
     def _visit_elementwise(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return an element-wise operation as one on whole tensors with common axes; None if that is impossible."""
+        """Return an element-wise operation in index notation as one on whole tensors with equal axes; None if that is
+        impossible.
+        """
         partial, self._is_partial = self._is_partial, self._is_partial and node.op in ("add", "pow", "call")
         products = yield self._convert_all(node.args, self.graph.add if node.op == "add" else None)
         self._is_partial = partial
@@ -226,7 +243,9 @@ class Recognition:
         return [(self.graph.rebuild(node, [self._with_axes(product, labels) for product in products]), labels)]
 
     def _visit_sum(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return a sum over whole ranges as a contraction; None if a range is triangular, partial or possibly empty."""
+        """Return a sum as a contraction of whole tensors; None if it does not run over the whole axis, or the axis may
+        be empty.
+        """
         graph = self.graph
         variables, rows, body = graph.open(node)
         extents = [_extent_by_rows(v, rows) for v in variables]
@@ -246,7 +265,9 @@ class Recognition:
         return None if operands is None else self._sum_over(operands, variables)
 
     def _sum_over(self, operands: LabelledOperands, variables: Sequence[int]) -> LabelledOperands:
-        """Return the contraction of operands over ``variables``; an unused one contributes its extent."""
+        """Return the contraction of `operands` over ``variables``. A variable that labels no operand contributes its
+        extent as a factor.
+        """
         used = self._used_axes(operands)
         counts: LabelledOperands = [(self.graph.index(self.extents[v]), ()) for v in variables if v not in used]
         over = [v for v in used if v in variables]
@@ -263,11 +284,11 @@ class Recognition:
         return [(self.graph.add([self._with_axes(term, labels) for term in terms]), labels)]
 
     def _with_axes(self, operands: LabelledOperands, labels: Sequence[int]) -> Node:
-        """Return a product as one operand: a tensor with the axes ``labels``, or a scalar if it has none."""
+        """Return the product of `operands` as one tensor with the axes ``labels``; a scalar if no operand has axes."""
         return self.graph.ein(1, operands, labels if any(own for _, own in operands) else (), self.extents)
 
     def _visit_guard(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return a guard ``i == j`` between two axis variables as a product with a delta tensor; else None."""
+        """Return a guard ``[i == j]`` of two axis variables as a product with a unit matrix; None for other guards."""
         partial, self._is_partial = self._is_partial, False  # the rows may guard what a comprehension would read
         inner = yield self.visit(node.args[0])
         self._is_partial = partial
@@ -297,7 +318,7 @@ def _is_positive(extent: Affine) -> bool:
 
 
 def _extent_by_rows(v: int, rows: Sequence[Constraint]) -> Affine | None:
-    """Return the extent of a variable with range ``0 <= v < extent``, read off its upper bound; None without one."""
+    """Return the extent ``n`` of a variable ``v`` for which `rows` contain ``v <= n - 1``; None if they do not."""
     for row in rows:
         if row.kind == "ge" and row.form.coefficient(v) == -1:
             return row.form + Affine.variable(v) + 1
@@ -309,7 +330,8 @@ OPAQUE = frozenset({"inv", "cof", "scan", "tensor", "comprehension"})
 
 
 def entry(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
-    """Return the entry of ``node`` at ``index``, in which the operands of ``node`` are read; a scalar is its own entry.
+    """Return the entry of ``node`` at ``index``, as an expression in entries of the operands of ``node``. A scalar is
+    returned unchanged.
 
     Summed labels become the variables of a sum, repeated output labels equations of a guard.
     """
@@ -326,7 +348,8 @@ def entry(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
 
 
 def written_out(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
-    """Return the entry of ``node`` at ``index`` in index notation, down to sums of products, inverses and variables.
+    """Return the entry of ``node`` at ``index`` with element-wise operations and comprehensions in index notation:
+    ``x[i] + y[i]`` for ``(x + y)[i]``. Variables, matrix products and inverses are still whole tensors.
 
     Nodes that are used several times at one index are shared in the result.
     """
@@ -357,7 +380,9 @@ def _has_summed_label(node: Node) -> bool:
 
 
 def _entry_of_einsum(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
-    """Return the entry of an einsum: a sum over its other labels, guarded if output labels are repeated."""
+    """Return the entry of the einsum `node` at `index`: a sum over its summed labels, with a guard where an output
+    label is repeated.
+    """
     coefficient, inputs, output, extents = node.data
     forms: dict[int, Affine] = {}
     rows: list[Constraint] = []
@@ -390,5 +415,5 @@ def _entry_of_logsumexp(graph: Graph, node: Node, index: Sequence[Affine]) -> No
 
 
 def _index_name(n: int) -> str:
-    """Return the name of the ``n``-th index variable: k, l, m, n, k4, k5, …"""
+    """Return the name of the ``n``-th new index variable: k, l, m, n, k4, k5, ..."""
     return "klmn"[n] if n < 4 else f"k{n}"

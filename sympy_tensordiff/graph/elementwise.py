@@ -24,13 +24,13 @@ MAX_FACTORS = 8
 
 
 class Elementwise(Contractions):
-    """The constructors of element-wise nodes; on scalars those of `Arithmetic`."""
+    """The constructors of element-wise nodes of whole tensors. For scalars they are those of `Arithmetic`."""
 
     # -------------------------------------------------------------- arithmetic
 
     def add(self, terms: Iterable[Node]) -> Node:
-        """Return the sum: equal terms are collected, `select` terms of one condition merged, and a common view is
-        factored out.
+        """Return the sum of `terms`: equal terms are collected, selects by one condition merged, and a transpose that
+        all terms share is applied to their sum.
         """
         terms = tuple(terms)
         shape = common_shape(terms)
@@ -39,8 +39,8 @@ class Elementwise(Contractions):
         return self._sum_of_tensors(self._merge_select_terms(terms, MAX_MERGED_LEVELS), shape)
 
     def _merge_select_terms(self, terms: tuple[Node, ...], levels: int) -> tuple[Node, ...]:
-        """Return the terms with all `select` terms of one condition merged into one `select` between sums, ``levels``
-        deep.
+        """Return the terms with all selects by one condition merged to one select between sums; this is repeated inside
+        of its branches, ``levels`` deep.
 
         So the cotangents of the branches of a choice become one choice again, and chains of choices grow linearly.
         """
@@ -63,8 +63,8 @@ class Elementwise(Contractions):
         return tuple(joined)
 
     def chosen(self, node: Node) -> tuple[Node, Node, Node] | None:
-        """Return ``(condition, value, otherwise)`` of a `select`, or of a product with a `select` between a value and
-        0; else None.
+        """Return ``(condition, value, otherwise)`` of a select, or of a product that contains a select with 0 as a
+        factor; None for other nodes.
 
         The choices of a tensor are by entries: a condition on a scalar is a factor in front. None for other nodes.
         """
@@ -107,8 +107,8 @@ class Elementwise(Contractions):
         return self._node("add", None, args, args, (), shape)
 
     def _factor_out_view(self, pairs: Sequence[tuple[Number, Node]]) -> Node | None:
-        """Return ``a.T + b.T`` as ``(a + b).T``, or ``c*a + c*b`` as ``c*(a + b)``; None if the terms are not views of
-        one kind.
+        """Return ``a.T + b.T`` as ``(a + b).T`` and ``c*a + c*b`` as ``c*(a + b)``; None if the terms are not all
+        transposed, scaled or repeated in the same way.
         """
         factor = pairs[0][0]
         if factor != 1 and all(c == factor for c, _ in pairs):
@@ -145,7 +145,7 @@ class Elementwise(Contractions):
         return self.ein(1, [(factor, labels if factor.shape else ()) for factor in factors], labels)
 
     def factors(self, node: Node) -> tuple[Node, ...]:
-        """Return the factors of an element-wise product; another node is its only factor."""
+        """Return the factors of an element-wise product; for another node, the node as its only factor."""
         if node.op == "mul":
             return node.args
         scaled = node.view and node.data.scales
@@ -167,7 +167,7 @@ class Elementwise(Contractions):
     # -------------------------------------------------------------- functions and conditions
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
-        """Return a function of tensors, entry by entry; ``log(exp(x))`` and ``exp(log(x))`` are cancelled."""
+        """Return the function applied to tensors entry by entry; ``log(exp(x))`` and ``exp(log(x))`` become ``x``."""
         shape = common_shape(args)
         args = [self._unbroadcast(arg, shape) for arg in args] if shape else tuple(args)
         known = _cancel_inverse(function, args[0]) if len(args) == 1 and (shape or args[0].has_tensor_ops) else None
@@ -186,7 +186,9 @@ class Elementwise(Contractions):
         return super().logic(op, [self._push_view_into_condition(arg) for arg in args])
 
     def _push_view_into_condition(self, condition: Node) -> Node:
-        """Return a view (such as a transpose) of a condition as the condition between views of its operands."""
+        """Return a transposed or repeated condition as the condition of transposed or repeated operands: ``(x < y).T``
+        is ``x.T < y.T``.
+        """
         if not (is_view(condition) and condition.args):
             return condition
         inner = condition.args[0]
@@ -209,8 +211,8 @@ class Elementwise(Contractions):
         return self.broadcast(super().select(condition, value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
-        """Return whether ``value`` is 0 wherever ``condition``, ``u > 0``, fails: it has a factor ``max(0, u)``, and
-        all others are finite there or depend on scalar symbols alone.
+        """Return whether ``value`` is 0 wherever the condition ``u > 0`` fails, because ``max(0, u)`` is a factor of it
+        and the other factors are finite there. Then the condition is superfluous.
         """
         if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
             return False
@@ -219,7 +221,7 @@ class Elementwise(Contractions):
         return zero and all(f.total or _is_parameter(f) for f in factors)
 
     def _unbroadcast(self, node: Node, shape: Shape) -> Node:
-        """Return the scalar that a constant tensor of this shape repeats; other nodes unchanged."""
+        """Return the scalar that a tensor of this shape repeats at every entry; other nodes are unchanged."""
         if node.shape != shape:
             return node
         inner = _repeated_scalar(self, node)
@@ -238,7 +240,7 @@ def common_shape(nodes: Sequence[Node]) -> Shape:
 
 
 def _is_parameter(node: Node) -> bool:
-    """Return whether a node is a number or a symbol, or a power of one."""
+    """Return whether `node` is a number, a scalar symbol, an index form, or a power of these."""
     return node.op in ("const", "scalar", "index") or (node.op == "pow" and all(map(_is_parameter, node.args)))
 
 
@@ -252,7 +254,7 @@ def _repeated_scalar(graph: Contractions, node: Node) -> Node | None:
 
 
 def _moves_entries(view: Node) -> bool:
-    """Return whether a view does more than multiply by a number."""
+    """Return whether `view` does more than multiply by a number, such as transpose or repeat."""
     return bool(view.data.inputs[0] != view.data.output)
 
 

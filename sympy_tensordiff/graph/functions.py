@@ -24,11 +24,13 @@ from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
 
 
 class scaled_besseli(sympy.Function):  # type: ignore[misc]  # noqa: N801
-    """The function ``exp(-abs(x))*besseli(order, x)`` of kernels, which does not overflow."""
+    """The function ``exp(-abs(x))*besseli(order, x)``, which does not overflow; it occurs in kernels only."""
 
 
 class erfcx_slope(sympy.Function):  # type: ignore[misc]  # noqa: N801
-    """The derivative of `erfcx` in kernels, ``2*x*erfcx(x) - 2/sqrt(pi)``, whose terms nearly cancel for large x."""
+    """The derivative ``2*x*erfcx(x) - 2/sqrt(pi)`` of `erfcx`, in kernels only. As a function of its own it is
+    accurate, while its terms nearly cancel for large x.
+    """
 
 
 UNSUPPORTED = (sympy.hyper, sympy.meijerg, sympy.Sum, sympy.Product, sympy.Integral, sympy.I, sympy.DiracDelta)
@@ -36,22 +38,22 @@ UNSUPPORTED = (sympy.hyper, sympy.meijerg, sympy.Sum, sympy.Product, sympy.Integ
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """The partial derivative of ``function``, ``orders[n]`` times with respect to argument ``n``, of order 1 or more in
-    total.
+    """A partial derivative of ``function``: it is differentiated ``orders[n]`` times with respect to argument ``n``, at
+    least once in total.
     """
 
     function: Any
     orders: tuple[int, ...]
 
     def by(self, position: int) -> Partial:
-        """Return this partial derivative differentiated once more with respect to the argument ``position``."""
+        """Return this partial derivative differentiated once more, with respect to the argument number ``position``."""
         orders = tuple(order + (n == position) for n, order in enumerate(self.orders))
         return Partial(self.function, orders)
 
 
 def partial(function: Any, count: int, position: int) -> Partial:
-    """Return the derivative of a function of ``count`` arguments, or of a `Partial`, with respect to the argument
-    ``position``.
+    """Return the derivative of a function of ``count`` arguments with respect to the argument number ``position``; the
+    function may itself be a `Partial`.
     """
     known = function if isinstance(function, Partial) else Partial(function, (0,) * count)
     return known.by(position)
@@ -59,8 +61,8 @@ def partial(function: Any, count: int, position: int) -> Partial:
 
 @lru_cache(maxsize=512)
 def formula(derivative: Partial) -> tuple[Any, tuple[Any, ...]]:
-    """Return ``(formula, dummies)``: SymPy's derivative in terms of dummy arguments, None for the formula if SymPy has
-    none.
+    """Return ``(formula, dummies)``: SymPy's formula of the derivative with dummy symbols as arguments. The formula is
+    None if SymPy has none.
 
     The first derivative is taken with respect to an argument for which SymPy has a rule. A formula with functions that
     the graph does not support is not used: the derivative itself is simpler.
@@ -87,7 +89,9 @@ FINITE_DERIVATIVES: dict[tuple[Any, int], Callable[..., Any]] = {
 
 
 def _first_derivative(applied: Any, position: int) -> Any:
-    """Return the derivative of ``applied`` with respect to argument ``position``; None if SymPy has no rule for it."""
+    """Return the derivative of the call ``applied`` with respect to its argument number ``position``; None if SymPy has
+    no rule for it.
+    """
     if (applied.func, position) in FINITE_DERIVATIVES:
         return FINITE_DERIVATIVES[applied.func, position](*applied.args)
     try:

@@ -50,7 +50,8 @@ _INDEX_PARTS = (
 
 
 def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
-    """Return whether an expression or condition depends on integer symbols and entries of integer tensors only.
+    """Return whether an expression or condition depends only on integer symbols and entries of integer tensors, and not
+    on real values.
 
     ``integers`` are symbols that count as integers without being declared so.
     """
@@ -67,7 +68,8 @@ def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
 
 
 def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] = ()) -> Any:
-    """Return ``condition`` with its relations on indices rewritten as combinations of linear ones where possible.
+    """Return ``condition`` with nonlinear relations between indices, such as ``i**2 < 9``, rewritten as combinations of
+    linear ones where possible.
 
     >>> i, j = sympy.symbols("i j", integer=True)
     >>> def linear(expr): return expr.is_polynomial(i, j) and sympy.Poly(expr, i, j).total_degree() < 2
@@ -81,8 +83,8 @@ def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] 
 
 
 def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any]) -> dict[Any, Any]:
-    """Return the nonlinear relations on indices in a condition, each mapped to an equivalent condition of linear ones;
-    short ones first.
+    """Return a dictionary from each nonlinear relation between indices in `condition` to an equivalent combination of
+    linear ones; short ones come first. Relations that cannot be rewritten are left out.
     """
     given: dict[Any, Any] = {}
     for relation in (part for part in nodes_in([condition]) if isinstance(part, Relational)):
@@ -95,8 +97,8 @@ def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any])
 
 
 def _rewrite_with_integer_symbols(relation: Any, is_linear: Test, integers: Collection[Any]) -> Any:
-    """Rewrite a relation with tensor entries and undeclared symbols replaced by integer symbols; None if that is
-    impossible.
+    """Rewrite `relation` as a combination of linear relations, treating tensor entries and undeclared symbols in it as
+    integer symbols; None if that is impossible.
 
     Indices of tensor entries are therefore not split into cases: one of these may be outside of the tensor.
     """
@@ -108,7 +110,9 @@ def _rewrite_with_integer_symbols(relation: Any, is_linear: Test, integers: Coll
 
 
 def _tensor_entries_in(relation: Any) -> list[Any]:
-    """Return the integer tensor entries in a relation, each once, without those in indices of others."""
+    """Return the entries of integer tensors in `relation`, such as ``p[i]``, each once; entries inside of indices of
+    others are left out.
+    """
     found: set[Any] = set()
     waiting = [relation]
     while waiting:
@@ -121,8 +125,8 @@ def _tensor_entries_in(relation: Any) -> list[Any]:
 
 
 def values_of(expr: Any) -> Cases | None:
-    """Return an indicator function of indices as ``(value, condition)`` pairs, the last condition `true`; None for
-    other expressions.
+    """Return an indicator function of indices, such as a sign or a step, as ``(value, condition)`` pairs that end with
+    the condition `true`; None for other expressions.
 
     >>> i = sympy.Symbol("i", integer=True)
     >>> values_of(sign(i))
@@ -145,12 +149,12 @@ def values_of(expr: Any) -> Cases | None:
 
 
 def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
-    """Return a relation as a combination of linear relations; None if none is found or only a long one."""
+    """Return `relation` as a combination of linear relations; None if that is impossible or would be too long."""
     result = _hold_rounding(relation)
     final: set[Any] = set()
 
     def is_form(expr: Any) -> bool:
-        """Return whether an expression is linear and contains no maximum, minimum or absolute value."""
+        """Return whether `expr` is linear and contains no maximum, minimum or absolute value."""
         return not expr.has(Abs, Max, Min) and is_linear(_release_rounding(expr))
 
     while len(relations := result.atoms(Relational)) <= RELATIONS_LIMIT:
@@ -169,7 +173,7 @@ def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
 
 
 class _HeldRounding(sympy.Function):  # type: ignore[misc]
-    """A placeholder ``_HeldRounding(name, *args)`` for an unevaluated floor, ceiling or Mod.
+    """A placeholder ``_HeldRounding(name, *args)`` for a floor, ceiling or Mod that SymPy must not evaluate.
 
     SymPy 1.14 takes an even number over 6 for an integer, and so ``Mod(n + Max(0, 2*i), 6)`` for ``Mod(n, 6)``.
     """
@@ -203,7 +207,7 @@ def _is_final(relation: Any, is_linear: Test) -> bool:
 
 
 def _simplify_once(relation: Any, is_linear: Test) -> Any:
-    """Return a relation as a combination of simpler ones; None if no rule applies."""
+    """Return `relation` as a combination of simpler relations, by one rule; None if no rule applies."""
     if isinstance(relation, sympy.Ne):
         return Or(relation.lhs > relation.rhs, relation.lhs < relation.rhs)
     if isinstance(relation, Eq):
@@ -232,8 +236,8 @@ def _simplify_once(relation: Any, is_linear: Test) -> Any:
 
 
 def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
-    """Return ``holds(difference)`` with one maximum, minimum or absolute value replaced by its operands; None if it has
-    none.
+    """Return the condition ``holds(difference)`` with one maximum, minimum or absolute value replaced by its operands:
+    ``Max(a, b) > 0`` becomes ``a > 0 or b > 0``. None if it has none.
 
     ``g - Max(a, b)`` is positive if ``g - a`` and ``g - b`` are, ``Max(a, b) - g`` if one of ``a - g`` and ``b - g``
     is.
@@ -249,8 +253,8 @@ def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
 
 
 def _split_power(difference: Any, strict: bool, is_linear: Test) -> Any:
-    """Return ``c - f**n > 0`` or ``f**n - c > 0`` (also ``>=``) as bounds of ``f`` by an integer root; None for other
-    differences.
+    """Return ``c - f**n > 0`` or ``f**n - c > 0`` (also ``>=``) as bounds of ``f``: ``i**2 < 9`` becomes ``-3 < i <
+    3``. None for other differences.
     """
     constant, rest = difference.as_coeff_Add()
     factor, power = rest.as_coeff_Mul()
@@ -289,7 +293,9 @@ def _integer_root(value: int, exponent: int) -> int:
 
 
 def _as_product(difference: Any) -> tuple[Any, Any] | None:
-    """Return two factors of a product, a power or a difference of squares; None for other expressions."""
+    """Return two factors of `difference` if it is a product, a power or a difference of squares; None for other
+    expressions.
+    """
     if difference.is_Add and len(difference.args) == 2:
         (c, one), (d, other) = (term.as_coeff_Mul() for term in difference.args)
         if c == -d and all(isinstance(p, Pow) and p.exp == 2 for p in (one, other)):
@@ -304,8 +310,8 @@ def _as_product(difference: Any) -> tuple[Any, Any] | None:
 
 
 def _split_cases(expr: Any) -> Cases | None:
-    """Return an expression as ``(value, condition)`` pairs, by the cases of one function in it that has cases
-    (`Piecewise`, a delta, a sign, `Abs`, an extremum); None if it contains none.
+    """Return `expr` as ``(value, condition)`` pairs, by the cases of one function in it, such as a `Piecewise`, a
+    delta, a sign, `Abs` or an extremum; None if it has none.
     """
     choices = expr.atoms(sign, Heaviside, KroneckerDelta, Piecewise) or expr.atoms(Abs, Max, Min)
     if not choices:
@@ -321,7 +327,7 @@ def _split_cases(expr: Any) -> Cases | None:
 
 
 def _holds_in_cases(cases: Cases, holds: Callable[[Any], Any]) -> Any:
-    """Return the condition that the value of the first applicable case satisfies ``holds``."""
+    """Return the condition that ``holds`` is true for the value of the first case that applies."""
     result, no_earlier_case = S.false, S.true
     for value, condition in cases:
         result = Or(result, And(no_earlier_case, condition, holds(value)))

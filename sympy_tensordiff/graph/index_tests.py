@@ -10,12 +10,16 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def conjuncts(condition: Node) -> tuple[Node, ...]:
-    """Return the conditions that a condition joins by "and"; itself if it joins none."""
+    """Return the conditions that `condition` joins by "and"; itself, as the only element, if it is not such a
+    conjunction.
+    """
     return condition.args if condition.op == "and" else (condition,)
 
 
 def unequal_forms(condition: Node) -> tuple[Affine, ...]:
-    """Return the index forms that a condition requires to be non-zero; empty if it requires anything else."""
+    """Return the index forms that `condition` requires to be nonzero, such as ``i - j`` for ``i != j``; () if it
+    requires anything else.
+    """
     parts = conjuncts(condition)
     if any(part.op != "compare" or part.data != "ne" or part.args[0].op != "index" for part in parts):
         return ()
@@ -23,7 +27,7 @@ def unequal_forms(condition: Node) -> tuple[Affine, ...]:
 
 
 def is_index_choice(node: Node) -> bool:
-    """Return whether a node is a `select` between a value where indices differ and 0."""
+    """Return whether `node` is ``v if i != j else 0``: a value where indices differ, else 0."""
     if node.op != "select" or node.args[2].op != "const" or node.args[2].data != 0:
         return False
     return bool(unequal_forms(node.args[0]))

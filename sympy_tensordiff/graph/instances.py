@@ -20,7 +20,8 @@ MAX_CANDIDATES = 200
 
 
 def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> dict[int, Affine] | None:
-    """Return index forms for ``variables`` whose substitution turns ``body`` into ``node``; None if there are none.
+    """Return index forms for ``variables`` whose substitution turns ``body`` into ``node``: ``{i: p - 1}`` for ``x[i]``
+    and ``x[p - 1]``. None if there are none.
 
     Every variable must be free in ``body``.
     """
@@ -28,8 +29,8 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The equality up to which `instances` matches, as three functions: ``form`` and ``node`` return normal forms of
-    index forms and nodes, ``moves`` yields variants of a substitution.
+    """The equality up to which `instances` compares. ``form`` and ``node`` bring index forms and nodes to normal form;
+    ``moves`` yields variants of a substitution to try.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.
@@ -46,13 +47,14 @@ EXACT = Comparison()
 def instances(
     graph: Graph, body: Node, variables: Sequence[int], node: Node, compare: Comparison = EXACT
 ) -> Iterator[dict[int, Affine]]:
-    """Yield all substitutions of ``variables`` that turn ``body`` into ``node``, up to the equality ``compare``.
+    """Yield all substitutions of index forms for ``variables`` that turn ``body`` into ``node``, where `compare`
+    defines which nodes count as equal.
 
     Candidates are read off where both nodes read the same tensor, or have ranges or indices as numbers.
     """
 
     def normal(part: Node) -> Node:
-        """Return the normal form of a node under the equality ``compare``."""
+        """Return the normal form of `part`; parts that count as equal have the same."""
         return compare.node(with_joined_indices(graph, part))
 
     keys = frozenset(variables)
@@ -70,7 +72,7 @@ def instances(
     seen = {tensor: set(forms) for tensor, forms in targets.items()}
 
     def reads_the_same(substitution: Assignment) -> bool:
-        """Return whether, after the substitution, each read in the body is one in the node: a cheap necessary test."""
+        """Return whether each read in the body is a read in the node after the substitution: a cheap necessary test."""
         for part in reads:
             forms = tuple([compare.form(form.substitute(substitution)) for form in part.data])
             if forms not in seen.get(part.args[0], ()):
@@ -89,7 +91,9 @@ def instances(
 
 
 def with_joined_indices(graph: Graph, node: Node) -> Node:
-    """Return ``node`` with sums of indices used as numbers merged into one index: ``i + 1`` is one index node."""
+    """Return ``node`` with arithmetic of indices that are used as numbers merged into one index node: ``i + 1`` is one
+    node.
+    """
     parts = reachable(node)
     done: dict[Node, Node] = {}
     for part in parts if any(part.op == "index" for part in parts) else ():
@@ -103,7 +107,9 @@ def with_joined_indices(graph: Graph, node: Node) -> Node:
 
 
 def _integer_form(node: Node) -> Affine | None:
-    """Return the form of a scalar that is an integer multiple of an index, or a constant; None for others."""
+    """Return the affine form of a scalar that is an integer, an index form, or an integer multiple of one; None for
+    others.
+    """
     factor, index = (node.args[0].data, node.args[1]) if node.op == "mul" and len(node.args) == 2 else (1, node)
     if index.op == "index" and isinstance(factor, int):
         return index.data * factor  # type: ignore[no-any-return]
@@ -111,7 +117,9 @@ def _integer_form(node: Node) -> Affine | None:
 
 
 def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield the index forms in a node, nested ones included, and keys of their positions; only equal keys can match."""
+    """Yield the index forms in `part`, nested ones included, each with a key for its position. Only forms with equal
+    keys can match.
+    """
     for position, forms in _forms_of_node(part):
         yield position, forms
         for compound in compounds_in(forms):
@@ -123,7 +131,9 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
-    """Yield equivalent notations of ``forms`` at the negated position: ``floor(-p/n)`` is ``-1 - floor((p - 1)/n)``."""
+    """Yield other notations of ``forms`` that mean the same at this position: ``-a == 0`` for ``a == 0``, and floor
+    quotients with the sign turned.
+    """
     if position in ("eq", "mod"):
         yield (-forms[0],)
     elif position == "quotient":
@@ -133,8 +143,8 @@ def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
 
 
 def _forms_of_node(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield the index forms of a node itself, each with a key of its position: tensor, "table", "index" or kind of
-    constraint.
+    """Yield the index forms of `part` itself, each with a key for its position: the tensor that is read, "table",
+    "index" or the kind of constraint.
     """
     if part.op == "read":
         yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data
@@ -146,14 +156,15 @@ def _forms_of_node(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _variables_in(forms: Forms) -> frozenset[int]:
-    """Return the plain variables in forms."""
+    """Return the index variables in `forms`."""
     return atoms_in(forms)
 
 
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield all extensions of ``found`` to the ``unknown`` variables for which the forms of pairs match.
+    """Yield every extension of ``found`` to the ``unknown`` variables under which, in each of `pairs`, the first member
+    equals one of the alternatives in the second.
 
     ``pairs`` has the forms of the body, each with the possible matches in the node.
     """
@@ -172,8 +183,8 @@ def _substitutions(
 def _solve_forms(
     forms: Forms, targets: Forms, unknown: frozenset[int], found: Assignment
 ) -> dict[Variable, Affine] | None:
-    """Extend ``found`` by the unknowns that ``forms == targets`` determines, one form after the other; None on a
-    contradiction.
+    """Return ``found`` extended by the unknown variables that the equations ``forms == targets`` determine; None if the
+    equations contradict each other.
     """
     if len(forms) != len(targets):
         return None
@@ -203,17 +214,17 @@ def _solve_forms(
 
 
 def _coefficient_to_solve_for(form: Affine, variable: int) -> int:
-    """Return the coefficient of a variable if an equation can be solved for it; else 0."""
+    """Return the coefficient of `variable` in `form` if the equation ``form == 0`` can be solved for it; else 0."""
     c = form.coefficient(variable)
     return 0 if variable in form.hidden() and abs(c) != 1 else c
 
 
 def _without_compounds(form: Affine) -> Affine:
-    """Return the affine part of a form, without quotients and other compound terms."""
+    """Return the affine part of `form`, without floor quotients, maxima and tensor entries."""
     return Affine({v: c for v, c in form.terms if not isinstance(v, Compound)}, form.constant)
 
 
 def _divide_exactly(form: Affine, divisor: int) -> Affine | None:
-    """Return ``form / divisor``; None if that is not an integer form."""
+    """Return ``form / divisor`` if all its coefficients are divisible; else None."""
     whole = all(c % divisor == 0 for _, c in form.terms) and form.constant % divisor == 0
     return Affine({v: c // divisor for v, c in form.terms}, form.constant // divisor) if whole else None

@@ -86,7 +86,8 @@ class Node:
 
 
 class NodeTable:
-    """The table of interned nodes (equal nodes are one object), variable names, and the constructors of leaves.
+    """The table of nodes, in which equal nodes are one object (hash-consing), and of variable names, with the
+    constructors of leaves.
 
     ``kinds`` are the `op` of all nodes made so far, and "whole" if there is an operation on whole tensors, "entry" if a
     tensor that is not a variable is read, "number" if there is a number besides 0 and 1, "left out" if one is ``-oo``.
@@ -124,8 +125,8 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the interned node with these fields, created if there is none; ``own`` are the node's index forms or
-        constraints.
+        """Return the node with these fields from the table, created if it is new. ``key`` identifies it among nodes of
+        this op, and ``own`` are its index forms or constraints.
 
         ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
         """
@@ -162,7 +163,9 @@ class NodeTable:
         return node
 
     def _note_kinds(self, node: Node) -> None:
-        """Record the op and functions of a new node in ``kinds``, so that passes can skip graphs without them."""
+        """Record in ``kinds`` what sort of node is new in the graph, so that passes can skip graphs without nodes they
+        rewrite.
+        """
         self.kinds.add(node.op)
         if node.has_tensor_ops:
             self.kinds.add("whole")
@@ -172,7 +175,9 @@ class NodeTable:
             self.kinds.add("entry")
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
-        """Return the interned node of an operation without index forms; it has the shape of its tensor arguments."""
+        """Return the node of an operation that has no index forms of its own; its shape is that of its tensor
+        arguments.
+        """
         shape = next((a.shape for a in args if a.shape), ())
         return self._node(op, data, args, data, (), shape)
 
@@ -190,21 +195,25 @@ class NodeTable:
         return self._plain("scalar", symbol, ())
 
     def index(self, form: Affine) -> Node:
-        """Return the node of an index form used as a number; a constant form is a number."""
+        """Return the node of an affine index form, such as ``2*i + 1``, used as a number; a constant form becomes a
+        number.
+        """
         if form.is_constant:
             return self.const(form.constant)
         return self._node("index", form, (), form, (form,))
 
     def tensor(self, name: str, shape: tuple[Affine, ...], *, is_integer: bool = False) -> Node:
-        """Return the node of a tensor variable."""
+        """Return the node of a tensor variable. One with ``is_integer`` may be used inside of indices, as ``p`` in
+        ``x[p[i]]``.
+        """
         node = self._node("tensor", (name, shape), (), (name, shape, is_integer), (), shape)
         if is_integer:
             self.integers[name] = node
         return node
 
     def read(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """Return the node of the entry ``tensor[index]``; for an integer tensor an index node, for a scalar the scalar
-        itself.
+        """Return the node of the entry ``tensor[index]``. That of an integer tensor is an index node; a computed scalar
+        is its own entry.
         """
         if not index and tensor.op != "tensor":
             return tensor
@@ -217,7 +226,9 @@ class NodeTable:
         return self._node("read", index, (tensor,), index, index)
 
     def inside_data(self, forms: Iterable[Affine]) -> tuple[Constraint, ...]:
-        """Return the constraints that all tensor entries in ``forms`` are read inside their tensors."""
+        """Return the constraints that each entry of an integer tensor in ``forms``, such as ``p[i]``, is read in
+        bounds.
+        """
         if not self.integers:
             return ()
         parts = [shape_rows(entry.index, self.integers[entry.tensor].shape) for entry in data_entries(forms)]
@@ -225,22 +236,26 @@ class NodeTable:
 
 
 def takes_tensors(node: Node) -> bool:
-    """Return whether the node itself is an operation on whole tensors."""
+    """Return whether `node` is an operation on whole tensors, and neither a scalar operation nor a variable or
+    comprehension.
+    """
     return _takes_tensors(node.op, node.shape)
 
 
 def _takes_tensors(op: str, shape: Shape) -> bool:
-    """Return whether a node with this `op` and shape is an operation on whole tensors."""
+    """Return whether a node with this `op` and shape is an operation on whole tensors, and not a scalar operation or a
+    tensor variable.
+    """
     return op in _WHOLE or (bool(shape) and op not in _TENSORS)
 
 
 def _has_quotient_or_positive_part(forms: Sequence[Any]) -> bool:
-    """Return whether any form contains a floor quotient or a positive part, which known constraints may decide."""
+    """Return whether a form contains a floor quotient or ``max(0, form)``, which known constraints may simplify."""
     return any(quotients_in(form) or positive_parts_in((form,)) for form in forms)
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:
-    """Return a sort key of forms."""
+    """Return a sort key for affine forms."""
     return form.terms, form.constant
 
 
@@ -250,7 +265,9 @@ def _id_of(node: Node) -> int:
 
 
 def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
-    """Return whether an operation ``op`` with ``data`` has a finite value for all finite values of ``args``."""
+    """Return whether the operation ``op`` with ``data`` has a finite value for all finite ``args``, as a sum has but
+    ``1/x`` has not.
+    """
     if op == "pow":
         exponent = args[1].data
         return args[1].op == "const" and isinstance(exponent, int) and exponent >= 0
@@ -262,8 +279,8 @@ def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
 
 
 def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container[Node] = ()) -> list[Node]:
-    """Return the nodes below ``roots`` and the roots themselves, each after its arguments; if ``keys`` is given,
-    arguments in which none of them is free are left out.
+    """Return ``roots`` and all nodes below them, each after its arguments. If ``keys`` (variables) is given, skip
+    arguments in which none of them is free; skip nodes in `known`.
 
     Nodes that are ``known`` are left out, and nodes that only they use.
     """
@@ -278,7 +295,9 @@ def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container
 
 
 def breadth_first(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
-    """Yield the nodes that ``below`` reaches from a root, the root included, each once and the nearest first."""
+    """Yield ``root`` and the nodes found from it by the function ``below``, which returns the nodes to visit next; each
+    once, the nearest first.
+    """
     found = {root}
     waiting = [root]
     for node in waiting:
@@ -289,13 +308,13 @@ def breadth_first(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterat
 
 
 def outside_of_binders(node: Node) -> Sequence[Node]:
-    """Return the arguments of a node, or () for a binder; a function to pass to `breadth_first`."""
+    """Return the arguments of `node`, but () for a sum or other binder, so that `breadth_first` does not enter it."""
     return () if node.op in BINDERS else node.args
 
 
 def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:
-    """Return the results of several recursive calls: ``results = yield from in_turn(self.visit(arg) for arg in
-    args)``.
+    """Return the results of several recursive `calls` of a trampolined function: ``results = yield from
+    in_turn(self.visit(arg) for arg in args)``.
     """
     results = []
     for call in calls:
@@ -305,7 +324,8 @@ def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Disable the garbage collector of reference cycles in a context, or in a decorated function.
+    """Switch off Python's garbage collector inside of a ``with`` block or decorated function, which is faster while
+    many nodes are created.
 
     Nodes are many, live long and are in no cycles: the collector would visit all of them again and again, for a third
     of the time of a large sweep. Its former state is restored in any case.

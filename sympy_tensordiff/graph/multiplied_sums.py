@@ -10,7 +10,8 @@ from sympy_tensordiff.graph.interning import Node, Number
 
 
 class MultipliedSum(NamedTuple):
-    """An einsum as the product of a sum ``operand`` with the einsum of the ``others`` over ``axes``.
+    """An einsum as a product of a sum of tensors, ``operand``, and the einsum of the ``others``, whose axes are
+    ``axes``: ``(A + B) @ C`` has the operand ``A + B``.
 
     The labels below the rank of the result are its axes, and those of the sum are equal in all terms that multiply the
     same axes of it.
@@ -30,13 +31,16 @@ def multiplied_sums(
     extents: Extents,
     is_shared: Callable[[Node], bool],
 ) -> Iterator[MultipliedSum]:
-    """Yield the einsum of `operands`, whose axis ``n`` is the axis ``order[n]`` of the result, as products with a sum
-    for which `is_shared` is true, where the other operands have all axes that the sum does not have, and none of them
-    is another such sum of matrices.
+    """Yield the ways to write the einsum of `operands` as a product ``(A + B) @ C`` with a sum ``A + B`` that other
+    terms multiply too (`is_shared`).
+
+    The axis ``n`` of the operands is the axis ``order[n]`` of the result. The other operands have all axes that the sum
+    does not have, and none of them is another such sum of matrices.
     """
     rank = len(order)
 
     def is_matrix_sum(node: Node) -> bool:
+        """Return whether `node` is a shared sum of tensors with at least two axes."""
         return len(node.shape) > 1 and is_shared(node)
 
     for position, (node, labels) in enumerate(operands):

@@ -71,7 +71,9 @@ Substitution = Mapping[Variable, Affine]
 
 
 class Graph(Elementwise):
-    """A table of interned nodes and of variables' names, with all constructors of nodes. One graph serves one call."""
+    """A table of nodes (equal nodes are one object) and variable names, with all constructors of nodes. A new graph is
+    made for each call from outside.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,11 +89,13 @@ class Graph(Elementwise):
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
         self.laws: dict[str, int] = {}  # the accurate forms in kernels, with the number of their uses
         self.norms: set[Node] = set()  # the arrays of norms
+        self.quotients: Any = None  # what simplify.quotients knows of nodes
 
     # -------------------------------------------------------------- binders
 
     def sum(self, variables: Sequence[int], rows: Iterable[Constraint], body: Node) -> Node:
-        """Return the sum of ``body`` over all integer points of ``rows``, without simplification.
+        """Return the sum of ``body`` over ``variables``, at all integer points that satisfy ``rows``; nothing is
+        simplified.
 
         Every variable is bounded by the rows. `simplify.deltas.summation` is the constructor that also eliminates
         equations; this one only closes the binder.
@@ -99,8 +103,8 @@ class Graph(Elementwise):
         return self.reduce("sum", variables, rows, body)
 
     def reduce(self, op: str, variables: Sequence[int], rows: Iterable[Constraint], body: Node) -> Node:
-        """Return the sum, product, maximum or minimum (``op``, one of `RANGED`) of ``body`` over all integer points of
-        ``rows``.
+        """Return the sum, product, maximum or minimum (``op``) of ``body`` over ``variables``, at all integer points
+        that satisfy ``rows``.
 
         Every variable is bounded by the rows; nothing is simplified, except that a constant neutral body is returned
         itself.
@@ -125,12 +129,14 @@ class Graph(Elementwise):
         return node
 
     def _neutral(self, op: str) -> Node | None:
-        """Return the body value that a reduction ``op`` leaves unchanged over any range: 0 for a sum; else None."""
+        """Return the body that makes the reduction ``op`` equal to that body over any range: 0 for a sum, 1 for a
+        product; None for others.
+        """
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Return the data for binding `variables` in ``body``: height, substitution by negative numbers, and the
-        substituted body.
+        """Prepare to bind `variables` in ``body``. Return the height of the body, the substitution of the variables by
+        negative numbers (bound variables have such), and the body after it.
 
         In a body that is itself closed, the numbers of the variables bound ``outer`` are taken.
         """
@@ -141,8 +147,8 @@ class Graph(Elementwise):
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """Return a binder whose bound variables are negative numbers already; ``data`` are its constraints or extents,
-        ``base`` its height.
+        """Return a sum, comprehension or other binder whose bound variables already are negative numbers. ``data`` are
+        its constraints or extents, ``base`` is the height of its body.
         """
         count = len(names)
         key = (count, data) if base == body.height else (count, data, base)
@@ -159,13 +165,16 @@ class Graph(Elementwise):
         return node
 
     def bound(self, node: Node) -> tuple[int, ...]:
-        """Return the (negative) numbers of the variables that a binder binds, which follow from its height."""
+        """Return the variables that the sum or other binder `node` binds. They are negative numbers, which follow from
+        its height.
+        """
         count = len(self.hints[node.id])
         base = node.height - count
         return tuple(-(base + 1 + n) for n in range(count))
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of a binder, with fresh variables for the bound ones.
+        """Return ``(variables, constraints, body)`` of a sum or other binder, with new variables in place of its bound
+        ones.
 
         The rows of a comprehension are its ranges ``0 <= i < extent``.
         """
@@ -180,8 +189,8 @@ class Graph(Elementwise):
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of a binder over the variables that it was built with; fresh ones
-        if these are ``taken``.
+        """Return ``(variables, constraints, body)`` of a sum or other binder, with the variables with which it was
+        built; new ones if some of these are ``taken``.
 
         Another node may have been made of the same variables. So this is for a look inside, or for
         a change of the body that is closed again before anything of another node comes near, and
@@ -199,8 +208,8 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a binder over `shared_variables` that are neither ``taken`` nor
-        free in it.
+        """Return ``(variables, constraints, body)`` of a sum or other binder, with variables that other calls of this
+        method use as well. None of them is in ``taken`` or free in `node`.
 
         Binders with indices of the same names get the same variables, so that a part which several of them have in
         common is one node and is visited once. Use it as `inside`.
@@ -208,8 +217,8 @@ class Graph(Elementwise):
         return self.opened_over(node, self.shared_variables(self.hints[node.id], taken, node.free))
 
     def shared_variables(self, names: Sequence[str], *taken: Container[int]) -> tuple[int, ...]:
-        """Return for each of ``names`` the first variable of this name, of those that this function has made, that is
-        in none of ``taken``.
+        """Return a variable for each of ``names`` that is in none of ``taken``. Repeated calls return the same
+        variables where possible.
         """
         variables: list[int] = []
         for name in names:
@@ -222,7 +231,9 @@ class Graph(Elementwise):
         return tuple(variables)
 
     def opened_over(self, node: Node, variables: tuple[int, ...]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a binder with ``variables`` for the bound ones."""
+        """Return ``(variables, constraints, body)`` of a sum or other binder, with the given ``variables`` in place of
+        its bound ones.
+        """
         key = node, variables
         if key not in self._opened:
             opening = renaming_map(self.bound(node), variables)
@@ -235,7 +246,9 @@ class Graph(Elementwise):
     # -------------------------------------------------------------- substitution
 
     def rebuild(self, node: Node, args: Sequence[Node], mapping: Substitution | None = None) -> Node:
-        """Return ``node`` with new arguments, and with its own index forms substituted by ``mapping``; no binders."""
+        """Return a node like ``node``, which must bind no variables, with new arguments; ``mapping`` is substituted in
+        its own index forms.
+        """
         mapping = mapping or {}
         match node.op:
             case "add" | "mul":
@@ -264,7 +277,9 @@ class Graph(Elementwise):
                 return self._plain(node.op, node.data, tuple(args)) if args else node
 
     def with_args(self, node: Node, args: Sequence[Node]) -> Node:
-        """Return ``node`` with other arguments; a binder keeps its bound variables, so that `args` may contain them."""
+        """Return ``node`` with other arguments. A sum or other binder keeps its bound variables, which may occur in
+        `args`.
+        """
         if tuple(args) == node.args:
             return node
         if node.op in BINDERS:
@@ -272,8 +287,8 @@ class Graph(Elementwise):
         return self.rebuild(node, args)
 
     def substitute(self, node: Node, mapping: Substitution) -> Node:
-        """Return ``node`` with all free occurrences of the variables of ``mapping`` replaced at once; bound variables
-        never capture.
+        """Return ``node`` with the free variables that are keys of ``mapping`` replaced by index forms, all at once.
+        Bound variables never clash with variables of these forms.
         """
         keys = frozenset().union(*(k.atoms() if isinstance(k, Compound) else (k,) for k in mapping))
         if not keys & node.free:
@@ -289,8 +304,8 @@ class Graph(Elementwise):
         return done[node]
 
     def _rebuild_renamed(self, node: Node, args: tuple[Node, ...], mapping: Substitution) -> Node:
-        """Return ``node`` with new arguments and index forms, without simplification; ``mapping`` must keep different
-        forms different.
+        """Return ``node`` with new arguments and with ``mapping`` applied to its index forms, without simplifying. It
+        requires that the mapping only renames variables.
         """
         match node.op:
             case "add" | "mul":
@@ -303,7 +318,9 @@ class Graph(Elementwise):
                 return self._plain(node.op, node.data, args)
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
-        """Return a binder with ``mapping`` applied, given its body with ``mapping`` applied already."""
+        """Return the sum or other binder `node` after the substitution ``mapping``; ``body`` is its body, in which that
+        is already made.
+        """
         old = node.args[0]
         own = self.bound(node)
         # The height of the body has changed, or the numbers of the bound variables are used in the mapping.
@@ -318,8 +335,8 @@ class Graph(Elementwise):
         )
 
     def rebind(self, node: Node, body: Node, mapping: Substitution | None = None) -> Node:
-        """Return a binder like ``node`` over another body with the same bound variables; ``mapping`` is applied to its
-        own forms.
+        """Return a sum or other binder like ``node`` with the new ``body``, which contains the same bound variables;
+        ``mapping`` is substituted in its constraints or extents.
         """
         names = self.hints[node.id]
         if not mapping and body.height == node.height - len(names) and body is not self._neutral(node.op):
@@ -328,31 +345,33 @@ class Graph(Elementwise):
         return self._close_again(node, opening, self.substitute(body, opening), mapping or {})
 
     def over(self, node: Node, variables: Sequence[int], body: Node) -> Node:
-        """Return a binder like ``node`` over another body, in which ``variables`` are the bound ones."""
+        """Return a sum or other binder like ``node`` with the new ``body``, in which ``variables`` stand for the bound
+        variables.
+        """
         return self._close_again(node, renaming_map(self.bound(node), variables), body, {})
 
     def map_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
-        """Return ``node`` with each index form, in reads and in indices used as numbers, replaced by ``change(form)``,
-        an equal form.
+        """Return ``node`` with each index form below it replaced by ``change(form)``, a form that must be equal
+        to it.
         """
         return rewritten(self, [node], lambda part: self.map_own_forms(part, change))[0]
 
     def map_own_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
-        """Return ``node`` with each index form of its own replaced by ``change(form)``, an equal form; arguments are
-        unchanged.
+        """Return ``node`` with each of its own index forms replaced by ``change(form)``, an equal form; its arguments
+        are unchanged.
         """
         if node.op == "read":
             return self.read(node.args[0], [change(form) for form in node.data])
         return self.index(change(node.data)) if node.op == "index" else node
 
     def _fresh_variables(self, node: Node) -> dict[Variable, Affine]:
-        """Return the mapping of the bound variables of a node to fresh ones, in their order."""
+        """Return a mapping from the bound variables of `node` to new ones, in their order."""
         names = self.hints[node.id]
         return renaming_map(self.bound(node), [self.fresh(name) for name in names])
 
     def _close_again(self, node: Node, fresh: Substitution, body: Node, mapping: Substitution) -> Node:
-        """Return a binder like ``node`` over ``body``, binding the ``fresh`` variables; ``mapping`` is applied to its
-        own forms.
+        """Return a sum or other binder like ``node`` with the new ``body``, which contains the ``fresh`` variables
+        instead of the bound ones; ``mapping`` is substituted in its constraints or extents.
         """
         variables = [form.terms[0][0] for form in fresh.values()]
         data = substitute_all(node.data, {**mapping, **fresh})
@@ -362,8 +381,8 @@ class Graph(Elementwise):
 
 
 def _is_renaming(mapping: Substitution, node: Node) -> bool:
-    """Return whether a mapping sends different variables to different ones, up to constants, so that different forms
-    stay different.
+    """Return whether `mapping` only renames variables (and shifts them by constants), different ones to different ones,
+    so that different index forms in `node` stay different.
     """
     targets = set()
     for form in mapping.values():
@@ -374,8 +393,8 @@ def _is_renaming(mapping: Substitution, node: Node) -> bool:
 
 
 def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
-    """Return ``node`` with each node that is a key of ``values`` replaced by its value; keys may not contain bound
-    variables.
+    """Return ``node`` with each node below it that is a key of ``values`` replaced by its value. Keys may not contain
+    bound variables.
     """
     done = dict(values)
     for part in reachable(node, known=done):
@@ -384,7 +403,7 @@ def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
 
 
 def rewritten(graph: Graph, roots: Sequence[Node], change: Callable[[Node], Node]) -> list[Node]:
-    """Return ``roots`` with ``change`` applied to each node below, arguments first."""
+    """Return ``roots`` with ``change(node)`` in place of each node below them, arguments first."""
     done: dict[Node, Node] = {}
     for part in reachable(*roots):
         done[part] = change(graph.with_args(part, [done[arg] for arg in part.args]))

@@ -38,8 +38,8 @@ from sympy_tensordiff.graph.unit_labels import without_unit_labels
 
 
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
-    """Return ``roots`` with each summing einsum split into products of two operands, in the cheapest order; nodes in
-    ``known`` are kept.
+    """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order. Nodes in
+    ``known`` are computed already and stay as they are.
     """
     narrow = without_unit_labels(graph, roots, known)
     work = _Pairing(graph, narrow, hints, known)
@@ -74,8 +74,8 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record the sums of matrices that are multiplied term by term, although they are computed as a whole elsewhere
-        in the result; return whether there are any.
+        """Record the sums of matrices that were multiplied out term by term although the result also contains them as a
+        whole. Return whether there are any, so that splitting is repeated.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -83,8 +83,8 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record the products that are computed; return whether they contain new ones of terms of sums that are not
-        multiplied term by term.
+        """Record the products that the result computes. Return whether some of them are new and may change a decision
+        about multiplying out a sum, so that splitting is repeated.
         """
         if not self.rejected:
             return False
@@ -96,13 +96,13 @@ class _Pairing(TermProducts):
         return is_new
 
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether another part than the current one computes a product, too."""
+        """Return whether a part of the result other than the current one also computes `product`."""
         if product not in self.computed:
             return False
         return self.computed[product] > 1 or product not in reachable(self.last[self.current])
 
     def split_all(self, parts: Sequence[Node]) -> None:
-        """Split all nodes, in the order of their arguments."""
+        """Split all einsums among `parts`, arguments first, and store the results in ``done``."""
         self.done = {node: node for node in self.known}
         self.single.clear()
         self.written.clear()
@@ -124,7 +124,9 @@ class _Pairing(TermProducts):
                 self.written[self.done[part]] = part
 
     def split_core(self, node: Node) -> Node:
-        """Return an einsum as products of at most two operands, including operands of the products that it absorbs."""
+        """Return the einsum `node` as products of at most two operands. Inner products that are cheaper to multiply out
+        are merged into it first.
+        """
         output = tuple(range(len(node.shape)))
         if terms := self.cheaper_terms(node, output):
             split = [self.split_scaled_core(coefficient, term) for coefficient, term in terms]
@@ -134,8 +136,8 @@ class _Pairing(TermProducts):
         return result
 
     def split_scaled_core(self, coefficient: Number, node: Node) -> Evaluation:
-        """Return the (work, node) of ``coefficient*node``, for an einsum or a view of one, split into products of two
-        operands.
+        """Return ``(work, new node)`` of ``coefficient*node``, split into products of two operands; `node` may be a
+        transposed or scaled einsum.
         """
         graph = self.graph
         factor, node = (1, node) if node.shape else graph.split_coefficient(node)
@@ -147,16 +149,16 @@ class _Pairing(TermProducts):
         return work, graph.scale(coefficient * factor, new)
 
     def split_gathered(self, node: Node) -> Evaluation:
-        """Return the (work, node) of an einsum, merged with inner products among its operands and split into products
-        of two.
+        """Return ``(work, new node)`` of the einsum `node`: inner products are merged into it, then it is split into
+        products of two operands.
         """
         output = tuple(range(len(node.shape)))
         operands, extents = self.products.gathered(node, output, self.done)
         return trampoline(self.split_in_order(operands, output, extents))
 
     def cheaper_terms(self, node: Node, output: tuple[int, ...]) -> list[tuple[Number, Node]]:
-        """Return the (coefficient, term) pairs of an einsum multiplied out over an operand that is a sum of outer
-        products, if that takes at most half the work; else none.
+        """Return the terms of an einsum, ``(coefficient, term)``, multiplied out over an operand that is a sum of outer
+        products; [] unless that takes at most half the work.
         """
         if not any(map(self.products.rank, node.args)) or not sums_labels(node):
             return []
@@ -172,7 +174,7 @@ class _Pairing(TermProducts):
     def split_product(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum of one or two operands.
+        """Return ``(work, new node)`` of an einsum with one or two operands.
 
         A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
         need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
@@ -196,7 +198,7 @@ class _Pairing(TermProducts):
     def split_in_order(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum computed by products of two operands, in the cheapest order."""
+        """Return ``(work, new node)`` of an einsum as products of two operands in the cheapest order."""
         found = cofactor_direction(operands, output)
         if found is not None:
             own, direction = yield self.split_in_order(found.factors, tuple(dict.fromkeys(found.pair)), extents)
@@ -240,8 +242,8 @@ class _Pairing(TermProducts):
     def split_tensors(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum of tensors that sums labels, by the cheapest order, or as a
-        congruence if that is less work.
+        """Return ``(work, new node)`` of an einsum of tensors that sums over labels: in the cheapest order, or with a
+        product ``P`` that occurs twice, as in ``P.T @ M @ P``, computed once.
 
         The product that a congruence contains twice is computed once, and a sum between is multiplied term by term:
         ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
@@ -289,7 +291,7 @@ class _Pairing(TermProducts):
     def is_less_work_shared(
         self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
-        """Return whether it takes less work to compute the equal products in ``operands`` first, once."""
+        """Return whether it takes less work to compute the product that occurs twice in ``operands`` first, once."""
         axes, renamed = shared.axes
         zero = self.graph.zero
         work = self.products.work_in_order(shared.first, axes, extents)
@@ -300,7 +302,9 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return one of ``orders`` whose first product other einsums can use as well; None without one."""
+        """Return one of ``orders`` that starts with a product which other einsums need as well; None if there
+        is none.
+        """
         best: tuple[int, Order] | None = None
         for order in orders:
             pair = order.path[0]
@@ -315,7 +319,7 @@ class _Pairing(TermProducts):
         return None if best is None else best[1]
 
     def sum_private_labels(self, part: Labelled, uses: Counter[int], extents: Extents) -> Recursion[Labelled]:
-        """Return an operand summed over the labels that occur in no other operand and not in the output."""
+        """Return an operand summed over those of its labels that no other operand and not the output has."""
         labels = part[1]
         shared = tuple(dict.fromkeys(label for label in labels if uses[label] > 1))
         if len(shared) == len(set(labels)):
@@ -325,8 +329,8 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
-    """Return the labels on one axis of an inverse whose other axis another operand shares: ``inv(A) @ b`` is solved as
-    a system first, then summed over its rows.
+    """Return the labels on one axis of an inverse that are summed only after ``inv(A) @ b`` is solved as a linear
+    system, since another operand has the other axis.
     """
     found = []
     for node, labels in operands:
@@ -337,7 +341,7 @@ def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]
 
 
 def _untransposed(operand: Labelled) -> Labelled:
-    """Return ``(S, permuted labels)`` for an operand that is the transpose of a sum ``S``; others unchanged."""
+    """Return the operand ``S.T`` of a sum ``S`` as ``S`` with its labels permuted; other operands unchanged."""
     node, labels = operand
     if not is_transpose(node) or node.args[0].op != "add":
         return operand

@@ -38,7 +38,7 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 
 class Reader(ConditionReader):
-    """Converts SymPy expressions to nodes of one graph, and records which symbol is which variable.
+    """Converts SymPy expressions to nodes of one graph, and remembers which symbol is which variable.
 
     With ``names``, a named expression becomes a tensor variable; otherwise its definition is read. ``scans`` says what
     becomes of a scan: a tensor variable for "leaf", an operation on its operands for "node"; else it is refused.
@@ -83,7 +83,9 @@ class Reader(ConditionReader):
         return trampoline(self._visit(expr, {}))
 
     def use(self, exprs: Iterable[Any]) -> None:
-        """Record the symbols that ``exprs``, which are about to be converted, use as integers."""
+        """Record the symbols that ``exprs``, which are about to be converted, use as integers (in indices, sizes or
+        bounds).
+        """
         new = [part for part in exprs if isinstance(part, sympy.Basic) and part not in self._used]
         self._used.update(new)
         for symbol in integers_by_use(new) if new else ():
@@ -99,11 +101,13 @@ class Reader(ConditionReader):
         )
 
     def is_integer(self, symbol: Any) -> bool:
-        """Return whether a symbol is an integer (an index or a size), by its assumptions or by its use."""
+        """Return whether `symbol` stands for an integer, because it is declared so or is used as an index or a size."""
         return bool(symbol.is_integer) or symbol in self.integers
 
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
-        """Return the affine form of an index, an extent or a bound; raise IndexExpressionError if it is not affine."""
+        """Return the affine form, such as ``2*i + 1``, of an index, an extent or a bound; raise `IndexExpressionError`
+        if there is none.
+        """
         scope = scope or {}
         form = to_affine(expr, lambda symbol: self.variable(symbol, scope))
         compounds = form.compounds()
@@ -116,7 +120,9 @@ class Reader(ConditionReader):
         return form
 
     def variable(self, symbol: Any, scope: Scope | None = None) -> int:
-        """Return the variable of an index or size symbol, bound in ``scope`` or free."""
+        """Return the graph's variable (a number) of an index or size symbol. ``scope`` maps symbols that are bound here
+        to their variables.
+        """
         if scope and symbol in scope:
             return scope[symbol]
         if symbol not in self.free:
@@ -134,7 +140,7 @@ class Reader(ConditionReader):
         return self.free[symbol]
 
     def bind(self, symbol: Any) -> int:
-        """Return a new variable for a symbol that is about to be bound."""
+        """Return a new variable (a number) for a symbol that a sum or comprehension is about to bind."""
         variable = self.graph.fresh(str(symbol.name))
         self.symbols[variable] = symbol
         return variable
@@ -172,8 +178,8 @@ class Reader(ConditionReader):
         return self._leaves[scan]
 
     def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
-        """Return the node of a scan, or the variable that represents it; raise UnsupportedError if it depends on an
-        enclosing index.
+        """Return the node of a scan (a loop over time), or the tensor variable that stands for its result. Raise
+        `UnsupportedError` if it depends on an index around it.
         """
         indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
         if indices:
@@ -193,7 +199,7 @@ class Reader(ConditionReader):
         return node
 
     def _read_scan_node(self, scan: Scan) -> Recursion[Node]:
-        """Return the node of a scan, whose operands are the tensors that its steps read."""
+        """Return the node of a scan; its operands are the tensors that its steps read."""
         moved, tensors, symbols = step_constants(scan)
         by_variable = {variable: value for value, variable in moved.items()}
         integers = [symbol for symbol in symbols if self.is_integer(symbol)]
@@ -208,7 +214,9 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Record the ranges of integer tensors, each from an axis that it indexes; clears the cache of nodes."""
+        """Record for integer tensors the axis that they index, such as axis 0 of ``x`` for ``p`` in ``x[p[i]]``, which
+        bounds their entries. Forget all nodes read so far.
+        """
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})
         self._done.clear()
@@ -220,7 +228,9 @@ class Reader(ConditionReader):
     # -------------------------------------------------------------- the walk
 
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an expression, with ``scope`` mapping bound symbols to variables; cached."""
+        """Return the node of `expr`, where ``scope`` maps the symbols bound around it to variables; results are
+        cached.
+        """
         known = self._done.get(expr)
         if known is not None and all(self.variable(self.symbols[v], scope) == v for v in known.free):
             return known
@@ -233,7 +243,9 @@ class Reader(ConditionReader):
         raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}")
 
     def _check_constant(self, expr: Any, node: Node) -> Node:
-        """Return ``node``; raise UnsupportedError if it is a constant that is not a finite real number."""
+        """Return ``node``, unless `expr` is a constant that is not a finite real number: then raise
+        `UnsupportedError`.
+        """
         if node.op in ("const", "scalar"):
             if node.op == "const" or not isinstance(node.data, sympy.Symbol):
                 self._constants.add(node)
@@ -251,14 +263,16 @@ class Reader(ConditionReader):
         return nodes
 
     def _read_scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an operand that must be a scalar; raise if it is a whole tensor."""
+        """Return the node of `expr`, which must be a scalar; raise an error if it is a whole tensor."""
         node: Node = yield self._visit(expr, scope)
         if node.shape:
             refuse_whole(lift_native(expr, self.tensors.values()), f"{expr} among scalars")
         return node
 
     def _read_number(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a number, exact if rational; raise UnsupportedError if it is infinite or complex."""
+        """Return the node of a number, exact if it is rational. Raise `UnsupportedError` for a complex number, and for
+        an infinite or undefined one that is not a branch of a `Piecewise`.
+        """
         yield from ()
         if expr.is_Rational:
             return self.graph.const(Fraction(int(expr.p), int(expr.q)))
@@ -296,7 +310,9 @@ class Reader(ConditionReader):
         return tensor if expr.shape else self.graph.read(tensor, ())
 
     def _read_named(self, expr: NamedTensor, scope: Scope) -> Recursion[Node]:
-        """Return the node of a named expression: a tensor variable, or its definition."""
+        """Return the node of a named expression (`td.name`): a tensor variable of that name if names are kept, else the
+        node of its definition.
+        """
         # A definition with an enclosing bound index is read itself: its name does not show the index.
         if not self._names or not scope.keys().isdisjoint(expr.free_symbols):
             node: Node = yield self._visit(expr.definition, scope)
@@ -379,7 +395,9 @@ class Reader(ConditionReader):
 
 
 def _is_known_function(function: Any) -> bool:
-    """Return whether a function is one of SymPy's, not an undefined one, a `Partial` or a name."""
+    """Return whether `function` is a defined function of SymPy, and not an undefined function ``f``, a `Partial` or a
+    name.
+    """
     return not isinstance(function, Partial | UndefinedFunction | str)
 
 
@@ -391,12 +409,14 @@ def _is_real_number(expr: Any) -> bool:
 
 
 def _description(tensor: TensorSymbol | NamedTensor) -> str:
-    """Return the shape and the kind (real or integer) of a tensor as text for messages."""
+    """Return the shape and kind (real or integer) of `tensor` as text for an error message."""
     return f"one of shape {tensor.shape}{properties_of(tensor)}"
 
 
 def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affine]:
-    """Return the symbolic divisors in a compound; raise IndexExpressionError if not linear in ``bound`` variables."""
+    """Return the divisors with symbols in `compound`, as ``m`` in ``floor(i/m)``; raise `IndexExpressionError` if it is
+    not linear in the ``bound`` variables.
+    """
     found: set[Affine] = set()
     for compound_inside in definitions([compound]):
         ranged = [form for form in compound_inside.forms() if not form.atoms().isdisjoint(bound)]
@@ -441,5 +461,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
 
 @cache
 def _read_method(kind: type) -> Callable[[Reader, Any, Scope], Recursion[Node]] | None:
-    """Return the method that reads expressions of a class, by the first matching line of the table; else None."""
+    """Return the method of `Reader` that reads instances of the class `kind`, from a table in which the first fitting
+    base class counts; None if there is none.
+    """
     return next((method for base, method in _METHODS if issubclass(kind, base)), None)

@@ -69,7 +69,7 @@ MAX_LEVI_CIVITA_INDICES = 6
 
 
 class Applications(ABC):
-    """The methods of `Reader` for functions, derivatives and whole tensors."""
+    """The methods of `Reader` that convert function calls, unevaluated derivatives and operations on whole tensors."""
 
     graph: Graph
     integers: set[Any]
@@ -79,15 +79,17 @@ class Applications(ABC):
 
     @abstractmethod
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an expression under enclosing bound symbols; raise UnsupportedError if there is none."""
+        """Return the node of `expr`, where ``scope`` maps the symbols bound around it to variables; raise
+        `UnsupportedError` if it cannot be converted.
+        """
 
     @abstractmethod
     def _read_scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a scalar operand; raise if it is a whole tensor."""
+        """Return the node of `expr`, which must be a scalar; raise an error if it is a whole tensor."""
 
     @abstractmethod
     def _read_scalars(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
-        """Return the nodes of scalar operands; raise if one is a whole tensor."""
+        """Return the nodes of `exprs`, which must be scalars; raise an error if one is a whole tensor."""
 
     @abstractmethod
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
@@ -100,7 +102,9 @@ class Applications(ABC):
     # -------------------------------------------------------------- functions
 
     def _read_function(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the call of a real function; raise UnsupportedError for complex ones and for lists of parameters."""
+        """Return the node of a call of a real function. Raise `UnsupportedError` for complex functions, and for
+        functions that take lists of parameters, such as `hyper`.
+        """
         refuse_complex(expr)
         if isinstance(expr, OF_COMPLEX):
             refuse_undeclared(expr, scope)
@@ -120,7 +124,9 @@ class Applications(ABC):
         return self.graph.call(expr.func, args)
 
     def _read_integer_function(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a rounding, remainder or extremum of indices as an exact index form; of values as a function."""
+        """Return a floor, ceiling, remainder, maximum or minimum. If its arguments are indices, it becomes an exact
+        index form, else a function call.
+        """
         if on_indices(expr, self.integers) and _number_of_extrema(expr) <= MAX_EXTREMA_IN_INDEX:
             try:
                 return self.graph.index(self.affine(expr, scope))
@@ -134,8 +140,8 @@ class Applications(ABC):
         return node
 
     def _read_levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the graph node of SymPy's `LeviCivita` symbol, or of the product of index differences that it
-        evaluates to.
+        """Return the node of SymPy's `LeviCivita` symbol, or of the product of index differences that is equal
+        to it.
         """
         if len(expr.args) > MAX_LEVI_CIVITA_INDICES or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
@@ -148,8 +154,8 @@ class Applications(ABC):
         return self.graph.call(sympy.LeviCivita, (yield self._read_scalars(expr.args, scope)))
 
     def _read_derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a derivative that SymPy leaves unevaluated, a call of a `Partial`; raise if it is not one
-        of a single function.
+        """Return the node of a derivative that SymPy leaves unevaluated, such as that of an undefined function; raise
+        `UnsupportedError` if it is not the derivative of one function by its arguments.
         """
         known = orders_of(expr)
         derivative = None if known is None else Partial(*known)
@@ -178,7 +184,9 @@ class Applications(ABC):
     # -------------------------------------------------------------- whole tensors
 
     def _read_whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a whole-tensor operation; entry by entry if an operand depends on an enclosing index."""
+        """Return the node of an operation on whole tensors. If an operand depends on an index around it, the operation
+        is written out entry by entry; a matrix function is instead applied to the stack of all matrices.
+        """
         operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
         if bound and any(not operand.free.isdisjoint(bound) for operand in operands):
@@ -189,8 +197,8 @@ class Applications(ABC):
         return _BUILD[type(expr)](self.graph, expr, operands)
 
     def _read_batch_entry(self, expr: Any, matrix: Node, batch: Sequence[int]) -> Node:
-        """Return the function of a matrix that depends on indices ``batch``, as an entry of the function of a batch of
-        matrices.
+        """Return a function of a matrix that depends on the indices ``batch``, such as ``inv(M_i)``: one stack of all
+        matrices is made, the function applied to it, and its entry taken.
         """
         graph = self.graph
         variables, _, body = graph.open(matrix)
@@ -202,7 +210,7 @@ class Applications(ABC):
         return graph.comprehension(axes, whole.shape[len(batch) :], entry) if axes else entry
 
     def _read_elementwise(self, expr: TensorFunction, scope: Scope) -> Recursion[Node]:
-        """Return the node of a `TensorFunction`: a function of entries, applied to whole tensors at once."""
+        """Return the node of a `TensorFunction`, a function that is applied to whole tensors entry by entry."""
         graph = self.graph
         body = yield self._visit(expr.template.expr, scope)
         parameters = [graph.scalar(symbol) for symbol in expr.template.variables]
@@ -217,7 +225,7 @@ class Applications(ABC):
         return graph.broadcast(replace(graph, body, dict(zip(parameters, operands, strict=True))), shape)
 
     def _read_constant(self, expr: DeltaTensor | FilledTensor, scope: Scope) -> Recursion[Node]:
-        """Return the node of a delta tensor or of a tensor filled with one value."""
+        """Return the node of a unit tensor (`DeltaTensor`) or of a tensor filled with one value."""
         if isinstance(expr, DeltaTensor):
             extents = tuple(self.affine(extent, scope) for extent in expr.shape[: expr.rank // 2])
             return self.graph.delta(extents)
@@ -230,7 +238,9 @@ class Applications(ABC):
 
 
 def refuse_complex(applied: Any) -> None:
-    """Raise UnsupportedError for a function of complex values or one without meaning in a tensor expression."""
+    """Raise `UnsupportedError` if `applied` is a function of complex values, or one without meaning in a tensor
+    expression.
+    """
     for kind, reason in REFUSED.items():
         if isinstance(applied, kind):
             raise UnsupportedError(f"{kind.__name__} is not supported in a tensor expression: {applied}; {reason}")
@@ -241,7 +251,9 @@ def refuse_complex(applied: Any) -> None:
 
 
 def _number_of_extrema(expr: Any) -> int:
-    """Return the number of maxima and minima of two operands, and absolute values, in an expression."""
+    """Return how many maxima and minima of two operands, and absolute values, `expr` contains; a maximum of three
+    operands counts as two.
+    """
     return sum(max(1, len(node.args) - 1) for node in nodes_in([expr]) if isinstance(node, _EXTREMA))
 
 
@@ -256,7 +268,9 @@ def _assumptions(variable: Any) -> dict[str, bool]:
 
 
 def _as_comprehension(expr: Any) -> Any:
-    """Return a tensor as a comprehension of its entries; raise UnsupportedError if these have no index notation."""
+    """Return `expr`, an operation on whole tensors, as a comprehension of its entries; raise `UnsupportedError` if
+    these have no index notation.
+    """
     axes = [sympy.Dummy("ijklmnpq"[axis] if axis < 8 else f"i{axis}", integer=True) for axis in range(expr.rank)]
     entry = expr.write_out(tuple(axes))
     if entry is None:
@@ -269,7 +283,7 @@ def _as_comprehension(expr: Any) -> Any:
 
 
 def _einsum(graph: Graph, expr: EinsumProduct, operands: Sequence[Node]) -> Node:
-    """Return the ``ein`` node of an einsum product, and note the letters that a user has chosen for axes."""
+    """Return the einsum node of `expr`. If the user has chosen letters for axes, remember them for printing."""
     product = graph.ein(1, zip(operands, expr.inputs, strict=True), expr.output)
     letters = {letter for labels in expr.inputs for letter in labels}
     if letters != set(FROM_I[: len(letters)]):  # a user has chosen them
@@ -285,7 +299,9 @@ def _adjugate(graph: Graph, expr: TensorAdjugate, operands: Sequence[Node]) -> N
 
 
 def _cofactor(graph: Graph, expr: TensorCofactor, operands: Sequence[Node]) -> Node:
-    """Return the node for the cofactors in ``expr``, derivatives of a determinant of the given order."""
+    """Return the node of the cofactors `expr`: a derivative, of the order given in it, of a determinant with respect to
+    its matrix.
+    """
     return graph.cofactor(int(expr.order), operands[0])
 
 

@@ -24,7 +24,8 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 
 class ScanData(NamedTuple):
-    """The data of a ``scan`` node: the scan, its length, and the index forms its steps use.
+    """The data of a ``scan`` node: the scan (a loop over time) itself, its length, and the index forms that its steps
+    use.
 
     ``scan`` is the expression, ``constants`` the variables of the steps for the operands behind the initial values and
     sequences, ``length`` the number of steps, ``integers`` the form of each integer symbol in the steps.
@@ -43,7 +44,9 @@ class ScanData(NamedTuple):
 
     @property
     def forms(self) -> tuple[Affine, ...]:
-        """Return all affine forms in the scan's data: lengths, extents and integer arguments."""
+        """Return all affine index forms in the data of the scan: its length, extents, and integers that its
+        steps use.
+        """
         return (self.length, *(form for _, form in self.integers), *self.own)
 
     def substituted(self, mapping: Mapping[Any, Affine]) -> ScanData:
@@ -56,8 +59,8 @@ class ScanData(NamedTuple):
 
 
 def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
-    """Return the replacement of step-independent expressions by variables, then these variables, then other outside
-    symbols.
+    """Return what a scan computes once: a dictionary from expressions that are equal in all steps to tensor symbols for
+    them, then the tensors that its steps read, then its other free symbols.
 
     That is a mapping from the largest expressions that no step changes to variables in their places, the variables for
     tensors and real numbers, and the integer symbols other than the time.
@@ -72,19 +75,21 @@ def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
 
 
 def _placeholder(expr: Any) -> Any:
-    """Return a variable, of the same shape, that replaces a step-independent expression."""
+    """Return a tensor symbol of the same shape to stand for `expr`, which is equal in all steps."""
     return TensorSymbol(f"constant_{measures(expr).digest.hex()[:12]}", shape_of(expr))
 
 
 def _unchanged(scan: Scan) -> list[Any]:
-    """Return the largest computed expressions in the steps of a scan that are the same in all steps."""
+    """Return the largest computed expressions in the steps of `scan` that depend on no state, sequence or time, so that
+    they can be computed before the loop.
+    """
     bound = set(scan.bound)
     for node in nodes_in(scan.steps):
         bound.update(node.variables if getattr(node, "is_binder", False) else ())
         bound.update(node.bound if getattr(node, "is_scan", False) else ())
 
     def is_unchanged(node: Any) -> bool:
-        """Return whether a node is computed and the same in all steps, so that it is computed once before the scan."""
+        """Return whether `node` is a computed value that is equal in all steps of the scan."""
         is_value = getattr(node, "is_tensor_expr", False) or getattr(node, "is_binder", False)
         if not is_value or node.is_symbol or not bound.isdisjoint(node.free_symbols):
             return False
@@ -95,12 +100,12 @@ def _unchanged(scan: Scan) -> list[Any]:
 
 
 def _is_view(node: Any) -> bool:
-    """Return whether an einsum node only permutes the axes of a tensor symbol."""
+    """Return whether `node` only permutes the axes of a tensor symbol, as ``A.T`` does."""
     if not isinstance(node, EinsumProduct) or len(node.operands) != 1 or not node.operands[0].is_symbol:
         return False
     return sorted(node.inputs[0]) == sorted(node.output)
 
 
 def variables_in(exprs: Iterable[Any]) -> set[Any]:
-    """Return the free symbols of expressions."""
+    """Return the free symbols of all ``exprs`` as one set."""
     return set(free_symbols_in(exprs))

@@ -49,8 +49,8 @@ def to_native(expr: Any) -> Any:
 
 
 class _Native(ExpressionWriter):
-    """Writes a graph with SymPy's ``Sum``, ``Product`` and ``Indexed``; ``groups`` maps each variable to those of the
-    same sum.
+    """Writes a graph as SymPy's own ``Sum``, ``Product`` and ``Indexed``. ``groups`` maps each variable to all
+    variables of the same sum.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -66,17 +66,19 @@ class _Native(ExpressionWriter):
                 self.facts.append(Constraint("ge", self.affine(symbol) - bool(symbol.is_positive)))
 
     def bounded(self, expr: Any) -> Any:
-        """Return the expression unchanged: unlike its base class, this writer cannot limit nesting depth."""
+        """Return `expr` unchanged. The base class wraps deeply nested parts here, for which this notation has
+        no class.
+        """
         return expr
 
     def affine(self, expr: Any) -> Affine:
-        """Return the affine form of a loop bound that is a SymPy expression already."""
+        """Return the affine form of `expr`, a loop bound that is already written in SymPy."""
         return to_affine(expr, lambda symbol: self.numbers.setdefault(symbol, len(self.numbers)))
 
     # -------------------------------------------------------------- tensors
 
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        """Return the SymPy expression of a node that binds no variables, over written arguments."""
+        """Return the SymPy expression of a node that binds no variables, given those of its arguments in `args`."""
         return self.base_of_tensor(node.data[0]) if node.op == "tensor" else super().plain(node, args, scope)
 
     def base_of_tensor(self, name: str) -> Any:
@@ -142,8 +144,8 @@ class _Native(ExpressionWriter):
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits of a sum, outermost first, such that no range ends more than 1 before it begins (SymPy
-        reverses those).
+        """Return the limits of a SymPy sum, outermost first. An empty range ends exactly 1 before it begins, since
+        SymPy gives other empty ranges a negative sum.
         """
         group = self.merging.pop(node, [])
         group += variables
@@ -161,7 +163,9 @@ class _Native(ExpressionWriter):
         return result
 
     def not_below_empty(self, low: Any, high: Any, rows: Iterable[Constraint]) -> Any:
-        """Return the upper bound, as ``Max(high, low - 1)`` unless ``rows`` prove that it is at least ``low - 1``."""
+        """Return the upper bound `high`, as ``Max(high, low - 1)`` unless ``rows`` prove that it is at least ``low -
+        1``. SymPy's sums are wrong for smaller ones.
+        """
         facts = (*self.facts, *rows)
         highs = [self.affine(form) for form in bound_forms(high, sympy.Min)]
         unproven = [
@@ -174,8 +178,8 @@ class _Native(ExpressionWriter):
     # -------------------------------------------------------------- conditions, which SymPy moves out of its sums
 
     def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
-        """Return the names of those ``indices`` of `node` that SymPy would let escape from their sum, by merging it
-        with an outer sum whose index `node` contains; "" if there are none.
+        """Return the names of those ``indices`` of `node` that would leave their sum when SymPy merges it with an outer
+        one; "" if there are none.
         """
         outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}
@@ -186,7 +190,9 @@ class _Native(ExpressionWriter):
         return ", ".join(sorted(names))
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a SymPy sum; guarded terms whose conditions SymPy would move out of an outer sum are separate."""
+        """Return the SymPy sum of the terms of `node`. Terms with conditions that SymPy would wrongly move out of an
+        outer sum are not merged to one `Piecewise`.
+        """
         if not any(
             term.op == "guard" and self.leaking_indices(term, variables_of_guard(term), scope) for term in node.args
         ):
@@ -240,7 +246,8 @@ def variables_of_guard(guard: Node) -> frozenset[int]:
 
 @no_collection()
 def to_einsum(expr: Any) -> Any:
-    """Return ``expr`` as operations on whole tensors, as far as it can be written so.
+    """Return ``expr`` with index notation converted to operations on whole tensors, such as ``A @ x``, as far as
+    possible.
 
     Sums over whole axes of products of entries become einsum products, functions of entries element-wise functions.
     Subexpressions that read at other indices, or run over parts of an axis, become comprehensions. An expression that
@@ -257,8 +264,8 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return the entry `body` with 0 as an index into axes of extent 1 replaced by the variable ``q`` of the only such
-    axis of the result: ``u[k, 0]`` becomes ``u[k, q]``.
+    """Return the entry `body` with ``u[k, 0]`` as ``u[k, q]`` for each axis of extent 1, where ``q`` is the index of
+    the only such axis of the result; the axes then match.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:
@@ -266,7 +273,7 @@ def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Seq
     axis = Affine.variable(single[0])
 
     def along(node: Node) -> Node:
-        """Return a read with the axis's variable as the index into each axis of extent 1."""
+        """Return the read `node` with the index of that axis on each axis of extent 1; other nodes are unchanged."""
         if node.op != "read":
             return node
         pairs = zip(node.data, node.args[0].shape, strict=True)
@@ -276,7 +283,9 @@ def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Seq
 
 
 class _WholeTensors:
-    """Converts comprehensions and sums to operations on whole tensors; ``known`` are constraints on the extents."""
+    """Converts comprehensions and sums to operations on whole tensors, such as ``A @ x``. ``known`` are constraints on
+    the extents.
+    """
 
     def __init__(self, graph: Graph, known: Collection[Affine]) -> None:
         self.graph = graph
@@ -285,8 +294,8 @@ class _WholeTensors:
         self.around: set[int] = set()
 
     def run(self, root: Node) -> Recursion[Node]:
-        """Return ``root`` with each comprehension and sum without outer bound variables converted to tensor operations,
-        where possible.
+        """Return ``root`` with each comprehension and sum converted to operations on whole tensors, if it depends on no
+        index around it and that is possible.
         """
         for node in reachable(root):
             if node not in self.done:
@@ -297,7 +306,9 @@ class _WholeTensors:
         return self.done[root]
 
     def convert_binder(self, node: Node) -> Recursion[Node]:
-        """Return a comprehension or sum as operations on whole tensors; if that is impossible, convert inside of it."""
+        """Return the comprehension or sum `node` as operations on whole tensors; if that is impossible, convert the
+        parts inside of it.
+        """
         graph = self.graph
         variables, rows, body = graph.open(node)
         whole = self.convert_sum(node) if node.op == "sum" else None
@@ -316,7 +327,9 @@ class _WholeTensors:
         return graph.reduce(node.op, variables, rows, inside)
 
     def convert_sum(self, node: Node) -> Node | None:
-        """Return a sum as a contraction, or as an entry of one at free indices; None if it is neither."""
+        """Return the sum `node` as a contraction such as ``x @ y``, or as an entry of one, such as ``(A @ x)[p]``; None
+        if it is neither.
+        """
         selected: dict[int, Affine] = {}
         for part in reachable(node):
             for form, extent in zip(part.data, part.args[0].shape, strict=True) if part.op == "read" else ():
@@ -333,6 +346,6 @@ class _WholeTensors:
             selected = {v: extent for v, extent in selected.items() if work.refused and v not in work.refused}
 
     def if_closed(self, whole: Node | None) -> Node | None:
-        """Return ``whole``; None if an operation on whole tensors in it depends on an enclosing index."""
+        """Return ``whole``, or None if an operation on whole tensors inside of it depends on an index around it."""
         parts = reachable(whole) if whole is not None and self.around else ()
         return None if any(takes_tensors(part) and not self.around.isdisjoint(part.free) for part in parts) else whole

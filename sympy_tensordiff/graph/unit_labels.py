@@ -9,8 +9,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def without_unit_labels(graph: Graph, roots: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """Return `roots` with no einsum that sums a common label of extent 1: ``u @ v.T`` of two columns is the outer
-    product of two vectors.
+    """Return `roots` with no einsum that sums over an axis of extent 1: ``u @ v.T`` of two columns becomes the outer
+    product of two vectors. Nodes in `known` are unchanged.
     """
     done = {node: node for node in known}
     for part in reachable(*roots, known=known):

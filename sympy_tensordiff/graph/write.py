@@ -40,6 +40,7 @@ from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.replacement import Replacement
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, as_entry
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 MAX_DEPTH = 50
 """The most levels of nested SymPy nodes in a result; deeper ones are wrapped in an entry of a tensor."""
@@ -60,7 +61,7 @@ def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
 
 
 class ExpressionWriter(TensorWriter):
-    """Writes the nodes of one graph as expressions of SymPy and of this package."""
+    """Writes the nodes of one graph as expressions of SymPy and this package."""
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
@@ -72,7 +73,9 @@ class ExpressionWriter(TensorWriter):
     # -------------------------------------------------------------- the walk
 
     def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the SymPy expression of a node, with ``scope`` mapping bound variables to symbols; cached."""
+        """Return the SymPy expression of `node`, where ``scope`` lists the bound variables with their symbols; results
+        are cached.
+        """
         if node.op == "comprehension":
             # Enclosing indices that do not occur have no influence on the names inside.
             scope = tuple(pair for pair in scope if pair[0] in node.free)
@@ -87,11 +90,13 @@ class ExpressionWriter(TensorWriter):
         return self.done[key]
 
     def bounded(self, expr: Any) -> Any:
-        """Return an expression, wrapped in an equal tensor entry if SymPy's own nodes in it are nested too deeply."""
+        """Return `expr`; if SymPy's own nodes in it are nested so deeply that recursion might fail, wrap it in an equal
+        tensor entry.
+        """
         return expr if isinstance(expr, Own) else self.depth.bounded(expr)
 
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        """Return the expression of a node that binds no variables, given those of its arguments."""
+        """Return the expression of a node that binds no variables, given those of its arguments in `args`."""
         match node.op:
             case "const":
                 return number(node.data)
@@ -118,7 +123,7 @@ class ExpressionWriter(TensorWriter):
                 return _related(node.data, *args)
 
     def write_read(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of a tensor entry; an entry of first cofactors becomes one of the adjugate."""
+        """Return the expression of a tensor entry. An entry of a cofactor matrix is written as one of the adjugate."""
         if node.args[0].op == "cof" and node.args[0].data == 1:  # an entry of the adjugate
             matrix = yield self.visit(node.args[0].args[0], scope)
             *batch, row, column = [self.form(f, scope) for f in node.data]
@@ -144,7 +149,9 @@ class ExpressionWriter(TensorWriter):
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def write_compare(self, node: Node, scope: Scope, known: tuple[Constraint, ...] = ()) -> Recursion[Any]:
-        """Return a comparison as a SymPy relation; one of `Piecewise` operands as a `Piecewise` of relations."""
+        """Return the comparison `node` as a SymPy relation. If an operand has cases, return a `Piecewise` of relations;
+        ``known`` are constraints that hold there.
+        """
         if (truth := self.graph.known(node)) is not None:
             return sympy.S(truth)
         choices = _choices_by_first_condition(node)
@@ -172,8 +179,8 @@ class ExpressionWriter(TensorWriter):
         return result
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of a sum; a guard and its complement become one `Piecewise`, common conditions one
-        outer `Piecewise`.
+        """Return the expression of an addition. Two guards by a condition and its negation become one `Piecewise`, and
+        conditions that all terms share are written around the sum.
         """
         if common := common_rows(node):
             return self.guarded(common, (yield self.visit(without_rows(self.graph, node, common), scope)), scope)
@@ -191,8 +198,8 @@ class ExpressionWriter(TensorWriter):
         return self.depth.applied(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
-        """Return whether `case`, whose rows in `rest` are shared, comes after its complement in the `Piecewise`: upper
-        parts of ranges and odd indices come last, and the complement of a remainder condition.
+        """Return whether `case` is the second branch of the `Piecewise` that it forms with its complement: the upper
+        part of a range, the odd indices, or "not divisible". ``rest`` are the constraints that both share.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
@@ -211,8 +218,8 @@ class ExpressionWriter(TensorWriter):
         return self.guarded(rows, value, scope)
 
     def split_tests(self, product: Node) -> tuple[list[Node], Node]:
-        """Return the conditions of the choices between a value and 0 among the factors of `product`, and the product of
-        the values and of the other factors.
+        """Return ``(conditions, value)`` for a product with selects with 0: the conditions of these, and the product of
+        all values without them.
         """
         tests: list[Node] = []
         factors = []
@@ -233,8 +240,8 @@ class ExpressionWriter(TensorWriter):
         return [sympy.Ne(*self.equation(Constraint("eq", form), scope), evaluate=False) for form in forms]
 
     def guarded(self, rows: Sequence[Constraint], body: Any, scope: Scope) -> Any:
-        """Return ``body`` times a `KroneckerDelta` for each equation in ``rows``, inside of a `Piecewise` for the other
-        constraints.
+        """Return ``body`` under the constraints ``rows``: times a `KroneckerDelta` for each equation, inside of a
+        `Piecewise` for the others.
 
         A delta of a tensor entry is written inside the case, after conditions on indices; next to other conditions on
         tensor entries it becomes one of them, since an entry that is read outside of its tensor must only count where
@@ -269,7 +276,7 @@ class ExpressionWriter(TensorWriter):
     write_prod = write_max = write_min = write_reduction
 
     def ranged(self, node: Node, scope: Scope) -> Recursion[tuple[Any, tuple[Any, ...]]]:
-        """Return ``(body, limits)`` of a reduction as SymPy expressions, limits innermost first."""
+        """Return ``(body, limits)`` of a sum, product or extremum as SymPy expressions, limits innermost first."""
         variables, rows, body = self.graph.open_shared(node, dict(scope))
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         limits = self.limits(node, variables, rows, body, scope)
@@ -298,8 +305,8 @@ class ExpressionWriter(TensorWriter):
 
 
 def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Constraint, ...]]]:
-    """Yield ``(term, complement or None, common constraints)`` for the terms of a sum, guards that differ in one
-    negation paired.
+    """Yield ``(term, complement or None, common constraints)`` for the terms of a sum. Two guards that differ only in
+    one negated constraint are a pair.
 
     A single term has None as its partner and no rows.
     """
@@ -320,8 +327,8 @@ def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None
 
 
 def _case(body: Any, *conditions: Any) -> Any:
-    """Return ``Piecewise((body, conditions), (0, True))``; the conditions of a body that is a `Piecewise`, or a product
-    with one, are merged in.
+    """Return ``Piecewise((body, conditions), (0, True))``. If `body` is itself a `Piecewise`, or a product with one,
+    the conditions are merged into it.
     """
     factors = sympy.Mul.make_args(body)
     cases = [factor for factor in factors if isinstance(factor, sympy.Piecewise)]
@@ -336,7 +343,9 @@ def _case(body: Any, *conditions: Any) -> Any:
 
 
 def _with_mean(factors: list[Any]) -> list[Any]:
-    """Return the factors with ``1/n`` and the only sum over axes among them written as a mean."""
+    """Return `factors` with ``1/n`` and the only sum over axes in them written as one mean over n terms; unchanged if
+    they have no such sum.
+    """
     parts = [part for factor in factors for part in sympy.Mul.make_args(factor)]
     totals = [part for part in parts if isinstance(part, EinsumProduct)]
     if len(totals) != 1:
@@ -346,21 +355,25 @@ def _with_mean(factors: list[Any]) -> list[Any]:
 
 
 def _absorb_minus(factors: list[Any]) -> list[Any]:
-    """Return the factors with a minus sign moved into a sum that has at least as many negative terms: ``-(a - b)*x`` is
-    ``(b - a)*x``, and squares of the sum in ``x`` are turned with it.
+    """Return `factors` with a minus sign moved into a difference: ``-(a - b)*x`` becomes ``(b - a)*x``. Squares of the
+    difference in ``x`` are turned as well; unchanged without a suitable factor.
     """
     if factors[0].is_Rational and factors[0].is_negative:
         for n, factor in enumerate(factors):
             if factor.is_Add and 2 * sum(t.as_coeff_Mul()[0].is_negative for t in factor.args) >= len(factor.args):
                 turned = sympy.Add(*(-term for term in factor.args))
-                turn = Replacement({sympy.Pow(factor, 2): sympy.Pow(turned, 2)})
-                first, last = ([_replaced(other, turn) for other in part] for part in (factors[1:n], factors[n + 1 :]))
-                return [-factors[0], *first, turned, *last]
+                square = sympy.Pow(factor, 2)
+                turn = Replacement({square: sympy.Pow(turned, 2)})
+                others = [_replaced(other, square, turn) for other in (*factors[1:n], *factors[n + 1 :])]
+                return [-factors[0], *others[: n - 1], turned, *others[n - 1 :]]
     return factors
 
 
-def _replaced(factor: Any, replacement: Replacement) -> Any:
-    """Return `factor` after a `replacement`; SymPy would rewrite the conditions of a `Piecewise`."""
+def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
+    """Return `factor` after a `replacement` of the power `old`; SymPy would rewrite the conditions of a `Piecewise`."""
+    # Most factors have no such power, and a replacement renames all indices that they bind.
+    if not any(getattr(node, "is_Pow", False) and node == old for node in nodes_in([factor])):
+        return factor
     if isinstance(factor, sympy.Piecewise):
         pairs = [(replacement(value), replacement(condition)) for value, condition in factor.args]
         return sympy.Piecewise(*pairs, evaluate=False)
@@ -368,7 +381,9 @@ def _replaced(factor: Any, replacement: Replacement) -> Any:
 
 
 def _sign_conditions(node: Node) -> list[Node]:
-    """Return the sign conditions whose product is compared with 0 (negative if an odd number holds); else []."""
+    """Return the conditions ``c`` of a comparison ``(-1 if c else 1)*(-1 if d else 1) < 0``, which is true if an odd
+    number of them holds; [] for other comparisons.
+    """
     product, limit = node.args
     if node.data != "lt" or limit.op != "const" or limit.data != 0 or product.op != "mul":
         return []
@@ -378,7 +393,7 @@ def _sign_conditions(node: Node) -> list[Node]:
 
 
 def _related(relation: str, left: Any, right: Any) -> Any:
-    """Return a comparison as a SymPy relation; ``0 < x`` becomes ``x > 0``."""
+    """Return a comparison as a SymPy relation, with a number on the right: ``0 < x`` becomes ``x > 0``."""
     if relation in ("eq", "ne") and left.is_Symbol and right.is_Symbol:
         left, right = sorted((left, right), key=sympy.default_sort_key)  # as a Piecewise of SymPy's orders them
     if left.is_Number and relation in _TURNED:
@@ -390,7 +405,8 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
-    """Return the outermost guard or select in a comparison, and all others with the same condition, outside of binders.
+    """Return the first guard or select inside of the comparison `node`, and all others with the same condition; those
+    inside of sums are not searched.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.
@@ -401,7 +417,9 @@ def _choices_by_first_condition(node: Node) -> list[Node]:
 
 
 def _is_case(guard: Node) -> bool:
-    """Return whether a guard is written as a `Piecewise`, not only deltas: it has an inequality or a select."""
+    """Return whether `guard` is written as a `Piecewise`, because it has an inequality or contains a select, and not as
+    Kronecker deltas.
+    """
     inside = any(part.op in ("guard", "select") for part in breadth_first(guard.args[0], outside_of_binders))
     return inside or any(row.kind != "eq" for row in guard.data)
 

@@ -26,7 +26,9 @@ WrittenTerm = tuple[int, Any, bool]
 
 
 class Forms:
-    """The methods of `ExpressionWriter` that write indices: symbols, affine forms, loop bounds and conditions."""
+    """The methods of `ExpressionWriter` that write what indices are made of: symbols, affine forms, loop bounds and
+    conditions.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
@@ -36,7 +38,7 @@ class Forms:
     # -------------------------------------------------------------- names
 
     def bind(self, variables: Sequence[int], names: Sequence[str], scope: Scope) -> Scope:
-        """Return ``scope`` extended by a symbol for each bound variable, with names unlike all enclosing symbols."""
+        """Return ``scope`` extended by a symbol for each bound variable, with a name that no other symbol there has."""
         taken = {str(symbol.name) for _, symbol in scope}
         for v, name in zip(variables, names, strict=True):
             choice = unlike(name, taken, self.used)
@@ -45,7 +47,7 @@ class Forms:
         return scope
 
     def symbol(self, variable: int, scope: Scope) -> Any:
-        """Return the symbol of a variable, bound or free."""
+        """Return the SymPy symbol of a variable: from ``scope`` if it is bound, else the symbol that the user wrote."""
         for v, symbol in scope:
             if v == variable:
                 return symbol
@@ -70,7 +72,8 @@ class Forms:
         return sympy.Add(*terms)
 
     def remainder(self, dividend: Affine, divisor: Affine, scope: Scope) -> Any:
-        """Return ``Mod`` of two forms as SymPy evaluates it when a user types it, unless that is wrong.
+        """Return ``Mod(dividend, divisor)`` in the form that SymPy gives it when a user types it; unevaluated where
+        that form is wrong.
 
         SymPy 1.14 evaluates ``Mod(2*Mod(i, 3), 3)`` to ``2*Mod(i, 3)``, and does not terminate on some with a divisor
         of several terms whose sign it knows, as ``Mod(p - 2, N + 1)`` with a positive ``N``.
@@ -96,7 +99,9 @@ class Forms:
         return (sympy.Max if extremum.function == "max" else sympy.Min)(one, self.form(extremum.other, scope))
 
     def variable(self, variable: Any, scope: Scope) -> Any:
-        """Return the SymPy expression of a variable: a symbol, or a floor, product, maximum or tensor entry."""
+        """Return the SymPy expression of a graph variable: a symbol, or a floor, product, maximum or entry of an
+        integer tensor.
+        """
         match variable:
             case Quotient():
                 return self.rounded(sympy.floor, variable.form, variable.divisor, scope)
@@ -112,8 +117,8 @@ class Forms:
         return self.symbol(variable, scope)
 
     def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
-        """Return ``floor`` or ``ceiling`` of ``form / divisor`` as SymPy evaluates it, without its slow evaluation
-        where possible.
+        """Return ``function(form/divisor)``, where `function` is floor or ceiling, in the form that SymPy gives it; its
+        slow evaluation is avoided where possible.
         """
         if divisor == 1:
             return self.form(form, scope)
@@ -126,7 +131,9 @@ class Forms:
         return self.form(outside, scope) + function(self.form(inside, scope) / divisor, evaluate=evaluate)
 
     def has_assumptions(self, *forms: Affine) -> bool:
-        """Whether SymPy may simplify ``forms`` by the parity of an index, or one is not a plain symbol."""
+        """Whether SymPy may simplify ``forms``, since it knows the parity of an index or some index is not a plain
+        symbol.
+        """
         symbols = [self.reader.symbols.get(v, _UNRESTRICTED) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
 
@@ -141,18 +148,22 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
-        """Return the ``(variable, coefficient)`` of the term that is written alone on the left side of a constraint: a
-        bound index before a free one before a size.
+        """Return ``(variable, coefficient)`` of the term of `form` to write alone on the left of a constraint: a bound
+        index if there is one, else a free index, else a size.
         """
         bound, limits = dict(scope), self.reader.limits
         return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes, term[0] in limits))
 
     def has_negative_lead(self, form: Affine, scope: Scope) -> bool:
-        """Return whether the leading term of a form, or its constant if there are no terms, is negative."""
+        """Return whether the coefficient of the leading term of `form` is negative; without terms, whether its constant
+        is.
+        """
         return (self.lead(form, scope)[1] if form.terms else form.constant) < 0
 
     def terms(self, form: Affine, scope: Scope) -> tuple[list[WrittenTerm], int]:
-        """Return a form's terms, the leading one first, and its constant; a remainder ``Mod(f, m)`` is one term."""
+        """Return ``(terms, constant)`` of `form`, the leading term first. A remainder ``Mod(f, m)``, which consists of
+        several, is one term.
+        """
         rest, extrema = extrema_in(form)
         rest, remainders = remainders_in(rest)
         found: list[WrittenTerm] = []
@@ -192,7 +203,9 @@ class Forms:
         return relation(_signed_sum([lead], sign), _signed_sum(right, sign), evaluate=False)
 
     def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
-        """Return the lower and upper bound of a variable from the constraints ``form >= 0``, as SymPy expressions."""
+        """Return the lower and upper bound of `variable` that the constraints ``form >= 0`` give, as SymPy
+        expressions.
+        """
         below, above = bounds_with_divisors(variable, forms)
         lows = [self.rounded(sympy.ceiling, form, divisor, scope) for form, divisor in below]
         highs = [self.rounded(sympy.floor, form, divisor, scope) for form, divisor in above]
@@ -210,7 +223,7 @@ def _signed_sum(terms: Sequence[WrittenTerm], sign: int) -> Any:
 
 
 def unlike(name: str, *taken: set[str]) -> str:
-    """Return ``name``, with a number appended if it is taken."""
+    """Return ``name``, or ``name_1``, ``name_2``, ... if that is taken."""
     choice, n = name, 0
     while any(choice in names for names in taken):
         n += 1

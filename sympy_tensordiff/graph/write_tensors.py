@@ -35,7 +35,9 @@ WrittenOperand = tuple[Any, tuple[Any, ...]]
 
 
 def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
-    """Return the operands of an einsum with their labels; for a transposed or scaled einsum, those of the inner one."""
+    """Return the operands of an einsum with their labels. If `node` is a transposed or scaled einsum, return those of
+    the einsum inside.
+    """
     operands = list(zip(node.args, node.data.inputs, strict=True))
     if not (is_view(node) and node.args and is_core(node.args[0])):
         return operands
@@ -52,11 +54,13 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
     ]
 
 
-def along_paths(
+def order_symmetric_labels(
     operands: Sequence[tuple[Node, tuple[int, ...]]], output: Sequence[int], known: Mapping[Node, bool]
 ) -> list[WrittenOperand]:
-    """Return the operands with the two labels of each symmetric matrix in the order that gives a matrix chain, as in
-    ``x.T S y``.
+    """Return the operands with the labels of each symmetric matrix (``known`` maps it to True) ordered so that the
+    product reads as a chain of matrices: ``x.T S y``, without a transposed S.
+
+    A path starts at the first axis of the result, or at an end.
 
     ``known`` says which matrices are symmetric. A path starts at the first axis of the result, or at an end.
     """
@@ -75,7 +79,7 @@ def along_paths(
 
 
 def _reached(operands: Sequence[tuple[Node, tuple[int, ...]]], start: int) -> list[int]:
-    """Return the labels connected to ``start`` by operands, by distance from it."""
+    """Return the labels connected to ``start`` through operands, the nearest first; ``start`` itself is included."""
     found = {start: None}
     queue = [start]
     for label in queue:
@@ -88,7 +92,8 @@ def _reached(operands: Sequence[tuple[Node, tuple[int, ...]]], start: int) -> li
 def write_einsum(
     node: Node, operands: Sequence[WrittenOperand], extents: Sequence[Any], names: Mapping[int, str]
 ) -> Any:
-    """Return an einsum product, element-wise product or filled tensor of operands that are written already.
+    """Return the expression of an einsum `node`, whose `operands` are already written: an `EinsumProduct`, element-wise
+    product or filled tensor.
 
     ``extents`` are those of the labels of the output, ``names`` are preferred letters for labels.
     """
@@ -117,8 +122,8 @@ def write_einsum(
 
 
 def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduct]]:
-    """Return ``(factor, [total])`` with the total as a mean if ``factor`` divides by its number of terms; else both
-    unchanged.
+    """Return ``(factor*n, [mean])`` if ``factor`` contains ``1/n`` for the number n of terms of the sum `total`; else
+    ``(factor, [total])``.
     """
     extents = total.label_extents
     count = sympy.Mul(*(extents[label] for label in added_labels(total.inputs, total.output)))
@@ -131,8 +136,8 @@ def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduc
 
 
 def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
-    """Return ``(factor, expr)`` with a sum in ``expr``, itself or a factor, written as a mean if ``factor`` divides by
-    its length.
+    """Return ``(factor, expr)`` with a sum in ``expr`` written as a mean, if ``factor`` divides by its number of terms
+    n; then ``1/n`` is removed from the factor.
     """
     if isinstance(expr, EinsumProduct):
         factor, (expr,) = with_mean(factor, expr)
@@ -153,14 +158,16 @@ def scaled_product(factor: Any, tensors: Sequence[Any]) -> Any:
 
 
 def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
-    """Return a sort key of operands: variables by name, then others in an order that is the same in every process."""
+    """Return a sort key for operands: variables come first, by name; the order of others is the same in every
+    process.
+    """
     expr = operand[0]
     return (0, expr.name, "") if expr.is_symbol else (1, "", measures(expr).digest.hex())
 
 
 def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
-    """Return output labels without repetitions, and delta operands that identify new labels (negative numbers) with old
-    ones.
+    """Return output labels without repetitions, and unit matrices as operands: a repeated label ``i`` becomes a new
+    label ``j`` (a negative number), with the operand ``delta[i, j]``.
     """
     new: list[int] = []
     pairs: list[tuple[int, int]] = []
@@ -179,7 +186,9 @@ def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple
 
 
 def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], names: Mapping[int, str]) -> str:
-    """Return the text of an einsum's subscripts, ``"ij,jk->ik"``, with the letters ``names`` where these are free."""
+    """Return the subscripts of an einsum as text, ``"ij,jk->ik"``. Labels get the letters in ``names``, and free
+    letters otherwise.
+    """
     letters: dict[int, str] = {}
     order = dict.fromkeys((*output, *(label for labels in inputs for label in labels)))
     for label in order:
@@ -223,8 +232,8 @@ def number(value: Number) -> Any:
 
 
 def axis_letters(graph: Graph, node: Node, known: dict[Node, str]) -> str:
-    """Return a letter for each axis of the tensor `node`, a blank for an axis without a known letter; empty if none is
-    known.
+    """Return a letter for each axis of the tensor `node`, as the user named them, with a blank for an unknown one; ""
+    if none is known. `known` stores the results.
 
     Extends `known`, the letters of the nodes below.
     """
@@ -241,8 +250,8 @@ def axis_letters(graph: Graph, node: Node, known: dict[Node, str]) -> str:
 
 
 def _log_softmax(graph: Graph, node: Node) -> list[Node]:
-    """Return the terms ``u`` and ``-lse(u)`` of ``-(lse(u) - u)``, which the graph keeps as one product; [] for other
-    nodes.
+    """Return ``[u, -logsumexp(u)]``, the terms of the logarithm of a softmax, which the graph stores as
+    ``-(logsumexp(u) - u)``; [] for other nodes.
     """
     if not (node.view and node.data.scales and node.args[0].op == "add"):
         return []
@@ -255,17 +264,17 @@ def _log_softmax(graph: Graph, node: Node) -> list[Node]:
 
 
 class TensorWriter(Forms, ABC):
-    """The methods of the writer for whole tensors."""
+    """The methods of `ExpressionWriter` that write operations on whole tensors."""
 
     axis_letters: dict[Node, str]
 
     @abstractmethod
     def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of a node, with ``scope`` mapping bound variables to symbols."""
+        """Return the expression of `node`, where ``scope`` lists the bound variables with their symbols."""
 
     @abstractmethod
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        """Return the expression of a node without binders, given those of its arguments."""
+        """Return the expression of a node that binds no variables, given those of its arguments in `args`."""
 
     def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return the expression of an operation on whole tensors, whose result may be a scalar."""
@@ -286,8 +295,8 @@ class TensorWriter(Forms, ABC):
         return _cofactor(node.data, args[0])
 
     def _write_einsum(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of an einsum node: first cofactors as adjugates, the logarithm of a softmax as two
-        terms.
+        """Return the expression of an einsum node. Cofactor matrices in it become adjugates, and the logarithm of a
+        softmax becomes two terms.
         """
         if terms := _log_softmax(self.reader.graph, node):
             return TensorAdd(*(yield from in_turn(self.visit(term, scope) for term in terms)))
@@ -301,7 +310,7 @@ class TensorWriter(Forms, ABC):
             names = {label: self.reader.graph.hints[core.id][own] for label, own in pairs}
         if self.reader.graph.letters and not names:
             names = self.names_of([*parts, (node, node.data.output)])
-        for arg, labels in along_paths(parts, node.data.output, self.reader.graph.symmetric):
+        for arg, labels in order_symmetric_labels(parts, node.data.output, self.reader.graph.symmetric):
             if arg.op == "cof" and arg.data == 1:
                 matrix = yield self.visit(arg.args[0], scope)
                 operands.append((TensorAdjugate(matrix), (*labels[:-2], labels[-1], labels[-2])))
@@ -311,7 +320,7 @@ class TensorWriter(Forms, ABC):
         return write_einsum(node, operands, extents, names)
 
     def names_of(self, operands: Sequence[tuple[Node, Sequence[int]]]) -> dict[int, str]:
-        """Return preferred letters for einsum labels, from the letters that users chose for the axes of tensors."""
+        """Return letters for the labels of an einsum, as far as the user has named the axes of the operands."""
         names: dict[int, str] = {}
         for node, labels in operands:
             for label, letter in zip(labels, axis_letters(self.reader.graph, node, self.axis_letters), strict=False):
@@ -320,19 +329,25 @@ class TensorWriter(Forms, ABC):
         return names
 
     def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return nested functions and selects of tensors as a `TensorFunction` of the innermost tensors and scalars."""
+        """Return an element-wise function, or several nested ones, as one `TensorFunction` whose operands are the
+        tensors and scalars inside.
+        """
         symbols: dict[Node, Any] = {}
         template = yield (self._call_template if node.op == "call" else self._choice_template)(node, symbols, scope)
         operands = yield from in_turn(self.visit(leaf, scope) for leaf in symbols)
         return TensorFunction(sympy.Lambda(tuple(symbols.values()), template), *operands)
 
     def _call_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return a function call over template symbols; ``leaves`` maps each operand to its symbol and is extended."""
+        """Return a function call in which placeholder symbols stand for the operands. ``leaves`` maps each operand to
+        its symbol, and new ones are added to it.
+        """
         args = yield from in_turn(self._leaf_symbol(arg, leaves, scope) for arg in node.args)
         return self.plain(node, args, scope)
 
     def _choice_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return a select or condition over template symbols; ``leaves`` maps operands to symbols and is extended."""
+        """Return a select or condition in which placeholder symbols stand for the operands. ``leaves`` maps each
+        operand to its symbol, and new ones are added to it.
+        """
         if node.op not in ("select", "compare", "and", "or", "not"):
             leaf: Any = yield self._leaf_symbol(node, leaves, scope)
             return leaf
@@ -348,7 +363,9 @@ class TensorWriter(Forms, ABC):
         return self.plain(node, args, scope)
 
     def _leaf_symbol(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return the template symbol of a node, created and stored in ``leaves`` if new; a number itself."""
+        """Return the placeholder symbol of `node` from ``leaves``, where it is added if new; a number is returned as
+        itself.
+        """
         if node.op == "const":
             return self.plain(node, [], scope)
         yield from ()
@@ -356,7 +373,9 @@ class TensorWriter(Forms, ABC):
 
 
 def _cofactor(order: int, matrix: Any) -> Any:
-    """Return ``det(matrix)`` for order 0, the transposed adjugate for order 1, and higher cofactors otherwise."""
+    """Return ``det(matrix)`` for order 0, the cofactor matrix (the transposed adjugate) for order 1, and a
+    `TensorCofactor` for higher orders.
+    """
     if order == 0:
         return TensorDeterminant(matrix)
     if order == 1:

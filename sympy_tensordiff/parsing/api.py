@@ -18,7 +18,8 @@ from sympy_tensordiff.symbolic.call_errors import explained
 
 @explained
 def parse(text: str, language: str | None = None) -> ParsedExpression:
-    r"""Parse a text in the language of the thesis, in index notation, in LaTeX, or as a matrix formula.
+    r"""Parse a text that is a formula in the language of the thesis (Lippmann's), in index notation, in LaTeX, or a
+    matrix formula.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ LANGUAGES = with_recurrences(
 
 
 def language_of(text: str) -> str:
-    """Return the language in which ``text`` is, or seems to be, written: "thesis", "index" or "matrix"."""
+    """Return the language in which ``text`` seems to be written: "thesis", "index", "matrix" or "latex"."""
     if _COMMAND.search(text):
         return "latex"
     code = re.sub(r"#.*", "", text)

@@ -109,7 +109,7 @@ Axes = tuple[int, ...]
 
 
 def declared_orders(root: Tree) -> dict[str, int]:
-    """Return the order of each declared tensor, in the order of the declarations.
+    """Return the order (number of axes) of each declared tensor by name, in the order of the declarations.
 
     Raise `ParseError` if a name is used but not declared.
     """
@@ -129,7 +129,9 @@ def declared_orders(root: Tree) -> dict[str, int]:
 
 
 def parse_order(node: Tree, token: Token, highest: int = MAX_ORDER) -> int:
-    """Return the number in ``token``, a tensor order from 0 to ``highest``; else raise `ParseError` at ``node``."""
+    """Return the tensor order (number of axes) that ``token`` states; raise `ParseError` at ``node`` unless it is a
+    number from 0 to ``highest``.
+    """
     if not token.isdecimal():
         raise node.error(f"an order is a whole number, such as 2 for a matrix, not {short(token)}", token.start_pos)
     if len(token.lstrip("0")) > 2 or int(token) > highest:
@@ -142,32 +144,33 @@ def parse_order(node: Tree, token: Token, highest: int = MAX_ORDER) -> int:
 
 
 class AxisClasses:
-    """Equivalence classes of axes of equal length (union-find); an axis is an integer."""
+    """Groups of axes that must be equally long (union-find). An axis is a number."""
 
     def __init__(self) -> None:
         self.parents: list[int] = []
 
     def new_axes(self, number: int) -> Axes:
-        """Return ``number`` new axes, each in its own class."""
+        """Return ``number`` new axes, none of which is yet known to be as long as another."""
         first = len(self.parents)
         self.parents += range(first, first + number)
         return tuple(range(first, first + number))
 
     def root(self, axis: int) -> int:
-        """Return the representative of the class of ``axis``."""
+        """Return the axis that represents the group of ``axis``."""
         while self.parents[axis] != axis:
             self.parents[axis] = self.parents[self.parents[axis]]
             axis = self.parents[axis]
         return axis
 
     def unify(self, first: int, second: int) -> None:
-        """Merge the classes of two axes; the lower representative stays."""
+        """Record that two axes are equally long: merge their groups, whose representative is the lower one."""
         low, high = sorted((self.root(first), self.root(second)))
         self.parents[high] = low
 
 
 class AxisSizes:
-    """The axes of all nodes of a syntax tree, inferred bottom-up, and the size symbol of each axis.
+    """The axes of all nodes of a syntax tree, computed from the leaves up, and a size symbol for each group of equally
+    long axes.
 
     `axes` has the axes of each node, `letters` the letters of each product, `by_letter` the axis of each letter of a
     product.
@@ -195,13 +198,15 @@ class AxisSizes:
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
     def leaves_operands_scalar(self, node: Tree) -> bool:
-        """Return whether operands of ``node`` may be numbers without axes; matrix functions and products with letters
-        add axes.
+        """Return whether a number as an operand of ``node`` remains without axes; a matrix function or a product with
+        letters repeats it along axes.
         """
         return node.text not in MATRIX_FUNCTIONS and not (node in self.letters and any(self.letters[node].inputs))
 
     def _infer_node(self, node: Tree) -> Axes:
-        """Return the axes of ``node``, given those of its operands; raise `ParseError` if they do not fit."""
+        """Return the axes of ``node``, whose operands have known axes; raise `ParseError` if these do not fit
+        together.
+        """
         match node.kind:
             case "number":
                 return ()
@@ -221,7 +226,7 @@ class AxisSizes:
                 return self._infer_elementwise(node)
 
     def _infer_elementwise(self, node: Tree) -> Axes:
-        """Return the axes of a sum, difference or quotient; the axes of both operands are unified in order."""
+        """Return the axes of a sum, difference or quotient; corresponding axes of both operands become equally long."""
         first, second = node.children
         left, right = self.axes[first], self.axes[second]
         if len(left) != len(right) and left and right:
@@ -234,7 +239,7 @@ class AxisSizes:
         return left or right
 
     def _infer_power(self, node: Tree) -> Axes:
-        """Return the axes of the base; raise `ParseError` if the exponent has axes."""
+        """Return the axes of a power, those of its base; raise `ParseError` if the exponent has axes."""
         base, exponent = node.children
         if self.axes[exponent]:
             raise node.error(
@@ -245,7 +250,7 @@ class AxisSizes:
         return self.axes[base]
 
     def _infer_matrix(self, node: Tree) -> Axes:
-        """Return the axes of ``det``, ``inv`` or ``adj``; the operand must be a square matrix, or a number, which
+        """Return the axes of ``det``, ``inv`` or ``adj``. The operand must be a square matrix, or a number, which then
         fills one.
         """
         (operand,) = node.children
@@ -261,7 +266,8 @@ class AxisSizes:
         return () if node.text == "det" else given
 
     def _infer_product(self, node: Tree) -> Axes:
-        """Return the axes of a product with letters; axes with the same letter are unified.
+        """Return the axes of a product with letters, such as ``*(ij,jk->ik)``; axes with the same letter become equally
+        long.
 
         An operand without axes may have any letters. Raise `ParseError` if the number of letters is not that of the
         axes.
@@ -288,7 +294,8 @@ class AxisSizes:
 def size_symbols(
     unified: AxisClasses, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})
 ) -> dict[int, Any]:
-    """Return a size symbol for each class of axes, by representative; classes of declared tensors come first.
+    """Return a size symbol for each group of equally long axes, by the axis that represents it. ``known`` sizes are
+    kept, and new names are not in ``taken``.
 
     Classes in ``known`` have their sizes; the others have names that are not ``taken``.
     """
@@ -301,7 +308,9 @@ def size_symbols(
 
 
 def parse_letters(node: Tree) -> Subscripts:
-    """Return the subscripts of the binary or unary product ``node``; raise `ParseError` if they are invalid."""
+    """Return the letters of a product such as ``A *(ij,jk->ik) B`` as `Subscripts`; raise `ParseError` if they are
+    invalid.
+    """
     arrow = node.text.index("->")
     groups = [""]
     for number, character in enumerate(node.text[:-1]):
@@ -321,7 +330,9 @@ def parse_letters(node: Tree) -> Subscripts:
 
 
 def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
-    """Return what is wrong with the comma or arrow ``character`` after the last of ``groups``, or ""."""
+    """Return a text that says what is wrong with the comma or arrow ``character`` after the letters ``groups``; "" if
+    nothing is.
+    """
     if character == "-":
         return (
             "the product has two operands, so a comma separates their letters, as in `(ij,j->i)`; an operand "
@@ -339,7 +350,7 @@ def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
 
 
 def _letter_mistake(character: str) -> str:
-    """Return what is wrong with ``character`` as a letter of a product, or ""."""
+    """Return a text that says why ``character`` cannot be a letter of a product; "" if it can."""
     if "a" <= character <= "z":
         return ""
     if "A" <= character <= "Z":
@@ -350,7 +361,9 @@ def _letter_mistake(character: str) -> str:
 
 
 def _output_mistake(letter: str, groups: list[str]) -> str:
-    """Return what is wrong with ``letter`` of the result, given the groups of letters so far, or ""."""
+    """Return a text that says why ``letter`` cannot be a letter of the result of a product with the operands' letters
+    ``groups``; "" if it can.
+    """
     *inputs, output = groups
     if letter in output:
         return (

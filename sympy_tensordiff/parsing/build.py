@@ -24,7 +24,7 @@ Chain = list[tuple[bool, Any]]
 
 
 class ThesisBuilder:
-    """Builds the SymPy expression of a syntax tree of the thesis language, operands before their node."""
+    """Builds the SymPy expression of a syntax tree of the thesis language, operands first."""
 
     def __init__(self, sizes: AxisSizes) -> None:
         self.sizes = sizes
@@ -36,7 +36,7 @@ class ThesisBuilder:
         self.rational: set[Tree] = set()  # the chains of rational numbers alone
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """Return the expression of the last of ``nodes``, which are in bottom-up order."""
+        """Return the expression of the last of ``nodes``, in which operands come before the nodes that use them."""
         for node in nodes:
             if node.kind == "sum":
                 self.extend_chain(node, ("sum",), node.text == "-")
@@ -49,8 +49,8 @@ class ThesisBuilder:
     # -------------------------------------------------------------- chains
 
     def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
-        """Append the right operand of a sum or product ``node`` to the chain of operands of its left operand, or start
-        a chain.
+        """Append the right operand of ``node``, a sum or product, to the list of operands of its left operand, or start
+        a list. So ``a + b + c`` is built as one sum.
 
         A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
         become one number.
@@ -68,7 +68,9 @@ class ThesisBuilder:
         self.chains[node] = chain
 
     def take_value(self, node: Tree) -> Any:
-        """Return the expression of the visited ``node`` and remove it from the table; a chain is combined first."""
+        """Return the expression of ``node``, which has been visited, and remove it from the table of values; a list of
+        terms or factors is combined first.
+        """
         chain = self.chains.pop(node, None)
         if chain is None:
             return self.values.pop(node)
@@ -76,13 +78,13 @@ class ThesisBuilder:
         return self.checked(node, function, node, chain)
 
     def sum_of_chain(self, node: Tree, chain: Chain) -> Any:
-        """Return the sum of the operands in ``chain``, the marked ones subtracted."""
+        """Return the sum of the operands in ``chain``, which are pairs of "is subtracted" and value."""
         return self.operations.add(
             [self.operations.negated(value) if is_inverse else value for is_inverse, value in chain]
         )
 
     def product_of_chain(self, node: Tree, chain: Chain) -> Any:
-        """Return the element-wise product of the operands in ``chain``, divided by the marked ones."""
+        """Return the element-wise product of the operands in ``chain``, which are pairs of "is a divisor" and value."""
         factors = [self.inverse(node, value) if is_inverse else value for is_inverse, value in chain]
         if any(map(shape_of, factors)):
             self.checked(node, self.operations.multiply, [split_coefficient(factor)[0] for factor in factors])
@@ -93,14 +95,16 @@ class ThesisBuilder:
         return self.checked_power(node, value, S.NegativeOne)
 
     def checked_power(self, node: Tree, base: Any, exponent: Any) -> Any:
-        """Return ``base**exponent``, entry by entry, after checking the numbers in a scalar or filled tensor."""
+        """Return ``base**exponent``, entry by entry; raise `ParseError` if a number in it would be too long or not
+        real.
+        """
         entry = self.checked(node, self.operations.power, _representative_scalar(base), exponent)
         return self.operations.power(base, exponent) if shape_of(base) else entry
 
     # -------------------------------------------------------------- nodes
 
     def build_node(self, node: Tree) -> Any:
-        """Return the expression of a ``node`` that is not a sum or product chain."""
+        """Return the expression of ``node``, which is neither a sum nor an element-wise product."""
         match node.kind:
             case "number":
                 return read_number(node)
@@ -119,7 +123,9 @@ class ThesisBuilder:
                 return self.build_product(node)
 
     def build_function(self, node: Tree) -> Any:
-        """Return a function of the operand of ``node``, entry by entry or of a whole matrix."""
+        """Return the function call ``node``, applied entry by entry, or to a whole matrix for ``det``, ``inv`` and
+        ``adj``.
+        """
         (operand,) = node.children
         value = self.take_value(operand)
         if node.text not in MATRIX_FUNCTIONS:
@@ -146,7 +152,7 @@ class ThesisBuilder:
         return all(group == output for group in tensors) and all(set(group) <= set(output) for group in found.inputs)
 
     def build_product(self, node: Tree) -> Any:
-        """Return the einsum product ``node``; scalars with letters that no tensor has become filled tensors."""
+        """Return the einsum product ``node``. A scalar with letters that no tensor has is repeated along new axes."""
         found = self.letters[node]
         values = [self.take_value(part) for part in node.children]
         groups = [group if shape_of(value) else "" for group, value in zip(found.inputs, values, strict=True)]
@@ -163,7 +169,9 @@ class ThesisBuilder:
         return self.build_einsum(groups, found.output, values)
 
     def build_einsum(self, groups: list[str], output: str, values: list[Any]) -> Any:
-        """Return the einsum product of ``values`` with the letters ``groups``; products of scalars are plain."""
+        """Return the einsum product of ``values`` with the letters ``groups``; if nothing has letters, the product of
+        scalars.
+        """
         if len(values) == 1 and groups[0] == output and isinstance(values[0], FilledTensor):
             return values[0]
         if not any(groups):
@@ -171,8 +179,8 @@ class ThesisBuilder:
         return EinsumProduct(f"{','.join(groups)}->{output}", *values)
 
     def checked(self, node: Tree, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return ``function(*arguments)``; raise `ParseError` at ``node`` if a number in a scalar result is not finite
-        and real.
+        """Return ``function(*arguments)``; raise `ParseError` at ``node`` if it fails or a number in a scalar result is
+        not finite and real.
         """
         with errors_at(node):
             value = function(*arguments)
@@ -180,7 +188,9 @@ class ThesisBuilder:
 
 
 def _representative_scalar(value: Any) -> Any:
-    """Return a scalar unchanged, the value of a filled tensor, and 1 for any other tensor."""
+    """Return a scalar with whose numbers checks can be made: a scalar itself, the value of a filled tensor, 1 for any
+    other tensor.
+    """
     if isinstance(value, FilledTensor):
         return value.value
     return S.One if shape_of(value) else value

@@ -27,7 +27,8 @@ MistakeHint: TypeAlias = Callable[[Token, Collection[str], list[Token]], str]
 
 @dataclass(eq=False, slots=True)
 class Tree:
-    """A node of the syntax tree: a subexpression, a declaration, a derivative clause, or the whole input.
+    """A node of a syntax tree: a subexpression, a declaration, a derivative clause (``derivative wrt x``), or the whole
+    input.
 
     `kind` is the rule of the grammar; `text` is the token that identifies the node: a number, a name, the letters of a
     product with their parentheses, or an operator. `tokens` are those between the `children`, from left to right.
@@ -49,20 +50,20 @@ class Tree:
 
     @property
     def shown(self) -> str:
-        """The source of the node on one line, shortened for messages."""
+        """The part of the source text that the node covers, on one line and shortened for messages."""
         return short(" ".join(self.source[self.start : self.end][: 4 * MAX_SHOWN].split()))
 
     def error(self, message: str, position: int | None = None) -> ParseError:
-        """Return a `ParseError` with ``message`` at this node, or at ``position``."""
+        """Return (do not raise) a `ParseError` with ``message`` at this node, or at ``position``."""
         return ParseError(message, self.source, self.position if position is None else position)
 
     @property
     def body(self) -> Tree:
-        """The child that is the expression: neither declaration, heading nor derivative clause."""
+        """The child that is the formula itself, and not a declaration, heading or derivative clause."""
         return next(part for part in self.children[::-1] if part.kind not in ("declaration", "heading", "argument"))
 
     def of_kind(self, kind: str) -> list[Tree]:
-        """Return the children of this ``kind``."""
+        """Return the children whose kind is ``kind``, such as "declaration"."""
         return [part for part in self.children if part.kind == kind]
 
 
@@ -138,13 +139,13 @@ def read(language: Language, source: str) -> Tree:
 
 @cache
 def _parser(grammar: str, lexer: Any, postlex: Any) -> lark.Lark:
-    """Return lark's parser for the file ``grammar`` with this lexer and filter of tokens; cached."""
+    """Return lark's parser for the grammar in the file ``grammar``, with this lexer and this token filter; cached."""
     text = files(__package__).joinpath(grammar).read_text(encoding="utf-8")
     return lark.Lark(text, parser="lalr", lexer=lexer, postlex=postlex, transformer=_TreeBuilder())
 
 
 class _TreeBuilder(lark.Transformer[Token, Tree]):
-    """Transformer that builds a `Tree` for each rule of the grammar."""
+    """Builds a `Tree` for each rule of the grammar that lark recognises."""
 
     def __default__(self, data: Any, children: list[Any], meta: Any) -> Any:
         if data.startswith("_"):  # lark takes its children
@@ -163,7 +164,9 @@ class _TreeBuilder(lark.Transformer[Token, Tree]):
         return replace(self.__default__("call", children, None), text="norm2")
 
     def enclosed(self, children: list[Any]) -> Any:
-        """Return the node in parentheses with the parentheses in its range; several values become a "tuple" node."""
+        """Return the node inside of parentheses, marked as enclosed; several values between them become one node of
+        kind "tuple".
+        """
         left, inside, *others = children
         if len(others) > 1:  # several values in parentheses
             return self.__default__("tuple", children, None)
@@ -172,17 +175,17 @@ class _TreeBuilder(lark.Transformer[Token, Tree]):
 
 
 def _start(part: Token | Tree) -> int:
-    """Return the position of the first character of ``part``."""
+    """Return the position in the source of the first character of ``part``."""
     return part.start if isinstance(part, Tree) else part.start_pos or 0
 
 
 def _end(part: Token | Tree) -> int:
-    """Return the position after the last character of ``part``."""
+    """Return the position in the source after the last character of ``part``."""
     return part.end if isinstance(part, Tree) else part.end_pos or 0
 
 
 def bottom_up(root: Tree) -> list[Tree]:
-    """Return all nodes, children before their parent, from left to right."""
+    """Return all nodes of a tree, children before their parent, from left to right."""
     found, stack = [], [root]
     while stack:
         node = stack.pop()
@@ -217,7 +220,7 @@ def check_not_keyword(node: Tree) -> None:
 
 
 def names_hint(names: Collection[str]) -> str:
-    """Return a hint that lists the declared ``names``, for a message about an undeclared one."""
+    """Return advice for an error about an undeclared name: a list of the declared ``names``."""
     if not names:
         return "declare a tensor first: there is none"
     return f"take a declared name: {', '.join(map(short, [*names][:10]))}{', …' if len(names) > 10 else ''}"
@@ -246,7 +249,7 @@ TERMINALS = {
 
 
 def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -> ParseError:
-    """Return the `ParseError` for a token that the grammar does not expect."""
+    """Return (do not raise) the `ParseError` for a token that the grammar does not allow where it is."""
     token, expected = error.token, set(error.expected)
     values = error.interactive_parser.parser_state.value_stack if error.interactive_parser else []
     before = [value for value in values if isinstance(value, Token)]
@@ -267,17 +270,17 @@ def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -
 
 
 def is_call_of_name(token: Token, expected: Collection[str], before: list[Token]) -> bool:
-    """Return whether ``token`` is a parenthesis after a name, as if the name were a function."""
+    """Return whether ``token`` is a parenthesis after a name, as if that were a function; a frequent mistake."""
     return token.type == "LEFT" and "PLUS" in expected and bool(before) and before[-1].type == "NAME"
 
 
 def token_text(token: Token) -> str:
-    """Return ``token`` for a message; the end of the input in words."""
+    """Return what to call ``token`` in a message: its text in backquotes, or "the end of the input"."""
     return "the end of the input" if token.type == "$END" else f"`{short(token)}`"
 
 
 def _describe_expected(language: Language, expected: set[str]) -> str:
-    """Return the expected terminals in words."""
+    """Return in words which tokens are allowed instead, from the grammar's terminals ``expected``."""
     words = []
     for group, word, covered in language.groups:
         if group <= expected:

@@ -44,12 +44,14 @@ FUNCTIONS: MappingProxyType[str, Any] = MappingProxyType(
 
 
 class NumberError(Exception):
-    """A number is not finite and real, or too long; the message continues a sentence about an expression."""
+    """Raised if a number is too long, or not finite and real. Its message is a predicate: the caller puts the
+    expression in front.
+    """
 
 
 @contextmanager
 def errors_at(node: Tree) -> Iterator[None]:
-    """Convert errors of the package raised inside the context to `ParseError` at ``node``."""
+    """Return a context manager that converts errors of the package inside of it to a `ParseError` at ``node``."""
     try:
         yield
     except ParseError:
@@ -79,7 +81,8 @@ def read_number(node: Tree) -> Any:
 
 
 class NumberFacts(NamedTuple):
-    """Properties of the numbers in a scalar expression, such as whether all are finite and real.
+    """The known properties of the numbers in a scalar expression: whether all are finite and real, and how long they
+    are.
 
     ``value`` is its value in float64, or None if it is not a number; ``bits`` the length of its longest number;
     ``is_real`` whether all numbers are finite, real and in the range of a double.
@@ -99,13 +102,13 @@ FLOAT_FUNCTIONS: dict[Any, Callable[..., float]] = {
 
 
 class NumberChecks:
-    """Checks of the numbers in the scalars of one expression; each node is visited once."""
+    """Checks of the numbers in the scalars of one parsed text; each node is examined once."""
 
     def __init__(self) -> None:
         self.facts: dict[Any, NumberFacts] = {}
 
     def facts_of(self, scalar: Any) -> NumberFacts:
-        """Return the facts about ``scalar``, computed bottom-up and cached."""
+        """Return what is known of the numbers in ``scalar``, computed from the leaves up and cached."""
         for node in postorder(scalar, self.facts, native_parts):
             parts = [self.facts[part] for part in native_parts(node)]
             if node.is_Rational:
@@ -130,7 +133,9 @@ class NumberChecks:
         return scalar
 
     def join_checked(self, function: Callable[..., Any], operands: list[Any]) -> Any:
-        """Return ``function(operands)``, a sum or product, computed and checked in pairs if numbers may become long."""
+        """Return ``function(operands)`` for a sum or product. If numbers in it may become too long, it is computed in
+        pairs and checked after each.
+        """
         while sum(self.facts_of(operand).bits for operand in operands) > MAX_BITS and len(operands) > 1:
             pairs = [operands[first : first + 2] for first in range(0, len(operands), 2)]
             operands = [self.check_length(function(pair)) for pair in pairs]
@@ -157,7 +162,9 @@ class NumberChecks:
             self.check_power(values[0], S(2))
 
     def check_exponential(self, value: Any) -> None:
-        """Raise `NumberError` if ``exp(value)`` is too long a power, as ``exp(n*log(b))`` is ``b**n``."""
+        """Raise `NumberError` if ``exp(value)`` is a power with too many digits, since SymPy writes ``exp(n*log(b))``
+        as ``b**n``.
+        """
         for term in Add.make_args(value):
             factors = Mul.make_args(term)
             for logarithm in factors:
@@ -166,7 +173,9 @@ class NumberChecks:
 
 
 def _float_value(node: Any, parts: list[float | None]) -> float | None:
-    """Return ``node`` in float64: NaN if it is not finite and real, None if it is not a number."""
+    """Return the number ``node`` as a float, given those of its arguments; NaN if it is not finite and real, None if it
+    is not a number.
+    """
     if node is S.ImaginaryUnit or node in NOT_FINITE:
         return math.nan
     known = [part for part in parts if part is not None]
@@ -187,15 +196,17 @@ def _float_value(node: Any, parts: list[float | None]) -> float | None:
 
 
 class Operations:
-    """Checked operations on the values of one expression; scalars nested too deeply are wrapped in tensor entries."""
+    """Arithmetic on values of one parsed text, with checks of numbers. Scalars that are nested too deeply are wrapped
+    as tensor entries.
+    """
 
     def __init__(self) -> None:
         self.depth = BoundedDepth(MAX_NESTING, as_entry)
         self.numbers = NumberChecks()
 
     def bounded(self, scalar: Any) -> Any:
-        """Check the length of the numbers in ``scalar`` and return it; a deeply nested one is wrapped in a tensor
-        entry, into which SymPy does not descend.
+        """Return ``scalar`` after checking that its numbers are not too long. If it is nested too deeply for SymPy, it
+        is wrapped as a tensor entry.
         """
         result = self.depth.bounded(self.numbers.check_length(scalar))
         if result is not scalar:
@@ -226,7 +237,9 @@ class Operations:
         return self.multiply([S.NegativeOne, value])
 
     def function(self, name: str, value: Any) -> Any:
-        """Return the function ``name`` of the scalar ``value``, unevaluated if the scalar is deep."""
+        """Return the function ``name`` of the scalar ``value``; it is left unevaluated if the scalar is nested
+        deeply.
+        """
         self.numbers.check_call(name, (value,))
         is_deep = self.depth.levels.get(value, 0) >= MAX_EVALUATED_DEPTH
         return self.bounded(

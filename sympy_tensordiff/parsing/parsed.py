@@ -15,7 +15,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ParsedExpression:
-    """A parsed text: its tensors, its expression and the variables of its derivative (created by `parse`).
+    """The result of `parse`: the expression, its tensors, and the variables to differentiate with respect to.
 
     Attributes
     ----------
@@ -40,11 +40,13 @@ class ParsedExpression:
 
     @property
     def argument(self) -> TensorSymbol:
-        """The first variable of the derivative."""
+        """The first variable to differentiate with respect to."""
         return self._select_arguments(None)[0]
 
     def _select_arguments(self, wrt: Any) -> tuple[TensorSymbol, ...]:
-        """Return the variables of the derivative: those in ``wrt``, those of the text, or the only tensor."""
+        """Return the variables to differentiate with respect to: those in ``wrt``, else those named in the text, else
+        the only tensor.
+        """
         if wrt is not None:
             names = [str(getattr(name, "name", name)) for name in (wrt if isinstance(wrt, tuple | list) else (wrt,))]
             if unknown := [name for name in names if name not in self.tensors]:
@@ -60,7 +62,7 @@ class ParsedExpression:
         return arguments
 
     def with_respect_to(self, wrt: Any) -> ParsedExpression:
-        """Return the same expression with ``wrt``, names or tensors, as the variables of the derivative."""
+        """Return the same expression, to be differentiated with respect to ``wrt`` (names or tensors)."""
         return ParsedExpression(self.tensors, self.expression, self._select_arguments(wrt), self.assumed)
 
     def derivative(self, simplify: bool = True, wrt: Any = None) -> Any:

@@ -25,7 +25,7 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in
 
 
 class Line(NamedTuple):
-    """A line: the name on its left side, the time, the other indices, and the right side, all as text."""
+    """A line such as ``h[t, i] = ...``: the name, the time, the other indices and the right side, all as text."""
 
     name: str
     time: str
@@ -34,8 +34,8 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """The lines after one "where": ``steps`` has the line at the time ``t`` of each name, ``starts`` that of its first
-    state, at the time -1, or ``T`` backwards in time.
+    """The lines after one "where". ``steps`` maps a name to the line that defines it at time ``t``, ``starts`` maps a
+    state to the line of its first value, at time -1 (or ``T`` if it runs backwards).
     """
 
     def __init__(self, text: RecurrenceReader, lines: str) -> None:
@@ -66,7 +66,7 @@ class Lines:
         self.done: dict[str, tuple[Any, ...]] = {}  # the recurrence of each name: values, states, rows, length
 
     def line(self, part: str) -> Line | None:
-        """Return a line; None if it is empty."""
+        """Return the line in the text `part`, split into its parts; None if the text is empty."""
         if self.notation.is_latex:
             part = re.sub(r"\\[;,:! ]|\\(begin|end)\{aligned\}|&", " ", part)
         if not part.strip():
@@ -82,15 +82,17 @@ class Lines:
     # ------------------------------------------------------------------------ dependence
 
     def reads(self, text: str) -> list[tuple[str, str]]:
-        """Return the names that a text reads at a time, with the times; names without a time have the time ""."""
+        """Return the names that `text` reads, each with its time, as ``("h", "t-1")``; the time is "" for names without
+        one.
+        """
         found = re.finditer(rf"({self.notation.base})(?:\s*{self.notation.at})?", text)
         return [
             (m[1], (m["time"] or (m["short"] if self.notation.is_latex else "") or "").replace(" ", "")) for m in found
         ]
 
     def names_below(self, with_starts: bool) -> dict[str, set[str]]:
-        """Return the names that the step of each name needs, also through others, ``with_starts`` through first values,
-        too.
+        """Return for each name the names that its step needs, also through other names; if ``with_starts``, through
+        first values too.
         """
         texts = {one: [line.right for line in (self.steps[one], self.starts.get(one)) if line] for one in self.steps}
         own = {one: texts[one] if with_starts else texts[one][:1] for one in texts}
@@ -109,14 +111,18 @@ class Lines:
         return found
 
     def component(self, name: str) -> list[str]:
-        """Return the states whose steps need each other and that of `name`, and `name`, in the order of the lines."""
+        """Return the names that must be computed in one loop with `name`: the states whose steps need it and are needed
+        by it. They are in the order of the lines.
+        """
         both = [one for one in self.starts if name in self.below[one] and one in self.below[name]]
         return [one for one in self.steps if one == name or one in both]
 
     # ------------------------------------------------------------------------ scans
 
     def recurrence(self, name: str) -> tuple[Any, ...]:
-        """Return the recurrence of a name: values and states by names, rows, the length, whether it is reversed."""
+        """Return the recurrence that defines `name`: its values and states by name, rows of sequences, length, and
+        direction.
+        """
         if name in self.done:
             return self.done[name]
         names = self.component(name)
@@ -164,7 +170,9 @@ class Lines:
     def values(
         self, names: list[str], variables: Mapping[str, Any], rows: dict[str, tuple[Any, Any]], is_reversed: bool
     ) -> dict[str, Any]:
-        """Return the values of names that need each other, in terms of the states before the step and of rows."""
+        """Return the values of `names` in one step, by name, as expressions of the states before the step (`variables`)
+        and of rows of sequences.
+        """
         values: dict[str, Any] = {}
         for name in names:
             self.value_now(name, variables, values, rows, is_reversed)
@@ -174,7 +182,9 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of a name at the time, and store it in ``values``."""
+        """Return the value of `name` at the current time, and store it in ``values``; raise an error if it needs itself
+        at the same time.
+        """
         if name not in values:
             values[name] = None
             values[name] = self.timed(
@@ -185,7 +195,7 @@ class Lines:
         return values[name]
 
     def start(self, name: str) -> Any:
-        """Return the first value of a state; a number may stand for a tensor."""
+        """Return the first value of the state `name`; a zero may stand for a tensor of zeros."""
         line = self.starts[name]
         if found := re.fullmatch(r"\s*\\mathbf\{0\}(?:_\{(.*)\})?\s*", line.right):
             shape = [self.whole_text.size(part) for part in re.split(r"\\times", found[1])] if found[1] else []
@@ -193,8 +203,8 @@ class Lines:
         return sympify(0) if re.fullmatch(r"\s*0\s*", line.right) else self.plain(line.right, line.rest)
 
     def shapes(self, starts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the shapes that states may have: those of their first values, where a number may stand for a tensor
-        as declared, as what the state is a derivative by, or else of any shape that occurs.
+        """Return the candidates for the shapes of states, to be tried in turn. A state whose first value is a number
+        may be a tensor: as declared, or of any shape that occurs.
         """
         tensors = self.whole_text.tensors
         certain = {one: shape_of(value) for one, value in starts.items() if shape_of(value) or not value.is_number}
@@ -220,11 +230,13 @@ class Lines:
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the expression of a step, in which states are ``variables``, and other names at the time are rows."""
+        """Return the expression `text` of one step. States in it become ``variables``, and other names at the time
+        become rows of sequences.
+        """
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 
         def row(key: str, sequence: Any) -> Any:
-            """Return the variable for the row of a sequence, which the text calls `key`."""
+            """Return the variable for the current row of `sequence`; the text calls it `key`."""
             if key not in rows:
                 name = plain_name(key.rpartition("@")[0])
                 name = name if name.isidentifier() else "r"
@@ -232,7 +244,7 @@ class Lines:
             return rows[key][0]
 
         def replaced(match: re.Match[str]) -> str:
-            """Return the text for what is read at a time."""
+            """Return the text to insert for a name at a time that `match` has found."""
             name, time = (
                 match["base"],
                 (match["time"] or (match["short"] if self.notation.is_latex else "")).replace(" ", ""),
@@ -269,18 +281,20 @@ class Lines:
         return value.xreplace({indices(self.letter): self.time, Symbol(self.letter, integer=True): self.time})
 
     def first(self, name: str) -> str:
-        """Return an example of a line with the first value of a state."""
+        """Return an example of a line that gives the first value of the state `name`, for an error message."""
         return f"{name}_{{-1}} = h_0" if self.notation.is_latex else f"{name}[-1] = h0"
 
     def before(self, name: str) -> str:
-        """Return the time before a step of a state; "" for other names."""
+        """Return the text of the time before a step of the state `name`, such as ``t-1``; "" if it is not a state."""
         return "" if name not in self.starts else f"{self.letter}{'-' if self.starts[name].time == '-1' else '+'}1"
 
     def plain(self, text: str, rest: str | None = None, letter: str = "") -> Any:
-        """Return the expression of a text at no time, in which states are stacked, and last states have their time."""
+        """Return the expression `text` outside of steps. A state in it means all its values, stacked, or its last one
+        if it has a time.
+        """
 
         def replaced(match: re.Match[str]) -> str:
-            """Return the text for a stacked or a last state."""
+            """Return the text to insert for a stacked or last state that `match` has found."""
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:
                 return self.whole_text.place(self.plain(self.constants[name]))
@@ -314,7 +328,9 @@ class Lines:
         return known[0]
 
     def scan(self, kind: str, name: str, value: Any, more: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
-        """Return a scan over the recurrence of a name with this value; ``more`` are further rows."""
+        """Return a scan over the recurrence of `name` that computes `value` in each step; ``more`` are further
+        sequences with their row variables.
+        """
         values, variables, initial, rows, _, is_reversed = self.recurrence(name)
         needed = needed_states([(variables[one], values[one]) for one in variables], [value])
         states = [State(variables[one], initial[one], values[one]) for one in variables if variables[one] in needed]
@@ -325,27 +341,29 @@ class Lines:
         return Scan(kind, value, states, used, self.time, self.length(name), is_reversed)
 
     def stacked(self, name: str, is_before: bool = False) -> Any:
-        """Return the values of a name at all times, or the states before them."""
+        """Return the values of `name` at all times as one tensor; if `is_before`, the states before each step."""
         key = name, is_before
         if key not in self.stacks:
             self.stacks[key] = self._stacked(name, is_before)
         return self.stacks[key]
 
     def _stacked(self, name: str, is_before: bool) -> Any:
-        """Return what `stacked` returns, made anew."""
+        """Return the result of `stacked`, without looking it up."""
         if name not in self.starts:
             return self.value_of_step("stack", self.steps[name].right, self.steps[name].rest)
         values, variables, *_ = self.recurrence(name)
         return self.scan("stack", name, variables[name] if is_before else values[name])
 
     def wholes(self) -> dict[str, Any]:
-        """Return the stacked values of all names."""
+        """Return the values of all names at all times, stacked, by name."""
         return {name: self.stacked(name) for name in self.steps}
 
     # ------------------------------------------------------------------------ the formula before the lines
 
     def value(self, head: str) -> Any:
-        """Return the expression of the formula before "where"."""
+        """Return the expression of the formula `head`, which stands before "where"; None in index notation, whose
+        formulas have a left side.
+        """
         if self.notation.has_left_sides:
             return None
         head = re.sub(r"\\[;,:! ]", " ", head).strip() if self.notation.is_latex else head
@@ -359,8 +377,8 @@ class Lines:
         return self.plain(head)
 
     def value_of_step(self, kind: str, body: str, rest: str = "") -> Any:
-        """Return the stacked, last or summed values of a formula at the time: values of the recurrence that needs most
-        others, if it reads any.
+        """Return the values of the formula `body` over all steps, as `kind` says: stacked, the last one, or
+        their sum.
         """
         read = [name for name in self.states_in(body) if name in self.starts]
         if not read:
@@ -381,7 +399,7 @@ class Lines:
         return self.scan(kind, main, value, more)
 
     def states_in(self, body: str) -> list[str]:
-        """Return the names that a text reads at a time, also through lines without first values."""
+        """Return the names that `body` reads at a time, also those read through names that are not states."""
         found: dict[str, None] = {}
         texts = [body]
         while texts:

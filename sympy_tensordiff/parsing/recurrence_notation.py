@@ -8,30 +8,32 @@ from typing import Any, NamedTuple, Protocol
 
 
 class RecurrenceReader(Protocol):
-    """The reader of a text with recurrences, as its lines use it."""
+    """A protocol: the methods of a text with recurrences that its lines call."""
 
     notation: Notation
     tensors: dict[str, Any]
 
     def error(self, message: str, part: str = "") -> Exception:
-        """Return (not raise) the error at a part of the text."""
+        """Return (do not raise) the error with this `message` at `part` of the text."""
 
     def size(self, text: str) -> Any:
-        """Return the size that a text says."""
+        """Return the size that `text` states, such as ``n + 1``."""
 
     def place(self, expr: Any) -> str:
-        """Return a text that is read as an expression."""
+        """Return a new name that stands for `expr` in a text, so that the text can be parsed with the
+        expression in it.
+        """
 
     def is_declared(self, name: str) -> bool:
-        """Return whether a name is that of a declared tensor."""
+        """Return whether `name` is that of a declared tensor."""
 
     def expression(self, text: str, left: str | None = None, letter: str = "") -> Any:
-        """Return the expression of a text."""
+        """Return the expression that `text` stands for."""
 
 
 class Notation(NamedTuple):
-    """The notation of recurrences in a language: patterns for the word "where", for a name, for a time and other
-    indices behind it, and for what is between lines; ``is_latex`` for LaTeX, ``has_left_sides`` for index notation.
+    """The notation of recurrences in one language: patterns for the word "where", a name, a time and indices behind it,
+    and separators of lines.
     """
 
     where: str
@@ -69,12 +71,12 @@ HEADS = {
 
 
 def plain_name(name: str) -> str:
-    """Return a name as it is in an expression: ``h_0`` for ``h_{0}``, ``dh`` for an upright d before h."""
+    """Return a LaTeX name as it is called in expressions: ``h_0`` for ``h_{0}``, ``dh`` for an upright d before h."""
     return re.sub(r"\\(mathrm|left|right)|[\\{}() ]", "", name)
 
 
 def inside_of(text: str) -> str:
-    """Return a text in LaTeX without the braces and parentheses around it."""
+    """Return `text`, in LaTeX, without the braces or parentheses around it."""
     text = text.strip()
     if text.startswith("{") and text.endswith("}"):
         return inside_of(text[1:-1])
@@ -82,7 +84,7 @@ def inside_of(text: str) -> str:
 
 
 def with_braced_rows(text: str, letter: str) -> str:
-    r"""Return a text in LaTeX with braces in place of the parentheses of ``\left(…\right)_{t}``."""
+    r"""Return LaTeX `text` with ``{...}_{t}`` for ``\left(...\right)_{t}``."""
     ending = re.compile(rf"\\right\)\s*(?=_(\{{\s*{letter}\s*\}}|{letter}(?![A-Za-z])))")
     position = 0
     while found := ending.search(text, position):
@@ -94,7 +96,9 @@ def with_braced_rows(text: str, letter: str) -> str:
 
 
 def split_lines(text: str, separator: str) -> list[str]:
-    """Return the parts of a text between separators that are in no parentheses, brackets or braces."""
+    """Return the parts of `text` between separators; separators inside of parentheses, brackets or braces do
+    not count.
+    """
     parts, depth, start = [], 0, 0
     for found in re.finditer(rf"\\[{{}},;:! ]|[()\[\]{{}}]|{separator}", text):
         if found[0] in "([{":
@@ -108,7 +112,9 @@ def split_lines(text: str, separator: str) -> list[str]:
 
 
 def group_around(text: str, middle: int, is_latex: bool) -> tuple[int, int]:
-    """Return the ends of the inside of the parentheses around a place; those of the text without parentheses."""
+    """Return the start and end of the text inside the parentheses around the position `middle`; of the whole text if
+    there are none.
+    """
     pairs = (r"\left(", r"\right)") if is_latex else ("(", ")")
     start = stop = None
     depth = 0

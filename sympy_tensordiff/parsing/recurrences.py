@@ -25,7 +25,9 @@ Read = Callable[[str], ParsedExpression]
 
 
 def read_recurrences(language: str, read: Read, text: str) -> ParsedExpression:
-    """Return the parsed text of a language whose function `read` reads texts without recurrences."""
+    """Parse `text`, which may contain recurrences after "where". The function `read` parses texts of this `language`
+    without them.
+    """
     notation = NOTATIONS[language]
     found = re.search(notation.where, text) if isinstance(text, str) else None
     if found is None or not _has_steps(text[found.end() :], notation):
@@ -34,7 +36,7 @@ def read_recurrences(language: str, read: Read, text: str) -> ParsedExpression:
 
 
 def _has_steps(lines: str, notation: Notation) -> bool:
-    """Return whether one of the lines defines a name at the time -1, or by its value at a neighbouring time."""
+    """Return whether some line defines a recurrence: a name at time -1, or by its own value at a neighbouring time."""
     for left in re.finditer(rf"(?P<base>{notation.base})\s*{notation.at}\s*&?\s*=(?!=)", lines):
         time = (left["time"] or (left["short"] if notation.is_latex else "")).replace(" ", "")
         again = rf"{re.escape(left['base'])}\s*(?:_\{{|\[)\s*{re.escape(time)}\s*[+-]\s*\d"
@@ -44,7 +46,9 @@ def _has_steps(lines: str, notation: Notation) -> bool:
 
 
 class RecurrenceText:
-    """One text with recurrences; ``tensors`` has the declared tensors, ``places`` the expressions behind our names."""
+    """One text with recurrences. ``tensors`` are the declared tensors, and ``places`` maps names that were put into the
+    text to expressions.
+    """
 
     def __init__(self, text: str, notation: Notation, read: Read) -> None:
         self.text, self.notation, self.reader = text, notation, read
@@ -63,7 +67,7 @@ class RecurrenceText:
                 self.tensors[name] = TensorSymbol(name, shape, dtype=int if kind else float)
 
     def size(self, text: str) -> Any:
-        """Return the size that a text says."""
+        """Return the size that `text` states, such as ``n + 1``; raise `ParseError` if it is not one."""
         names = {name: indices(name) for name in re.findall(r"[A-Za-z]\w*", text)}
         try:
             return sympify(text, locals=names) if re.fullmatch(r"[\w\s+*-]+", text) else int(text)
@@ -71,16 +75,18 @@ class RecurrenceText:
             raise self.error(f"{text.strip()} is not a size: it consists of names and integers", text) from None
 
     def is_declared(self, name: str) -> bool:
-        """Return whether a name, as LaTeX writes it, is that of a declared tensor: ``h_{0}`` is h_0 or h0."""
+        """Return whether `name`, as LaTeX writes it, is that of a declared tensor; ``h_{0}`` may be ``h_0`` or
+        ``h0``.
+        """
         plain = plain_name(name)
         return plain in self.tensors or plain.replace("_", "") in self.tensors
 
     def error(self, message: str, part: str = "") -> ParseError:
-        """Return (not raise) the error at a part of the text."""
+        """Return (do not raise) the error with this `message` at `part` of the text."""
         return ParseError(message, self.text, max(0, self.text.find(part)))
 
     def result(self) -> ParsedExpression:
-        """Return the parsed text."""
+        """Return the parsed text as a `ParsedExpression`."""
         expression = self.expression(self.formula)
         names = re.findall(r"wrt\s+\\?(\w+)", self.arguments)
         for name in names:
@@ -89,8 +95,8 @@ class RecurrenceText:
         return ParsedExpression(self.tensors, expression, tuple(self.tensors[name] for name in names))
 
     def expression(self, text: str, left: str | None = None, letter: str = "") -> Any:
-        """Return the expression of a text, which may contain recurrences in parentheses; ``left`` has the indices on
-        the left side in index notation, ``letter`` is the name of a time that the text may read.
+        """Return the expression of `text`, which may contain recurrences in parentheses. ``left`` has the indices of
+        the left side in index notation, ``letter`` is the name of a time.
         """
         while found := re.search(self.notation.where, text):
             start, stop = group_around(text, found.start(), self.notation.is_latex)
@@ -105,7 +111,7 @@ class RecurrenceText:
         return self.read(text, left, letter=letter)
 
     def place(self, expr: Any) -> str:
-        """Return a text that is read as an expression."""
+        """Return a new name that stands for `expr`, to be put into a text that is then parsed."""
         known = next((name for name, value in self.places.items() if value is expr), None)
         letters = "".join("abcdefghij"[int(digit)] for digit in str(len(self.places)))
         name = known or f"place{letters}"
@@ -115,7 +121,9 @@ class RecurrenceText:
     def read(
         self, text: str, left: str | None = None, wholes: Mapping[str, Any] | None = None, letter: str = ""
     ) -> Any:
-        """Return the expression of a text without recurrences; ``wholes`` has tensors that it reads by their names."""
+        """Return the expression of `text`, which contains no recurrences. ``wholes`` maps names of recurrences that it
+        reads to tensors.
+        """
         known = {**self.tensors, **self.places, **(wholes or {})}
         alone = re.sub(r"\\mathrm|[\\{}() ]|left|right", "", text)
         if not left and alone in known:
@@ -144,13 +152,15 @@ class RecurrenceText:
 
 
 def _shape_text(expr: Any) -> str:
-    """Return the shape of an expression as in a declaration; "" for a scalar."""
+    """Return the shape of `expr` as in a declaration, such as ``[n, m]``; "" for a scalar."""
     shape = shape_of(expr)
     return f"[{', '.join(map(str, shape))}]" if shape else ""
 
 
 def with_recurrences(languages: Mapping[str, Read]) -> dict[str, Read]:
-    """Return the functions that read the languages, also with recurrences where these have a notation for them."""
+    """Return the functions that parse each language, extended to read recurrences where the language has a notation for
+    them.
+    """
     return {
         name: partial(read_recurrences, name, read) if name in NOTATIONS else read for name, read in languages.items()
     }

@@ -36,7 +36,7 @@ MAX_NUMBER = 10**308
 
 
 class Level(IntEnum):
-    """The precedence of a piece of text, from the rules of the grammar."""
+    """The precedence of a piece of text, by which parentheses are set."""
 
     SUM = 0
     CHAIN = 1  # of products and quotients entry by entry, which `parse` makes one node
@@ -48,7 +48,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Piece:
-    """The text of an expression as a tree of string fragments, with its precedence and the rank of its value.
+    """The text of an expression as a tree of fragments, with its precedence and the number of axes of its value.
 
     `parts` are the fragments in order, strings or pieces; `length` is the number of their characters, `level` the
     precedence, `rank` the number of axes.
@@ -64,7 +64,7 @@ Fragment: TypeAlias = str | Piece
 
 
 def make_piece(parts: Iterable[Fragment], level: Level, rank: int = 0) -> Piece:
-    """Return a piece of ``parts``; raise `UnsupportedError` if its text is too long to be parsed."""
+    """Return a `Piece` made of ``parts``; raise `UnsupportedError` if the text gets too long to be parsed."""
     parts = tuple(parts)
     length = sum(len(part) if isinstance(part, str) else part.length for part in parts)
     if length > MAX_INPUT:
@@ -94,7 +94,7 @@ def joined_text(whole: Piece) -> str:
 
 
 def number_piece(value: Any) -> Piece:
-    """Return the piece of a number: rational numbers exactly, as a decimal number or a quotient."""
+    """Return the text of a number; a rational number is written exactly, as a decimal number or a quotient."""
     if value < 0:
         opposite = number_piece(-value)
         return negated_piece(opposite) if opposite.level == Level.ATOM else make_piece(("-", opposite), Level.CHAIN)
@@ -124,7 +124,7 @@ def negated_piece(part: Piece) -> Piece:
 
 
 def opposite_piece(part: Piece) -> Piece:
-    """Return ``part`` without its minus sign, or with one if it has none."""
+    """Return ``part`` with the opposite sign: without its minus sign if it has one, else with one."""
     match part.parts:
         case "-", Piece(parts=("(", Piece() as inner, ")")):
             return inner
@@ -134,7 +134,9 @@ def opposite_piece(part: Piece) -> Piece:
 
 
 def call_piece(function: str, argument: Piece, rank: int | None = None) -> Piece:
-    """Return the call of ``function``; ``rank`` is that of the result (default: that of the argument)."""
+    """Return the text ``function(argument)``; ``rank`` is the number of axes of its value (by default that of the
+    argument).
+    """
     return make_piece((f"{function}(", argument, ")"), Level.ATOM, argument.rank if rank is None else rank)
 
 
@@ -142,7 +144,7 @@ def call_piece(function: str, argument: Piece, rank: int | None = None) -> Piece
 
 
 def axis_letters(rank: int, taken: str = "") -> str:
-    """Return ``rank`` letters that are not in ``taken``; raise `UnsupportedError` if there are not enough."""
+    """Return ``rank`` letters for axes that are not in ``taken``; raise `UnsupportedError` if there are not enough."""
     free = "".join(letter for letter in LETTERS if letter not in taken)
     if rank > len(free):
         raise UnsupportedError(
@@ -188,7 +190,7 @@ def power_piece(base: Piece, exponent: Piece) -> Piece:
 
 
 def repeated_piece(value: Piece, rank: int) -> Piece:
-    """Return a scalar repeated along ``rank`` axes."""
+    """Return the text of the scalar ``value`` repeated along ``rank`` axes."""
     if not rank:
         return value
     letters = axis_letters(rank)
@@ -197,7 +199,7 @@ def repeated_piece(value: Piece, rank: int) -> Piece:
 
 
 def relabelled_piece(operand: Piece, letters: str, output: str) -> Piece:
-    """Return the unary product that changes ``letters`` to ``output``."""
+    """Return the text ``(letters->output) operand``, which transposes, sums or takes a diagonal."""
     return make_piece((f"({letters}->{output}) ", parenthesized(operand, Level.FACTOR)), Level.FACTOR, len(output))
 
 
@@ -206,7 +208,9 @@ Factor = tuple[Piece, str, Piece | None]
 
 
 def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
-    """Return the product of ``operands``, two at a time; the next operand is the one that leaves the fewest axes."""
+    """Return the text of the product of ``operands`` as products of two. Next comes the operand after which the fewest
+    axes are left.
+    """
     left, *rest = operands
     if not rest:
         return relabelled_piece(left[0], left[1], output)
@@ -229,7 +233,7 @@ def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> s
 
 
 def _binary_product(left: Factor, right: Factor, output: str) -> Piece:
-    """Return the product of two factors.
+    """Return the text of the product of two factors, ``left *(ij,jk->ik) right``.
 
     A repeated scalar is written without repetition if the other factor has none of its letters.
     """
@@ -269,14 +273,16 @@ COMPOSED: MappingProxyType[Any, Callable[[Any], Any]] = MappingProxyType(
 
 
 def unsupported(node: Any, reason: str, way_out: str) -> UnsupportedError:
-    """Return the error about a ``node`` that the language cannot express."""
+    """Return (do not raise) the exception for ``node``, which the language cannot express: ``reason`` says why,
+    ``way_out`` what to do instead.
+    """
     return UnsupportedError(
         f"to_text: {node_text(node)} has no text in the text language of td.parse: {reason}; {way_out}"
     )
 
 
 def split_coefficient(term: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return ``(numeric coefficient, other factors)`` of ``term``."""
+    """Return ``(number, other factors)`` of ``term``; the number is 1 if it has no numeric factor."""
     if term.is_Number:
         return term, ()
     if isinstance(term, (Mul, TensorMul)):
@@ -299,13 +305,13 @@ def is_subtracted(term: Any) -> bool:
 
 
 def scalar_of(node: Any) -> Any:
-    """Return the scalar of an entry or comprehension of rank 0, or None for any other node."""
+    """Return the scalar inside of an entry or comprehension without axes; None for any other node."""
     tensor = node.tensor if isinstance(node, TensorEntry) else node
     return tensor.body if isinstance(tensor, TensorComprehension) and not tensor.rank else None
 
 
 def lower_case_subscripts(product: EinsumProduct) -> Subscripts:
-    """Return the subscripts of ``product`` with letters a-z only."""
+    """Return the subscripts of ``product`` with lower-case letters only, because the text language has no others."""
     found = parse_subscripts(product.subscripts)
     used = dict.fromkeys(found.output + "".join(found.inputs))
     others = [letter for letter in used if letter not in LETTERS]
@@ -315,7 +321,7 @@ def lower_case_subscripts(product: EinsumProduct) -> Subscripts:
 
 
 def node_text(node: Any) -> str:
-    """Return ``node`` for a message; only the type of one that is too long."""
+    """Return what to call ``node`` in a message: its text, or its class if the text is too long."""
     return f"a {type(node).__name__}" if measures(node).is_unprintable else str(node)
 
 
@@ -323,7 +329,9 @@ def node_text(node: Any) -> str:
 
 
 def rewrite_with_relu(expr: Any) -> Any:
-    """Return ``Max`` or ``Min`` of a number and another argument in terms of ``Max(x, 0)``, or None in other cases."""
+    """Return ``Max(a, x)`` or ``Min(a, x)`` with a number ``a`` written by ``Max(y, 0)``, which is relu; None for other
+    extrema.
+    """
     numbers = [arg for arg in expr.args if arg.is_Number]
     others = [arg for arg in expr.args if not arg.is_Number]
     if len(numbers) != 1 or len(others) != 1:
@@ -333,7 +341,7 @@ def rewrite_with_relu(expr: Any) -> Any:
 
 
 def rewrite_with_sign(expr: Piecewise) -> Any:
-    """Return a `Piecewise` with two values and one inequality in terms of ``Max`` and ``sign``; None in other cases."""
+    """Return a `Piecewise` with two values and one inequality written by ``Max`` and ``sign``; None for others."""
     if len(expr.args) != 2 or expr.args[1].cond != S.true:
         return None
     (first, condition), (second, _) = expr.args
@@ -350,7 +358,8 @@ def rewrite_with_sign(expr: Piecewise) -> Any:
 
 
 def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """Rewrite a `Piecewise` that is 0 where the base ``s`` of its powers is 0, as for the derivative of a root.
+    """Return a `Piecewise` that is 0 where ``s`` is 0, with powers of ``s`` in its value (as derivatives of roots
+    have), written by ``sign``; None for others.
 
     ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None in other cases.
     """
@@ -373,7 +382,7 @@ def _is_larger(first: Any, second: Any) -> Any:
 
 
 def is_total(exprs: Iterable[Any]) -> bool:
-    """Return whether all ``exprs`` are defined wherever their tensors are.
+    """Return whether all ``exprs`` are defined for all values of their tensors.
 
     A value that is not chosen is multiplied by 0 in the text, which requires that it is defined.
     """

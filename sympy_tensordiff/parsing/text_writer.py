@@ -40,14 +40,16 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 @dataclass(frozen=True, eq=False)
 class FunctionScope:
-    """The operands of the enclosing element-wise function, as text and as expressions, by template variable."""
+    """The operands of the element-wise function that is being written, as text and as expressions, by variable of its
+    template.
+    """
 
     variables: Mapping[Any, Piece]
     operands: Mapping[Any, Any]
 
 
 class ThesisWriter(Rewriting):
-    """Writes one expression in the thesis language; ``declared`` are tensors whose sizes are integers of the text."""
+    """Writes one expression in the thesis language. ``declared`` are tensors whose sizes count as known integers."""
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:
         super().__init__()
@@ -89,11 +91,11 @@ class ThesisWriter(Rewriting):
         return text.make_piece((text.CONSTANTS[expr],), Level.ATOM)
 
     def symbol(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Write a template variable of the enclosing function as its operand, or a scalar by its name."""
+        """Write a symbol: a variable of the template of a function as its operand, a scalar by its name."""
         return scope.variables.get(expr) or self.visit_name(expr, scope)
 
     def visit_name(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Write a tensor or scalar by its name; raise if the language does not allow the name."""
+        """Write a tensor or scalar by its name; raise `UnsupportedError` if the language does not allow that name."""
         if expr.is_integer or expr in self.integers:
             raise text.unsupported(
                 expr,
@@ -171,7 +173,7 @@ class ThesisWriter(Rewriting):
         return text.quotient_piece(above, below)
 
     def _write_divisor(self, factor: Any, scope: FunctionScope) -> Recursion[Piece | None]:
-        """Return the denominator of ``factor`` if it is a negative power, or None."""
+        """Return the text of ``1/factor`` if ``factor`` is a negative power; None otherwise."""
         if not isinstance(factor, (Pow, TensorPow)) or factor.args[0].is_Number:
             return None
         coefficient, factors = text.split_coefficient(factor.args[1])
@@ -214,7 +216,7 @@ class ThesisWriter(Rewriting):
         return text.repeated_piece(result, expr.rank)
 
     def visit_function(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write a function of the language, or one composed of them."""
+        """Write a function that the language has, or one composed of such functions."""
         if expr.func in text.NAMES:
             return text.call_piece(text.NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
         if expr.func not in text.COMPOSED:
@@ -281,7 +283,9 @@ class ThesisWriter(Rewriting):
         )
 
     def visit_cofactor(self, expr: TensorCofactor, scope: FunctionScope) -> Recursion[Any]:
-        """Write a cofactor tensor of order 0 (``det``) or 1 (transposed ``adj``); higher orders raise."""
+        """Write a cofactor tensor of order 0 as ``det``, of order 1 as the transposed ``adj``; raise `UnsupportedError`
+        for higher orders.
+        """
         if expr.order > 1:
             raise text.unsupported(
                 expr,
@@ -301,7 +305,9 @@ class ThesisWriter(Rewriting):
         return text.call_piece("log", text.relabelled_piece(text.call_piece("exp", tensor), letters, kept))
 
     def visit_indexed(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write an indexed expression that is a scalar; raise `UnsupportedError` for any other."""
+        """Write an expression in index notation that is a scalar; raise `UnsupportedError` for any other, since the
+        language has whole tensors only.
+        """
         scalar = text.scalar_of(expr)
         if scalar is not None:
             return (yield self.visit(scalar, scope))

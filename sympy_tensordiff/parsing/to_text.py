@@ -103,13 +103,15 @@ def to_text(expr: Any, language: str = "thesis") -> str:
 
 
 def _input_text(text: str, tensors: Mapping[str, Any], arguments: Iterable[str]) -> str:
-    """Return a complete input text: declarations, the expression's ``text``, and derivative clauses."""
+    """Return a complete text to parse: declarations of `tensors`, the expression's ``text``, and a derivative clause
+    for each of `arguments`.
+    """
     declarations = "".join(f"{name} {len(getattr(tensor, 'shape', ()))} " for name, tensor in tensors.items())
     return f"declare {declarations}expression {text}{''.join(f' derivative wrt {name}' for name in arguments)}"
 
 
 def _read_back(whole: str) -> ParsedExpression:
-    """Parse the written input; raise `UnsupportedError` if it is invalid."""
+    """Parse the written text `whole`; raise `UnsupportedError` if it cannot be parsed."""
     try:
         return parse(whole)
     except ParseError as error:
@@ -117,7 +119,7 @@ def _read_back(whole: str) -> ParsedExpression:
 
 
 def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
-    """Raise `UnsupportedError` if the written text does not determine the extent of a summed axis.
+    """Raise `UnsupportedError` if the text leaves open how long a summed axis is, because no tensor has that axis.
 
     An axis of a repeated number or delta may be summed that no tensor has; parsed back, it would have any extent.
     """
@@ -132,15 +134,15 @@ def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], agai
 
 
 def _sizes_without_axis(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
-    """Return the sizes in ``expr`` that are the length of no axis of a tensor or of ``expr`` itself."""
+    """Return the sizes in ``expr`` that are not the length of any axis of a tensor or of ``expr`` itself."""
     shapes = [getattr(tensor, "shape", ()) for tensor in (expr, *tensors.values())]
     fixed = {symbol for shape in shapes for extent in shape for symbol in extent.free_symbols}
     return expr.free_symbols - fixed - {*tensors.values()}  # type: ignore[no-any-return]
 
 
 def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
-    """Raise `UnsupportedError` if two axes are equally long in the expression but not in its text parsed again, or the
-    reverse.
+    """Raise `UnsupportedError` if the expression that the text gives when parsed has other axes of equal length than
+    the original.
 
     SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, which loses the constraint on the sizes.
     """
@@ -160,7 +162,9 @@ def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> Non
 
 
 def to_index_text(expr: Any) -> str:
-    """Write an expression in index notation; a parsed one as a definition with declarations and derivative clauses."""
+    """Write an expression in index notation. A parsed one is written as a definition with declarations and derivative
+    clauses.
+    """
     expression, declared, arguments = text_parts(expr)
     expression = for_readers(expression)
     refuse_unprintable(expression, "index notation")
@@ -177,7 +181,8 @@ def to_index_text(expr: Any) -> str:
 
 
 def text_parts(expr: Any) -> tuple[Any, str, str]:
-    """Return the expression, the declarations of its tensors, and its derivative clauses as text ("" if it has none).
+    """Return ``(expression, declarations of its tensors, derivative clauses)``, the latter two as text; `expr` may be a
+    `ParsedExpression`.
 
     Without arguments it is an expression alone, without declarations.
     """
@@ -189,7 +194,7 @@ def text_parts(expr: Any) -> tuple[Any, str, str]:
 
 
 def to_matrix_text(expr: Any) -> str:
-    """Write an expression as a matrix formula; a parsed one with declarations and derivative clauses."""
+    """Write an expression as a matrix formula. A parsed one is written with declarations and derivative clauses."""
     is_parsed = isinstance(expr, ParsedExpression)
     expression, declared, arguments = text_parts(expr)
     declared = f"declare {declared} " * bool(declared)
@@ -214,7 +219,7 @@ def to_matrix_text(expr: Any) -> str:
 
 
 def _named_symbols(expression: Any) -> dict[str, Any]:
-    """Return the tensors and real symbols of ``expression`` by name, without its sizes."""
+    """Return the tensors and real symbols in ``expression`` by name; symbols of sizes are left out."""
     symbols = sorted(expression.free_symbols, key=str)
     sizes = {s for t in symbols if isinstance(t, TensorSymbol) for extent in t.shape for s in extent.free_symbols}
     sizes |= {s for extent in getattr(expression, "shape", ()) for s in extent.free_symbols}

@@ -43,7 +43,9 @@ def derivative(
     *,
     total: bool = False,
 ) -> NDArray[np.object_]:
-    """Return the derivative with respect to several ``variables``, one after the other, with axes in that order."""
+    """Return the derivative with respect to ``variables``, one after the other, as an object array; its last axes are
+    those of the variables in this order.
+    """
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = [
             _make_dual(interpreter, wrt, level, _one_key_per_entry(())) for level, wrt in enumerate(variables, start=1)
@@ -70,7 +72,7 @@ def hvp(
     *,
     total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
-    """Return, for each variable, the gradient of a scalar and its derivative along all ``directions`` jointly.
+    """Return ``(gradient, derivative of the gradient along all directions)`` of a scalar, for each variable.
 
     `directions` has a direction for every variable, of its shape; `values`, `sizes` and `total` are those of
     `evaluate`.
@@ -95,18 +97,22 @@ SeedRule: TypeAlias = Callable[[tuple[int, ...]], tuple[Key, Number]]
 
 
 def _one_key_per_entry(prefix: Key) -> SeedRule:
-    """Return the seed rule that gives each entry its own key: full derivatives."""
+    """Return the rule that marks each entry of a variable with its own key, so that dual numbers compute full
+    derivatives.
+    """
     return lambda position: (prefix + position, 1)
 
 
 def _one_key_along(direction: NDArray[np.object_]) -> SeedRule:
-    """Return the seed rule that gives all entries the same key: a derivative along ``direction``."""
+    """Return the rule that marks all entries of a variable with one key, so that dual numbers compute the derivative
+    along ``direction``.
+    """
     return lambda position: ((), direction[position])
 
 
 def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) -> tuple[int, ...]:
-    """Replace the values of the variable ``wrt`` by dual numbers of ``level``, and return its shape; raise
-    `ArgumentError` if it is not differentiable or has no value.
+    """Replace the values of the variable ``wrt`` by dual numbers of ``level`` (1 for first derivatives), marked by the
+    rule `seed`, and return its shape. Raise `ArgumentError` if it has no value or no derivative.
     """
     if isinstance(wrt, TensorSymbol) and wrt.dtype is int:
         raise ArgumentError(f"{wrt} is a tensor of integers: there is no derivative with respect to it")
@@ -131,7 +137,9 @@ def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) 
 
 
 def _to_dense(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.object_]:
-    """Return the derivatives in ``result`` as a dense array; ``shapes`` belong to the levels from the highest down."""
+    """Return the derivatives in ``result``, an array of dual numbers, as a dense array; ``shapes`` are those of the
+    variables, the highest level first.
+    """
     entries = np.asarray(result, dtype=object)
     outer = entries.shape
     jacobian = np.full(outer + tuple(n for shape in reversed(shapes) for n in shape), 0, dtype=object)
@@ -142,8 +150,8 @@ def _to_dense(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.ob
 
 
 def _coefficients(number: Number, level: int) -> list[tuple[tuple[int, ...], Number]]:
-    """Return ``(index, derivative)`` pairs of the mixed derivatives in a dual number of ``level``, the key of level 1
-    first; [] if there are none.
+    """Return ``(index, derivative)`` for each mixed derivative that a dual number of ``level`` contains; [] if it
+    contains none.
     """
     if level == 0:
         return [((), number)]

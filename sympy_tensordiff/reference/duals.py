@@ -16,6 +16,7 @@ from mpmath.libmp import from_int, from_rational, round_nearest
 
 CONTEXT = mpmath.MPContext()
 CONTEXT.dps = 30
+_ROUNDING = CONTEXT.ldexp(1, 10 - CONTEXT.prec)
 
 Number: TypeAlias = Any
 # The indices of an entry to differentiate with respect to, () for a scalar.
@@ -26,7 +27,8 @@ _EXACT_TYPES = frozenset({int, bool, Fraction})
 
 
 class Dual:
-    """A dual number: a value with its derivatives, ``value + sum(parts[key] * d(key))``.
+    """A dual number: a value and its derivatives, ``value + sum(parts[key] * d(key))``, with a key for each
+    differential.
 
     `parts` has the derivatives that are not structurally zero, by the entry to differentiate with respect to. A dual is
     a constant for duals of a higher `level`.
@@ -51,7 +53,7 @@ def primal(number: Number) -> Number:
 
 
 def to_float(number: Number) -> Number:
-    """Return a plain number as a 30-digit float; NaN for a complex one, since tensors are real."""
+    """Return `number` as a 30-digit float; NaN for a complex one, since tensors are real."""
     type_ = type(number)
     if type_ is CONTEXT.mpf:
         return number
@@ -70,10 +72,16 @@ def is_exact_zero(number: Number) -> bool:
 
 
 def compare(left: Number, right: Number) -> int:
-    """Return -1, 0 or 1 if the value of ``left`` is less than, equal to or greater than that of ``right``."""
+    """Return -1, 0 or 1 if the value of ``left`` is less than, equal to or greater than that of ``right``.
+
+    Floats that differ in their last digits only are equal: a maximum equals the term that it is, also where the
+    factors of that term are multiplied in another order.
+    """
     left, right = primal(left), primal(right)
     if not (type(left) in _EXACT_TYPES and type(right) in _EXACT_TYPES):
         left, right = to_float(left), to_float(right)
+        if left != right and abs(left - right) <= _ROUNDING * abs(left):
+            return 0
     return int(left > right) - int(left < right)
 
 
@@ -112,7 +120,9 @@ def apply_chain_rule(
 def _finite_slope(
     slope: Callable[[int, Sequence[Number]], Number], n: int, inner: Sequence[Number], argument: Dual, result: Number
 ) -> Number:
-    """Return the slope in argument ``n``; 0 if it is infinite, the value finite and the argument's derivatives 0."""
+    """Return the derivative of a function in its argument ``n``. It is 0 instead of infinite if the value is finite and
+    the argument has no derivatives.
+    """
     try:
         factor = slope(n, inner)
     except ZeroDivisionError:
@@ -129,7 +139,7 @@ def _is_infinite(number: Number) -> bool:
 
 
 def _is_flat(number: Number) -> bool:
-    """Return whether all first derivatives are 0."""
+    """Return whether all first derivatives of `number` are 0."""
     while isinstance(number, Dual):
         if any(primal(part) != 0 for part in number.parts.values()):
             return False
@@ -182,10 +192,12 @@ _Function: TypeAlias = Callable[[Number], Number]
 
 
 def _unary_function(compute: _Function, slope: _Function) -> _Function:
-    """Return a function of one number, from its value at plain numbers and its derivative."""
+    """Return a function for plain and dual numbers, made of its value ``compute`` at plain numbers and its derivative
+    ``slope``.
+    """
 
     def function(number: Number) -> Number:
-        """Apply the function to a plain or dual number."""
+        """Return the value of the function at a plain or dual number."""
         if isinstance(number, Dual):
             return apply_chain_rule((number,), lambda x: function(x[0]), lambda n, x: slope(x[0]))
         return compute(number)
@@ -217,12 +229,13 @@ def modulo(left: Number, right: Number) -> Number:
 
 
 def heaviside(number: Number, at_zero: Number) -> Number:
-    """Return the step function, with derivative 0."""
+    """Return the step function, 0 below 0 and 1 above, with the value `at_zero` at 0 and derivative 0."""
     return {-1: 0, 0: primal(at_zero), 1: 1}[compare(number, 0)]
 
 
 def extremum(arguments: Sequence[Number], literal: Sequence[bool], direction: int) -> Number:
-    """Return the largest argument (``direction`` 1) or the smallest (-1); tied arguments share the derivative.
+    """Return the largest argument (``direction`` 1) or the smallest (-1). Arguments that are tied share the derivative,
+    unless one of them is a `literal` number: then the derivative is 0.
 
     Arguments that are written as numbers (true in `literal`) win a tie, with derivative 0.
     """

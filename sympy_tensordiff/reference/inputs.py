@@ -33,7 +33,9 @@ def tensors_of(*expressions: Basic) -> list[TensorSymbol]:
 
 
 def symbols_of(*expressions: Expr) -> list[Symbol]:
-    """Return the free scalar, index and size symbols of ``expressions``, sorted by name."""
+    """Return the free symbols of ``expressions`` that stand for numbers (scalars, indices and sizes), sorted by
+    name.
+    """
     found: set[Basic] = set()
     for expression in expressions:
         found |= expression.free_symbols
@@ -44,8 +46,8 @@ def symbols_of(*expressions: Expr) -> list[Symbol]:
 
 
 def to_number(value: Any, name: object = "the value") -> Number:
-    """Convert ``value`` to a number of the interpreter: rationals exactly, any other real number to a 30-digit float;
-    raise `ArgumentTypeError` if it is not real.
+    """Convert ``value`` to a number: a rational exactly, any other real number to a 30-digit float. Raise
+    `ArgumentTypeError`, with ``name``, if it is not real.
     """
     if isinstance(value, (CONTEXT.mpf, Fraction)):
         return value
@@ -61,8 +63,8 @@ def to_number(value: Any, name: object = "the value") -> Number:
 
 
 def to_array(tensor: TensorSymbol, value: Any) -> ObjectArray:
-    """Convert nested lists or an array to an object array of exact numbers; raise for a wrong rank or a fraction in an
-    index array.
+    """Convert nested lists or an array to an object array of exact numbers; raise an error for a wrong number of axes,
+    or for a fraction in an integer tensor.
     """
     array = np.array(value, dtype=object)
     rank = len(tensor.shape)
@@ -79,7 +81,8 @@ def to_array(tensor: TensorSymbol, value: Any) -> ObjectArray:
 def bind_values(
     expressions: Iterable[Expr], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None
 ) -> tuple[dict[Basic, ObjectArray], dict[Basic, Number]]:
-    """Return the arrays by tensor and the numbers by symbol, with the sizes that the shapes determine.
+    """Return ``(arrays by tensor, numbers by symbol)`` from the user's ``values``; sizes that the shapes of the arrays
+    determine are added.
 
     Raise `ArgumentError` if a tensor has no value, `ShapeError` for a wrong shape.
     """
@@ -103,7 +106,9 @@ def bind_values(
 
 
 def _check_range(tensor: TensorSymbol, array: ObjectArray, numbers: Mapping[Basic, Number]) -> None:
-    """Raise `DataIndexError` if an index array has a value outside its declared range."""
+    """Raise `DataIndexError` if an integer tensor that is used as an index has an entry outside of its declared
+    range.
+    """
     below: Any = sympy.oo if tensor.below is None else tensor.below.subs(dict(numbers))
     for index in np.ndindex(array.shape) if below.is_Integer else ():
         if not 0 <= array[index] < below:
@@ -114,7 +119,9 @@ def _check_range(tensor: TensorSymbol, array: ObjectArray, numbers: Mapping[Basi
 
 
 def _to_symbol_value(symbol: Basic, value: Any) -> Number:
-    """Convert the value of a symbol to a number; raise `ArgumentTypeError` for a fraction as an integer symbol."""
+    """Convert the user's value of `symbol` to a number; raise `ArgumentTypeError` if it is a fraction and the symbol an
+    integer.
+    """
     number = to_number(value, symbol)
     if isinstance(symbol, Expr) and symbol.is_integer:
         if number != int(number):
@@ -143,7 +150,9 @@ def _solve_sizes(equations: list[tuple[Expr, int, TensorSymbol]], numbers: dict[
 
 
 def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
-    """Return the one size in ``extent`` for an axis of this length; raise `ShapeError` if there is none."""
+    """Return the value of the only size in ``extent``, given the ``length`` of that axis; raise `ShapeError` if no
+    integer fits.
+    """
     (symbol,) = extent.free_symbols
     offset = extent.subs(symbol, 0)
     solution = (length - offset) / (extent.subs(symbol, 1) - offset)
@@ -153,12 +162,14 @@ def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
 
 
 def is_tensor(expression: object) -> bool:
-    """Whether ``expression`` is a tensor expression, other than a tensor symbol of rank 0, which counts as a scalar."""
+    """Whether ``expression`` is a tensor. A tensor symbol without axes counts as a scalar."""
     return isinstance(expression, TensorExpr) and not (
         isinstance(expression, TensorSymbol) and len(expression.shape) == 0
     )
 
 
 def is_whole(expression: object) -> bool:
-    """Return whether ``expression`` is a tensor computed from whole tensors: neither a symbol nor a comprehension."""
+    """Return whether ``expression`` is an operation on whole tensors, and neither a tensor symbol nor a
+    comprehension.
+    """
     return isinstance(expression, TensorExpr) and not isinstance(expression, (TensorSymbol, TensorComprehension))

@@ -31,7 +31,8 @@ EntryReader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]
 
 
 class Interpreter:
-    """Compiles expressions to closures over the given values, and runs them.
+    """Evaluates expressions by plain loops: it compiles them to Python functions over the given values, and calls
+    these.
 
     `expressions` are those to be evaluated, so that a missing value raises at once; `values`, `sizes` and `total` are
     those of `evaluate`. `functions` maps undefined functions to `Lambda`, `arrays` tensors to object arrays, and
@@ -63,21 +64,25 @@ class Interpreter:
         self._arrays_of_nodes.clear()
 
     def inside(self, arrays: Mapping[Any, ObjectArray]) -> Interpreter:
-        """Return an interpreter with further ``arrays``, which has computed nothing yet: for one step of a scan."""
+        """Return an interpreter that also knows ``arrays`` and has computed nothing yet; it evaluates one step of a
+        scan.
+        """
         inner = Interpreter((), {}, total=self.total)
         inner.functions, inner.arrays, inner.numbers = self.functions, {**self.arrays, **arrays}, self.numbers
         return inner
 
     def compile(self, node: Basic) -> Compiled:
-        """Return a function that evaluates a scalar or a condition in an environment (values by symbol); cached."""
+        """Return a function that evaluates a scalar or a condition, given the values of symbols (the environment);
+        cached.
+        """
         closure = self._compiled.get(node)
         if closure is None:
             closure = self._compiled[node] = self._compile_node(node)
         return closure
 
     def _compile_node(self, node: Basic) -> Compiled:
-        """Compile a scalar or a condition to an evaluation function; raise `UnsupportedError` for a tensor or an
-        unknown node.
+        """Return a function that evaluates the scalar or condition ``node``; raise `UnsupportedError` for a tensor or
+        an unknown node.
         """
         if isinstance(node, IndexedReduction):
             return self._compile_reduction(node)
@@ -101,7 +106,7 @@ class Interpreter:
 
     def compile_integer(self, node: Basic) -> Callable[[Environment], int]:
         """Return a function that evaluates an index, a bound or an extent to an int; it raises `IndexExpressionError`
-        for any other value.
+        if the value is not an integer.
         """
         if isinstance(node, sympy.Integer):
             number = int(node)
@@ -121,13 +126,15 @@ class Interpreter:
         return run
 
     def compile_points(self, limits: Iterable[Basic]) -> Callable[[Environment], Iterator[Environment]]:
-        """Return a function that yields one environment per index tuple of a sum; the first limit is innermost."""
+        """Return a function that yields the values of symbols (an environment) for each point of a sum's ranges; the
+        first limit is the innermost.
+        """
         loops = [(k, self.compile_integer(low), self.compile_integer(high)) for k, low, high in reversed(tuple(limits))]
 
         return lambda env: _iterate_loops(loops, env)
 
     def _compile_symbol(self, node: Basic) -> Compiled:
-        """Compile a symbol to an evaluation function, which raises `ArgumentError` if it has no value."""
+        """Return a function that looks up the value of a symbol; it raises `ArgumentError` if there is none."""
 
         def run(env: Environment) -> Number:
             """Return the value of the symbol."""
@@ -139,19 +146,21 @@ class Interpreter:
         return run
 
     def _compile_reduction(self, node: IndexedReduction) -> Compiled:
-        """Compile a reduction to an evaluation function: evaluate the body at all points and combine the values."""
+        """Return a function that evaluates a sum, product or extremum: it evaluates the body at all points and combines
+        the values.
+        """
         body, *limits = node.args
         value, environments, total = self.compile(body), self.compile_points(limits), _REDUCTIONS[type(node)]
         return _memoise(node, lambda env: total([value(inner) for inner in environments(env)]))
 
     def _compile_entry(self, node: TensorEntry) -> Compiled:
-        """Compile the read of a tensor entry to an evaluation function."""
+        """Return a function that evaluates an entry of a tensor."""
         reader = self.reader(node.tensor)
         indices = [self.compile_integer(index) for index in node.indices]
         return lambda env: reader(env, tuple([index(env) for index in indices]))
 
     def compile_shape(self, tensor: Expr) -> Callable[[Environment], tuple[int, ...]]:
-        """Return a function that evaluates the shape of ``tensor`` in an environment."""
+        """Return a function that evaluates the shape of ``tensor``, given the values of symbols (the environment)."""
         extents = [sympy.sympify(extent) for extent in tensor.shape]
         if all(extent.is_Integer for extent in extents):
             numbers = tuple(map(int, extents))
@@ -160,8 +169,8 @@ class Interpreter:
         return lambda env: tuple(closure(env) for closure in closures)
 
     def reader(self, tensor: Expr) -> EntryReader:
-        """Return the function that reads one entry of ``tensor``; a read out of bounds raises `OutOfShapeError`, or is
-        0 if reads are ``total``.
+        """Return a function that reads one entry of ``tensor``. Out of bounds it raises `OutOfShapeError`; if the
+        interpreter is ``total``, it returns 0.
         """
         reader = self._readers.get(tensor)
         if reader is None:
@@ -179,7 +188,7 @@ class Interpreter:
         return reader
 
     def _with_bounds_check(self, tensor: Expr, read_unchecked: EntryReader) -> EntryReader:
-        """Return ``read_unchecked`` with a check of the position."""
+        """Return the function ``read_unchecked``, which reads an entry of ``tensor``, with a bounds check added."""
         shape_at, total = self.compile_shape(tensor), self.total
 
         def read(env: Environment, position: tuple[int, ...]) -> Number:
@@ -212,8 +221,8 @@ class Interpreter:
 
 
 def _memoise(node: Basic, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``compute`` memoised by the values of the free symbols of ``node``, so that loops that it does not depend
-    on do not recompute it.
+    """Return ``compute`` with its results stored by the values of the free symbols of ``node``, so that a loop over
+    another index does not compute them again.
     """
     free_symbols = [s for s in node.free_symbols if isinstance(s, (Symbol, sympy.Idx))]
     memo: dict[tuple[Any, ...], Any] = {}
@@ -233,7 +242,9 @@ def _iterate_loops(
     env: Environment,
     depth: int = 0,
 ) -> Iterator[Environment]:
-    """Yield the environments of nested loops from ``depth`` on, outermost first."""
+    """Yield the values of symbols (environments) at all points of nested loops, outermost first; loops before ``depth``
+    are already running.
+    """
     if depth == len(loops):
         yield env
         return
@@ -314,7 +325,9 @@ def points(*limits: Any, values: Mapping[Any, Any] | None = None) -> list[tuple[
 
 
 def _extremum_of(direction: int) -> Callable[[Sequence[Number]], Number]:
-    """Return a function for the maximum (``direction`` 1) or minimum (-1) of numbers; an infinity for no numbers."""
+    """Return a function for the maximum (``direction`` 1) or minimum (-1) of a list of numbers; of an empty list it is
+    minus or plus infinity.
+    """
     return lambda numbers: extremum(numbers, [False] * len(numbers), direction) if numbers else -direction * CONTEXT.inf
 
 

@@ -38,7 +38,7 @@ _MPMATH_FUNCTIONS = {name: getattr(CONTEXT, name) for name in _MPMATH_NAMES}
 
 
 def _spherical_bessel(order: Number, at: Number) -> Number:
-    """Return the spherical Bessel function of the first kind, for which SymPy has no numbers."""
+    """Return the value at `at` of the spherical Bessel function of the first kind, which SymPy cannot evaluate."""
     if at == 0:
         return CONTEXT.mpf(order == 0)
     value = CONTEXT.sqrt(CONTEXT.pi / (2 * abs(at))) * CONTEXT.besselj(order + CONTEXT.mpf(0.5), abs(at))
@@ -49,7 +49,7 @@ _MPMATH_FUNCTIONS["jn"] = _spherical_bessel
 
 
 def _compile_constant(compile_: Compile, node: Expr) -> Compiled:
-    """Compile a number, an infinity or NaN to an evaluation function."""
+    """Return a function that evaluates a number, an infinity or NaN."""
     value: Number
     if isinstance(node, sympy.Integer):
         value = int(node)
@@ -65,15 +65,17 @@ def _compile_constant(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _compile_product(compile_: Compile, node: Expr) -> Compiled:
-    """Compile a product to an evaluation function; it is 0, without evaluating the other factors, if a condition on
-    indices makes a factor 0.
+    """Return a function that evaluates a product. If a factor is 0 because of a condition on indices, the result is 0
+    and the other factors are not evaluated.
     """
     factors = [compile_(arg) for arg in node.args]
     choices = [factor for factor, arg in zip(factors, node.args, strict=True) if _is_index_condition_factor(arg)]
     zeros = [lambda env, choice=choice: duals.is_exact_zero(choice(env)) for choice in choices]
 
     def run(env: Environment) -> Number:
-        """Return the product at the environment's values, 0 without evaluating the rest if a factor is chosen 0."""
+        """Return the product, given the values of symbols; 0, without evaluating the rest, if a condition on indices
+        makes a factor 0.
+        """
         if _any_is_decisive(zeros, True, env):
             return 0
         return reduce(duals.multiply, [factor(env) for factor in factors])
@@ -82,7 +84,9 @@ def _compile_product(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _is_index_condition_factor(factor: Expr) -> bool:
-    """Return whether indices and index arrays alone decide if ``factor`` is 0."""
+    """Return whether ``factor`` is a `KroneckerDelta` or a `Piecewise` whose conditions depend on indices and integer
+    tensors only.
+    """
     conditions = [condition for _, condition in factor.args] if isinstance(factor, sympy.Piecewise) else []
     return isinstance(factor, sympy.KroneckerDelta) or (
         bool(conditions) and all(map(_depends_on_indices_only, conditions))
@@ -90,13 +94,13 @@ def _is_index_condition_factor(factor: Expr) -> bool:
 
 
 def _depends_on_indices_only(condition: Basic) -> bool:
-    """Return whether ``condition`` does not depend on real values of tensors."""
+    """Return whether ``condition`` depends on indices and integer tensors only, and not on real values."""
     return not condition.has(TensorEntry, TensorSymbol) or on_indices(condition, integers_by_use([condition]))
 
 
 def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: Environment) -> bool:
-    """Return whether any condition has the truth value ``decisive``. If none has, raise the first out-of-bounds error
-    that a condition has raised.
+    """Return whether some condition has the truth value ``decisive``, which decides an "and" or "or". If none has,
+    raise the first out-of-bounds error that occurred.
     """
     error_of_read = None
     for condition in conditions:
@@ -111,7 +115,7 @@ def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: Enviro
 
 
 def _compile_piecewise(compile_: Compile, node: Expr) -> Compiled:
-    """Compile a `Piecewise` to an evaluation function: the first branch whose condition is true, else NaN."""
+    """Return a function that evaluates a `Piecewise`: the value of the first branch whose condition is true, or NaN."""
     pieces = [(compile_(value), compile_(condition)) for value, condition in node.args]
 
     def run(env: Environment) -> Number:
@@ -125,10 +129,12 @@ def _compile_piecewise(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _connective_rule(decisive: bool) -> ScalarRule:
-    """Return the rule of ``And`` (``decisive`` False) or ``Or`` (True)."""
+    """Return the rule that compiles ``And`` (``decisive`` False) or ``Or`` (True) to a function that evaluates it."""
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
-        """Compile the connective with short-circuit evaluation."""
+        """Return a function that evaluates the "and" or "or" `node`, and stops at the first condition that
+        decides it.
+        """
         arguments = [compile_(arg) for arg in node.args]
         return lambda env: _any_is_decisive(arguments, decisive, env) is decisive
 
@@ -136,7 +142,7 @@ def _connective_rule(decisive: bool) -> ScalarRule:
 
 
 def _extremum_rule(direction: int) -> ScalarRule:
-    """Return the rule of ``Max`` (``direction`` 1) or ``Min`` (-1)."""
+    """Return the rule that compiles ``Max`` (``direction`` 1) or ``Min`` (-1) to a function that evaluates it."""
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
         """Return a function that evaluates the maximum or minimum `node`."""
@@ -148,7 +154,9 @@ def _extremum_rule(direction: int) -> ScalarRule:
 
 
 def _function_rule(function: Callable[..., Any], count: int | None = None) -> ScalarRule:
-    """Return the rule that applies ``function`` to the numbers of the first ``count`` arguments (None: of all)."""
+    """Return the rule that compiles a call to a function: it applies ``function`` to the numbers of the first ``count``
+    arguments (None: all).
+    """
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
         """Return a function that evaluates the arguments of `node` and applies the function to them."""
@@ -159,17 +167,17 @@ def _function_rule(function: Callable[..., Any], count: int | None = None) -> Sc
 
 
 def _formula_rule(formula: Callable[..., Expr]) -> ScalarRule:
-    """Return the rule of a function that is defined by a formula in other functions."""
+    """Return the rule that compiles a function defined by a formula in other functions."""
     return lambda compile_, node: compile_(formula(*node.args))
 
 
 def _relation_rule(holds: Callable[[int, int], bool]) -> ScalarRule:
-    """Return the rule of a comparison, given its operator ``holds``."""
+    """Return the rule that compiles a comparison; ``holds(sign, 0)`` decides it from the sign of the difference."""
     return _function_rule(lambda left, right: holds(duals.compare(left, right), 0))
 
 
 def _compile_power(compile_: Compile, node: Expr) -> Compiled:
-    """Compile a power to an evaluation function."""
+    """Return a function that evaluates a power."""
     base, exponent = node.args
     if base is sympy.zoo:  # SymPy rewrites 0**(-exponent) to it, which is 1 for the exponent 0
         base, exponent = sympy.S.Zero, -exponent
@@ -178,7 +186,7 @@ def _compile_power(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
-    """Compile a call of a SymPy function to an evaluation function, with derivatives by SymPy's rules."""
+    """Return a function that evaluates a call of a SymPy function; its derivatives follow SymPy's rules."""
     if isinstance(node, sympy.DiracDelta):
         raise UnsupportedError(f"the reference interpreter has no value for {node.func}: {node}")
     function = node.func
@@ -200,8 +208,8 @@ def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _evaluate_at_floats(function: Any, numbers: Sequence[Number]) -> Number:
-    """Return the value of a SymPy function at 30-digit floats, by mpmath or SymPy; NaN if it is complex,
-    `UnsupportedError` if SymPy has no number.
+    """Return the value of a SymPy function at 30-digit floats, by mpmath or SymPy; NaN if it is complex. Raise
+    `UnsupportedError` if neither can evaluate it.
     """
     direct = _MPMATH_FUNCTIONS.get(function.__name__)
     if direct is not None:
@@ -219,8 +227,8 @@ def _evaluate_at_floats(function: Any, numbers: Sequence[Number]) -> Number:
 
 @cache
 def _partial_derivative(function: Any, count: int, n: int) -> tuple[tuple[Dummy, ...], Expr]:
-    """Return dummies for the arguments and, in them, the partial derivative of a SymPy function with respect to
-    argument ``n``.
+    """Return ``(dummies, derivative)``: symbols for the arguments, and the derivative of a SymPy function with respect
+    to argument ``n``, written in them.
     """
     dummies = tuple(Dummy(f"x{m}", real=True) for m in range(count))
     try:
@@ -285,8 +293,8 @@ SCALAR_RULES: dict[type, ScalarRule] = {
 
 
 def split_off_functions(values: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict[Any, sympy.Lambda]]:
-    """Split ``values`` into those of symbols and those of undefined functions; raise `ArgumentTypeError` for a function
-    whose value is not a `sympy.Lambda`.
+    """Split the user's ``values`` into those of symbols and those of undefined functions; raise `ArgumentTypeError` if
+    the latter are not `sympy.Lambda`.
     """
     functions = {key: value for key, value in values.items() if isinstance(key, sympy.core.function.UndefinedFunction)}
     for function, value in functions.items():
@@ -296,8 +304,8 @@ def split_off_functions(values: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict
 
 
 def compile_function(compile_: Compile, functions: Implementations, node: Basic) -> Compiled | None:
-    """Compile an applied function, a ``Derivative`` of one or a ``Subs`` to an evaluation function; return None for any
-    other node.
+    """Return a function that evaluates a call of an undefined function, a ``Derivative`` of one or a ``Subs``; None for
+    any other node.
     """
     if isinstance(node, sympy.Subs):
         return _compile_subs(compile_, node)
@@ -319,7 +327,9 @@ def compile_function(compile_: Compile, functions: Implementations, node: Basic)
 
 
 def _compile_subs(compile_: Compile, node: sympy.Subs) -> Compiled:
-    """Compile a ``Subs`` to an evaluation function, its bound variables renamed to differ from all other symbols."""
+    """Return a function that evaluates a ``Subs``; its bound variables are renamed first, so that they differ from all
+    other symbols.
+    """
     fresh = [sympy.Dummy(str(v), **v.assumptions0) for v in node.variables]
     body = compile_(node.expr.xreplace(dict(zip(node.variables, fresh, strict=True))))
     points = [compile_(point) for point in node.point]

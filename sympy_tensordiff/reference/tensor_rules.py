@@ -38,19 +38,19 @@ from sympy_tensordiff.symbolic.scans import Scan
 
 
 class EntryInterpreter(Protocol):
-    """Protocol: the methods of the interpreter that rules for whole tensors use."""
+    """A protocol: the methods of the interpreter that the rules for whole tensors call."""
 
     def compile(self, node: Basic) -> Compiled:
-        """Return a function that evaluates a scalar or a condition in an environment."""
+        """Return a function that evaluates a scalar or a condition, given the values of symbols."""
 
     def compile_shape(self, tensor: Any) -> Callable[[Environment], tuple[int, ...]]:
-        """Return a function that evaluates the shape of ``tensor`` in an environment."""
+        """Return a function that evaluates the shape of ``tensor``, given the values of symbols."""
 
     def array(self, node: Any, env: Environment) -> ObjectArray:
         """Return all entries of a tensor as an object array."""
 
     def compile_integer(self, node: Basic) -> Callable[[Environment], int]:
-        """Return a function that evaluates an integer expression in an environment."""
+        """Return a function that evaluates an integer expression, given the values of symbols."""
 
     def inside(self, arrays: Mapping[Any, ObjectArray]) -> AbstractContextManager[EntryInterpreter]:
         """Return an interpreter that also knows the values ``arrays`` of bound variables."""
@@ -62,8 +62,8 @@ TensorRule: TypeAlias = Callable[[EntryInterpreter, Any, Environment], ObjectArr
 def _compute_elementwise(
     interpreter: EntryInterpreter, function: Callable[[list[Number]], Number], nodes: Iterable[Expr], env: Environment
 ) -> ObjectArray:
-    """Apply ``function`` to the entries at each position, scalars broadcast; NaN where it divides by 0, since a
-    `Piecewise` may not select the entry.
+    """Apply ``function`` to the entries of `nodes` at each position; scalars are repeated. Where it divides by 0 the
+    entry is NaN, since a `Piecewise` may not use it.
     """
     arrays = [interpreter.array(node, env) for node in nodes]
     shapes = {array.shape for array in arrays if array.ndim}
@@ -116,15 +116,17 @@ def _compute_filled(interpreter: EntryInterpreter, node: FilledTensor, env: Envi
 
 
 def _elementwise_rule(function: Callable[..., Number]) -> TensorRule:
-    """Return the rule of a function of the entries at each position."""
+    """Return the rule that evaluates an elementwise node by ``function``, which is given the entries at each
+    position.
+    """
     return lambda interpreter, node, env: _compute_elementwise(
         interpreter, lambda numbers: function(*numbers), node.args, env
     )
 
 
 def _matrix_rule(function: Callable[..., ObjectArray]) -> TensorRule:
-    """Return the rule that applies ``function`` to the matrices in the last two axes; other arguments of the node
-    follow the matrix.
+    """Return the rule that evaluates a node by applying ``function`` to each matrix in the last two axes; further
+    arguments of the node follow.
     """
     return lambda interpreter, node, env: _map_over_matrices(
         lambda matrix: function(matrix, *node.args[:-1]), interpreter.array(node.args[-1], env)
@@ -132,7 +134,9 @@ def _matrix_rule(function: Callable[..., ObjectArray]) -> TensorRule:
 
 
 def _map_over_matrices(function: Callable[[ObjectArray], ObjectArray], array: ObjectArray) -> ObjectArray:
-    """Apply ``function`` to the matrix in the last two axes, for all leading indices."""
+    """Return the results of ``function`` for each matrix in the last two axes of ``array``, stacked along its other
+    axes.
+    """
     if array.ndim == 2:
         return function(array)
     found = [np.asarray(function(matrix), dtype=object) for matrix in array.reshape(-1, *array.shape[-2:])]
@@ -140,7 +144,7 @@ def _map_over_matrices(function: Callable[[ObjectArray], ObjectArray], array: Ob
 
 
 def _compute_function(interpreter: EntryInterpreter, node: TensorFunction, env: Environment) -> ObjectArray:
-    """Return an element-wise function given as a template with parameters."""
+    """Return the array of an elementwise function whose formula is a template with parameters."""
     template, *operands = node.args
     entry = interpreter.compile(template.expr)
     parameters = template.variables
@@ -150,7 +154,9 @@ def _compute_function(interpreter: EntryInterpreter, node: TensorFunction, env: 
 
 
 def _compute_log_sum_exp(interpreter: EntryInterpreter, node: TensorLogSumExp, env: Environment) -> ObjectArray:
-    """Return the log-sum-exp over some axes, shifted by the maximum; minus infinity over no entries."""
+    """Return the array of a log-sum-exp over some axes, shifted by the maximum; minus infinity if there are no
+    entries.
+    """
     array = interpreter.array(node.args[0], env)
     axes = [int(axis) for axis in node.args[1]]
     last = np.moveaxis(array, axes, range(-len(axes), 0))
@@ -172,7 +178,7 @@ def _compute_log_sum_exp(interpreter: EntryInterpreter, node: TensorLogSumExp, e
 
 
 def determinant(matrix: ObjectArray) -> Number:
-    """Return the determinant by Laplace expansion, each minor computed once.
+    """Return the determinant by Laplace expansion, in which each minor is computed once.
 
     There is no division, so that the derivatives are exact at singular matrices, too.
     """
@@ -196,8 +202,8 @@ def _expand_by_row(row: ObjectArray, columns: tuple[int, ...], minors: dict[tupl
 
 
 def cofactors(order: int, matrix: ObjectArray) -> ObjectArray:
-    """Return all partial derivatives of the determinant of this order with respect to entries, with axes row, column,
-    row, column, …
+    """Return all derivatives of order `order` of the determinant with respect to entries of `matrix`, with the axes
+    row, column, row, column, ...
 
     An entry is the determinant of the matrix without these rows and columns, with the sign of the permutation that
     moves them to the front; 0 if a row or a column is repeated.
@@ -217,7 +223,7 @@ def cofactors(order: int, matrix: ObjectArray) -> ObjectArray:
 
 
 def _count_inversions(numbers: Sequence[int]) -> int:
-    """Return the number of inversions of a sequence."""
+    """Return the number of pairs in `numbers` that are in descending order."""
     return sum(first > second for first, second in combinations(numbers, 2))
 
 
@@ -233,7 +239,7 @@ def inverse(matrix: ObjectArray) -> ObjectArray:
 
 
 def _compute_scan(interpreter: EntryInterpreter, node: Scan, env: Environment) -> ObjectArray:
-    """Return the result of a scan, step by step."""
+    """Return the array of a scan (a recurrence over time), computed step by step."""
     states = {state.variable: interpreter.array(state.initial, env) for state in node.states}
     sequences = {variable: interpreter.array(sequence, env) for variable, sequence in node.sequences}
     times = range(interpreter.compile_integer(node.length)(env))

@@ -36,8 +36,8 @@ MOST_CONDITIONS = 64
 
 
 class Loops(NamedTuple):
-    """The loops of one binder: its variables, outermost first, the constraints that bound them or are tested inside,
-    and the operation (`kind`) of the binder, such as ``sum``.
+    """The loops of one binder (a sum, product, extremum or comprehension): its variables, outermost first, the
+    constraints on them, and the `kind` of binder, such as ``sum``.
     """
 
     variables: tuple[int, ...]
@@ -63,23 +63,25 @@ class AccessContext(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """All constraints that hold in this context: the loop bounds, the guards around, and the constraints tested
-        with it.
+        """All constraints that hold in this context: loop bounds, guards around the read, and constraints tested
+        together with it.
         """
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.beside)
 
     @property
     def choices_on_indices(self) -> bool:
-        """Whether the conditions in `choices` depend on indices alone, not on the values of real tensors."""
+        """Whether the conditions of enclosing selects depend on indices alone, as ``i < j``, and not on real values, as
+        ``x[i] > 0``.
+        """
         return all(part.op not in ("read", "scalar", "call", "ein") for part in reachable(*self.choices))
 
     def inside(self, variables: Sequence[int], rows: Sequence[Constraint], kind: str) -> AccessContext:
-        """Return this context with one more inner loop nest over `variables`, bounded by `rows`, of a binder with the
-        op `kind`.
+        """Return this context with an inner loop nest added: over `variables`, bounded by `rows`, of a binder with the
+        op `kind` (such as ``sum``).
         """
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
-    def under(self, rows: Sequence[Constraint]) -> AccessContext:
+    def with_rows(self, rows: Sequence[Constraint]) -> AccessContext:
         """Return the context in which `rows` hold as well."""
         return self._replace(conditions=(*self.conditions, *rows))
 
@@ -110,8 +112,8 @@ class Accesses:
         """Binders in which all reads are inside, whatever is around them."""
 
     def unproven(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` for each bound `row` of a read below `roots` that does not follow from its
-        context.
+        """Yield ``(access, axis, row)`` for each read below `roots` that is not proven in bounds: `row` is the bound on
+        that axis, such as ``i <= n - 1``, which its context does not imply.
 
         Shared nodes without unproven reads below are added to `safe`, and not visited again.
         """
@@ -123,8 +125,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` for each bound `row` of a read below `roots` that does not follow from its
-        context.
+        """Yield ``(access, axis, row)`` as `unproven` does, for all nodes below `roots`, without first marking the
+        shared parts that are safe.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """
@@ -147,7 +149,9 @@ class Accesses:
             stack += [part for part in reversed(parts) if not isinstance(part, Access)]
 
     def outside(self, access: Access) -> Iterator[tuple[int, Constraint]]:
-        """Yield ``(axis, row)`` for each bound on the indices of `access` that does not follow from its context."""
+        """Yield ``(axis, row)`` for each bound on an index of `access`, such as ``i <= n - 1``, that does not follow
+        from its context.
+        """
         known = (*self.facts, *access.around.rows)
         for axis, (form, extent) in enumerate(zip(access.forms, access.tensor.shape, strict=True)):
             yield from ((axis, row) for row in without_implied(shape_rows([form], [extent]), known))
@@ -161,7 +165,7 @@ class Accesses:
                 yield from self.cases(node, (), around)
             case "read" | "index":
                 forms = node.data if node.op == "read" else (node.data,)
-                yield from self.data(forms, around)
+                yield from self.reads_in_forms(forms, around)
                 if node.op == "read":
                     yield Access(node.args[0], forms, around)
                     yield from self.entry(node, around)
@@ -184,7 +188,8 @@ class Accesses:
                 yield from ((arg, around) for arg in node.args)
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the body of the comprehension that `read` reads, with the indices of `read` put in, and its context.
+        """Yield the entry that `read` takes from a comprehension, with its context: the body at the indices of `read`.
+        For another computed tensor, yield its arguments.
 
         The arguments instead, if the tensor is not a comprehension; nothing, if it is in `safe`.
         """
@@ -199,19 +204,21 @@ class Accesses:
             yield self.graph.substitute(body, place), around.inside((), rows, table.op)
 
     def bounds(self, variables: Sequence[int], rows: Rows, around: AccessContext) -> Iterator[Access]:
-        """Yield the accesses of integer tensors in loop bounds, each in the context of the outer loops."""
+        """Yield the accesses of integer tensors in loop bounds, such as ``p[i]`` in ``j <= p[i]``, each in the context
+        of the loops outside of it.
+        """
         for n, v in enumerate(variables):
             inner = variables[n + 1 :]
             own = [r for r in rows if v in r.form.atoms() and r.form.atoms().isdisjoint(inner)]
             bounds = [row for row in own if bounds_a_loop(row, variables)]
-            yield from self.data([row.form for row in bounds], around)
+            yield from self.reads_in_forms([row.form for row in bounds], around)
             around = around.inside([v], bounds, "sum")
 
     def cases(
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Split `node` by its outermost guards: yield each case with its context, after the reads of integer tensors in
-        its rows.
+        """Split `node` by its outermost guards and yield each case with its context. Before each case come the reads of
+        integer tensors in its conditions.
 
         Guarded cases are left out unless `conditional` is set. `tests` are constraints that the loops around test.
         """
@@ -224,7 +231,7 @@ class Accesses:
                 waiting += [(term, rows) for term in reversed(case.args)]
             else:
                 yield from self.tested(rows, around)
-                yield case, around.under([row for row in rows if row not in tests])
+                yield case, around.with_rows([row for row in rows if row not in tests])
 
     def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
         """Yield the reads of integer tensors, such as ``p[i]``, in the constraints `rows`, which are tested together.
@@ -238,10 +245,10 @@ class Accesses:
                 known = (*self.facts, *around.rows, *plain)
                 sure = [o for o in others if all(is_implied(r, known) for r in self.graph.inside_data([o.form]))]
                 beside = tuple([other for other in others if other not in sure])
-                place = around.under(sure)._replace(beside=beside)
+                place = around.with_rows(sure)._replace(beside=beside)
                 yield Access(self.graph.integers[entry.tensor], entry.index, place)
 
-    def data(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:
+    def reads_in_forms(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:
         """Yield the reads of integer tensors in the index forms `forms`, such as ``p[i]`` in ``x[p[i]]``; inner reads
         first.
         """
@@ -272,7 +279,7 @@ def check_expression(expr: Any) -> None:
 
 
 class _Check:
-    """Raises `OutOfShapeError` for a read that is evaluated unconditionally and out of bounds for every size."""
+    """Raises `OutOfShapeError` for a read that is always evaluated and whose index is out of bounds for every size."""
 
     def __init__(self, reader: Reader, facts: Rows) -> None:
         self.reader = reader
@@ -294,7 +301,7 @@ class _Check:
         return False
 
     def check(self, access: Access, axis: int, inside: Constraint) -> None:
-        """Raise `OutOfShapeError` if `access` violates the bound `inside` of `axis` for every size."""
+        """Raise `OutOfShapeError` if for every size `access` violates `inside`, a bound on its index along `axis`."""
         around, bound = access.around.rows, access.around.variables[::-1]
         worst = at_least_slack(inside, bound, around)
         if worst is None or is_implied(worst.negation(), self.facts):
@@ -305,8 +312,8 @@ class _Check:
     # -------------------------------------------------------------- the message
 
     def message(self, access: Access, axis: int, inside: Constraint) -> str:
-        """Return the error message for the out-of-bounds `access` of `axis`, with a range to write instead if one is
-        known.
+        """Return the error message for `access`, whose index along `axis` is out of bounds; it suggests a range to
+        write instead if one is known.
         """
         tensor, index, place = access
         around, bound = place.rows, place.variables[::-1]
@@ -347,8 +354,8 @@ class _Check:
     def suggested_limit(
         self, inside: Constraint, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
-        """Return loop limits that keep the read in bounds, as ``(hint, end)`` or ``(hint, first, last)``; None if
-        unknown.
+        """Return a loop limit to suggest to the user so that the read is in bounds, as ``(hint, end)`` or ``(hint,
+        first, last)``; None if none is known.
         """
         (variable, *others) = values
         lows, highs = unit_bounds_of(variable, place.rows)

@@ -70,7 +70,9 @@ Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
 
 
 def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return the derivatives `roots` as a reader would write them; unchanged without operations on whole tensors."""
+    """Return the derivatives `roots` in a short form: products merged, common factors taken out. Roots in pure index
+    notation are returned unchanged.
+    """
     if not any(root.has_tensor_ops for root in roots):
         return list(roots)
     work = _Simplification(graph, roots)
@@ -88,7 +90,9 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _Simplification:
-    """The state of `simplify`: the current roots, the nodes below them, their weight and cost, and their limits."""
+    """The state of `simplify`: the current roots, the nodes below them, their weight (length as text) and cost, and
+    limits on both.
+    """
 
     def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
         self.graph = graph
@@ -101,8 +105,8 @@ class _Simplification:
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def unless_heavier(self, step: Step, *parts: Step) -> None:
-        """Replace the roots by the result of `step`, unless that is too large or costs too much; then try the smaller
-        steps `parts`, one by one, in the same way.
+        """Replace the roots by the result of `step`, if that is not longer as text or more costly to compute. Otherwise
+        try the smaller steps `parts` one by one, under the same test.
         """
         changed = step(self.graph, self.roots, self.nodes)
         if changed == self.roots:
@@ -124,8 +128,8 @@ class _Simplification:
 
 
 def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
-    """Return the weight of the text of `roots`, in which shared nodes are repeated; `nodes` are the nodes below,
-    arguments first.
+    """Return the length of the text of `roots`, where a shared node counts each time it is written. `nodes` are all
+    nodes below, arguments first.
     """
     found: dict[Node, int] = {}
     for node in nodes:
@@ -134,13 +138,15 @@ def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
 
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with nested products and nested sums merged, and then rewritten by the rules of `recognise`."""
+    """Return `roots` with nested products and sums merged, and rewritten by the rules of `recognise` if that changed
+    anything.
+    """
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
 
 
 def _recognised_and_flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` after `recognise`, with each product or sum that has a single user then merged into that user.
+    """Return `roots` rewritten by the rules of `recognise`, and then with nested products and sums merged.
 
     ``sum(p + q)*p - (p + q)`` of a softmax ``p`` is ``(1 + sum(q))*p - p - q``, which is shorter when its terms cancel.
     """
@@ -156,8 +162,8 @@ MOST_OPERANDS = 10
 
 
 def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each product inside a product, and each sum inside a sum, merged into it if nothing else uses
-    it.
+    """Return `roots` with each product inside a product, and each sum inside a sum, merged into the outer one, if only
+    the outer one uses it.
 
     `nodes` are all nodes below the roots, arguments first.
     """
@@ -264,8 +270,8 @@ def _operands_to_merge(node: Node, uses: Uses, weights: dict[Node, tuple[int, in
 
 
 def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
-    """Return the sums to merge into the addition `node`: its terms that are sums, and multiples of sums where signs or
-    equal terms vanish by that.
+    """Return the terms of the addition `node` to merge into it: sums, and multiples ``c*(a + b)`` whose multiplication
+    cancels signs or joins equal terms.
     """
     chosen = []
     known = {graph.split_view(term)[1] for term in node.args}
@@ -285,7 +291,9 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return the tensor ``x`` of a term ``x*(a + c)`` with a scalar sum whose last term is a number; else None."""
+    """Return ``x`` for a term ``x*(a + c)`` with a tensor ``x`` and a scalar sum that ends with a number ``c``; None
+    for other terms.
+    """
     factors = graph.factors(term)
     for factor in factors:
         if factor.op == "add" and not factor.shape and factor.args[-1].op == "const":

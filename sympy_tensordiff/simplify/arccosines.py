@@ -38,11 +38,13 @@ class _Quotients(PairJoiner):
     """The rules that rewrite ``acos(c)/sqrt(1 - c**2)`` as ``1/sinc(acos(c))``, and similar quotients."""
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are rewritten, with quotients of an arccosine by a root joined."""
+        """Return `node`, whose arguments are already rewritten, with ``acos(c)/sqrt(1 - c**2)`` in it joined to
+        ``1/sinc(acos(c))``.
+        """
         return self.product(node) if node.op in ("mul", "ein") else node
 
     def may_join(self, factor: Node) -> bool:
-        """Whether `factor` has a factor that is one over a square root."""
+        """Whether `factor` contains ``1/sqrt(u)`` as a factor, so that it may be the divisor of an arccosine."""
         return any(map(_is_inverse_root, self.graph.factors(factor)))
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:
@@ -62,8 +64,8 @@ class _Quotients(PairJoiner):
         return None
 
     def quotient(self, base: Node, radicand: Node) -> list[Node] | None:
-        """Return the factors that replace ``base/sqrt(radicand)``, as ``1/sinc(acos(c))`` for acos(c); None if no rule
-        applies.
+        """Return the factors that replace ``base/sqrt(radicand)``: ``1/sinc(acos(c))`` for ``acos(c)/sqrt(1 - c**2)``.
+        None if no rule applies.
         """
         graph = self.graph
         factors = graph.factors(base)

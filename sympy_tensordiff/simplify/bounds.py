@@ -56,7 +56,8 @@ from sympy_tensordiff.simplify.remainders import CASES_LIMIT, systems_by_remaind
 def tighten(
     graph: Graph, nodes: Iterable[Node], facts: Rows, sizes: frozenset[int], written: frozenset[Node] | None = None
 ) -> list[Node]:
-    """Return `nodes` with all guards and ranges in final form, given `facts`; the variables in `sizes` are never bound.
+    """Return `nodes` with tight loop bounds and without guards that `facts` imply. The variables in `sizes` are sizes,
+    which no sum binds.
 
     A table that turns out to hold one number, or entries of another tensor as they are, is read there instead, unless
     it is among those ``written`` by the user (None: all of them are). Shared nodes are visited once.
@@ -67,7 +68,9 @@ def tighten(
 
 
 class _Tighten:
-    """The recursion of `tighten`, which removes implied constraints; results are cached by node and known facts."""
+    """The recursion of `tighten`, which removes implied constraints. A result is stored for each pair of a node and the
+    constraints known there.
+    """
 
     def __init__(
         self,
@@ -87,9 +90,7 @@ class _Tighten:
         self.sums = ProductsOfSums(graph, sizes, self.may_evaluate, flat=flat)
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` without the constraints that `facts` imply, and with tight loop bounds; `node` itself if it has
-        no constraints.
-        """
+        """Return `node` without the constraints that `facts` imply, and with tight loop bounds."""
         if node.is_guard_free:
             return node
         around = (facts, node.free)
@@ -121,8 +122,8 @@ class _Tighten:
         return self.done[key]
 
     def arguments(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` over arguments with tight guards and ranges; terms of an addition whose guards complement each
-        other are merged.
+        """Return `node` with its arguments tightened. Terms of an addition whose guards complement each other, ``i <
+        j`` and ``i >= j``, are merged.
         """
         args = yield from in_turn(self.visit(arg, facts) for arg in node.args)
         if node.op == "add":
@@ -134,8 +135,8 @@ class _Tighten:
         return self.graph.with_args(node, args)
 
     def on_one_side(self, node: Node, facts: Rows) -> Node | None:
-        """Return the choice `node` by indices that differ with a guard in place of a disequality for whose form `facts`
-        allow one sign only; None without one.
+        """Rewrite a select by ``i != j`` as guarded terms for ``i > j`` and ``i == j``, if `facts` exclude ``i < j``;
+        None if `node` is not such a select.
         """
         graph = self.graph
         condition, value, otherwise = node.args
@@ -149,8 +150,8 @@ class _Tighten:
         return None
 
     def read_through(self, node: Node, read: Node) -> Node:
-        """Return the entry that `read` copies from another tensor, ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``; `read`
-        itself if its comprehension computes something or was written by the user.
+        """Return the entry that `read` copies, such as ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``. If its comprehension
+        computes something, or the user wrote it, return `read`.
         """
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
@@ -164,8 +165,8 @@ class _Tighten:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return a product, maximum or minimum over a range with triangular bounds and a tightened body, without unused
-        indices.
+        """Return a product, maximum or minimum over a range with a tightened body and with bounds in which each index
+        depends on outer indices only.
         """
         graph = self.graph
         variables, rows, body = graph.open_shared(node, atoms_in(facts))
@@ -193,8 +194,8 @@ class _Tighten:
         return (yield self.visit(reduced, facts)) if lost else reduced
 
     def guard(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return the guard `node` with the constraints that `facts` do not imply, around its tightened body; 0 if they
-        contradict `facts`.
+        """Return the guard `node` with only those constraints that `facts` do not imply; 0 if they contradict
+        `facts`.
         """
         rows, body = node.data if linear(node.data) else decide_clamps_of_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
@@ -206,7 +207,7 @@ class _Tighten:
             row, mapping = found
             equations += (row,)
             rest = [r.substitute(mapping) for r in rows if r is not row]
-            body = self.under(row, body, mapping)
+            body = self.apply_equation(row, body, mapping)
             equations = tuple(r.substitute(mapping) if r is not row else r for r in equations)
             if is_empty(rest, facts + equations):
                 return self.graph.zero
@@ -216,34 +217,35 @@ class _Tighten:
             rows = tighten_by_congruences(remove_exact_floors(rows, rows))
             body = self.graph.map_forms(body, lambda form: without_exact_floors(form, congruences))
         for row in rows:
-            body = self.under(row, body, {}) if row.kind == "eq" and data_terms(row.form) else body
+            body = self.apply_equation(row, body, {}) if row.kind == "eq" and data_terms(row.form) else body
         rows = equations + rows
         new_body = yield self.visit(body, facts + rows)
         if new_body.op == "guard":  # what an index that the body does not hold says of sizes is known here alone
             left = without_implied(new_body.data, facts + rows)
             new_body = self.graph.guard(left, new_body.args[0])
-        needed = yield self.needed(rows, new_body, facts)
+        needed = yield self.needed_rows(rows, new_body, facts)
         for row in needed if _scales_sums(self.graph, new_body) else ():
             # A factor that the row has let out of a sum stays in it without the row.
             others = tuple(other for other in needed if other is not row)
             inside = yield self.visit(body, facts + others)
-            left = yield self.needed((*others, row), inside, facts)
+            left = yield self.needed_rows((*others, row), inside, facts)
             if row not in left:
                 needed, new_body = left, inside
         new = self.graph.guard(needed, new_body)
         # A guard that has moved out of the body is examined together with these constraints.
         return (yield self.visit(new, facts)) if new_body.op == "guard" and new is not node else new
 
-    def under(self, row: Constraint, body: Node, solution: Substitution) -> Node:
-        """Return `body` after the equation `row` is used to eliminate the variables in `solution`; if `row` contains
-        tensor entries, only in subexpressions that depend on fewer indices then.
+    def apply_equation(self, row: Constraint, body: Node, solution: Substitution) -> Node:
+        """Return `body` with the variables in `solution` replaced, where `solution` solves the equation `row`. If `row`
+        contains tensor entries, replace only where the result depends on fewer indices.
         """
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
         return rewrite_in_fewest_indices(self.graph, body, row, solution, self.sizes)
 
-    def needed(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """Return the constraints in `rows` without those that only exclude points at which a sum in `body` is empty.
+    def needed_rows(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
+        """Return `rows` without the constraints that are superfluous because a sum in `body` is empty, thus 0, wherever
+        they fail.
 
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
         tensor.
@@ -260,8 +262,8 @@ class _Tighten:
         return tuple(kept)
 
     def sum(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return the sum `node` with triangular bounds over its tightened body; a variable with one possible value is
-        replaced by it.
+        """Return the sum `node` with a tightened body and bounds. An index that can have only one value is replaced by
+        it.
 
         Raises `UnsupportedError` for an equation that no index can be solved for.
         """
@@ -306,15 +308,15 @@ class _Tighten:
             single = unique_value(variables, tuple(bound_rows(limits)), facts)
             fewer = self.without_single(node, variables, rows, new, single)
             if fewer is None:
-                return self.close(limits, outer, new, facts)
+                return self.sum_within(limits, outer, new, facts)
         again = yield self.visit(fewer, facts)
         return again
 
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
-        """Return the sum `node` with each variable that has only one possible value, given in `single`, replaced by it;
-        None if that changes nothing.
+        """Return the sum `node` with each variable that can have only one value replaced by that value, as given in
+        `single`; None if nothing changes.
         """
         if single is None:
             return None
@@ -326,16 +328,18 @@ class _Tighten:
         fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))
         return None if fewer is node else fewer
 
-    def close(self, limits: Sequence[Bounds], guards: Sequence[Constraint], body: Node, facts: Rows) -> Node:
-        """Return the guarded sum of `body` over the triangular bounds `limits`, with factors that do not depend on them
-        moved out.
+    def sum_within(self, limits: Sequence[Bounds], guards: Sequence[Constraint], body: Node, facts: Rows) -> Node:
+        """Return the sum of `body` within the loop bounds `limits`, under `guards`. Factors that do not depend on a
+        loop are moved out of it.
         """
         total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Whether each term of `node` is exactly one sum times factors, some of which, as a quotient, may be undefined."""
+    """Whether each term of `node` is one sum times factors, at least one of which may be undefined, such as a
+    quotient.
+    """
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(
         not factor.total for factors in terms for factor in factors if factor.op != "sum"
@@ -343,7 +347,9 @@ def _scales_sums(graph: Graph, node: Node) -> bool:
 
 
 def _with_known_quotients(limit: Bounds, facts: Rows) -> Bounds:
-    """Return the loop bounds `limit` with the floor quotients and maxima in them simplified under `facts`."""
+    """Return `limit` with ``floor(form/divisor)`` and maxima in the bounds replaced by simpler forms that are equal
+    under `facts`.
+    """
     if linear([form for side in limit[1:] for form, _ in side]):
         return limit
     sides = [[(gist(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
@@ -351,7 +357,9 @@ def _with_known_quotients(limit: Bounds, facts: Rows) -> Bounds:
 
 
 def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
-    """Return the error message that an index equation of a sum has no index with coefficient 1."""
+    """Return the text of the error that an index equation of a sum cannot be solved: none of its indices has the
+    coefficient 1.
+    """
     row = next(row for row in rows if row.kind != "ge" and not row.form.hidden().isdisjoint(variables))
     names = ", ".join(dict.fromkeys(graph.names[v] for v in variables if v in row.form.hidden()))
     return (
@@ -363,8 +371,8 @@ def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
 def nest(
     graph: Graph, rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], Rows]:
-    """Return triangular bounds of `variables` in a good loop order, and the constraints in `rows` that contain none of
-    them.
+    """Return loop bounds of `variables` in an order in which each depends on outer ones only, and the constraints in
+    `rows` that contain none of `variables`.
 
     Raise `LoopBoundError` if no loop nest expresses the rows; the message has the names of the variables.
     """
@@ -375,9 +383,7 @@ def nest(
 
 
 def _text_of_part(graph: Graph, part: Any) -> str:
-    """Return the text of the variable or constraint `part` for a message, in which different variables have different
-    names.
-    """
+    """Return the text of a variable or constraint for an error message; different variables get different names."""
     if not isinstance(part, Constraint):
         return str(graph.names[part])
     names: dict[Variable, str] = {}
@@ -395,8 +401,8 @@ def without_unused_indices(
     facts: Rows,
     may_evaluate: Callable[[Node, Rows], bool],
 ) -> tuple[tuple[Bounds, ...], Node]:
-    """Return `limits` and `body` without the indices that nothing depends on: a maximum drops them, a product becomes a
-    power.
+    """Return `limits` and `body` without the indices on which the body does not depend: a maximum ignores them, and a
+    product becomes a power.
 
     A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. The maximum and the minimum of
     equal values is that value, if there is a value: over an empty range that is infinite. All values count where the

@@ -11,14 +11,14 @@
     c*a**p - c*b**p                 likewise, for p = -1/2, -2/3, -1, ... and p = 1/3, 1/4, 1/5, 2, 3, 4
     c - c*tanh(u)**2                c/cosh(u)**2, likewise of sin, cos and cosh
     c/tanh(u) - c*tanh(u)           2*c/sinh(2*u)
-    c - c*erf(u)                    c*erfc(u), likewise 1 + erf(u) and 1 - erfc(u)
+    c - c*erf(u)                    c*erfc(u), likewise 1 + erf(u), 1 - erfc(u) and 2 - erfc(u)
     erf(u) - erf(v)                 erfc(v) - erfc(u) where u, v > 1/2, erfc(-u) - erfc(-v) where u, v < -1/2
     acos(1 - u)                     2*asin(sqrt(u/2))                       where u < 1
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
     softplus(u) - u                 softplus(-u)
     softplus(u) - softplus(-u)      u
-    softplus(2*u) - u - log(2)      log1p(2*sinh(u/2)**2) where abs(u) < 1: this is log(cosh(u))
+    softplus(2*u) - u - log(2)      log1p(expm1(u)**2/(2*exp(u))) where 0 < u < 30: this is log(cosh(u))
     log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
 
 Differences of powers are rewritten where ``a - b`` has fewer terms than ``a`` or ``b``, or is itself such a difference.
@@ -43,6 +43,13 @@ from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 from sympy_tensordiff.graph.functions import softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
+from sympy_tensordiff.simplify.deviances import (
+    deviance,
+    difference_of_quotients,
+    log_of_close_quotient,
+    quotient_less_one,
+    zero_times_logarithm,
+)
 from sympy_tensordiff.simplify.growing_functions import (
     LOGARITHMS,
     is_call,
@@ -51,13 +58,14 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_scaled_erfc,
     with_slopes,
 )
+from sympy_tensordiff.simplify.large_squares import log_of_large_square, with_large_squares
 from sympy_tensordiff.simplify.nearby import (
     has_fewer_terms,
-    less_value,
     minus,
     nearby,
     reciprocals,
-    share_less_one,
+    root_minus_value,
+    share_minus_one,
 )
 from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
 from sympy_tensordiff.simplify.variances import with_covariances
@@ -66,6 +74,9 @@ MAX_TERMS = 12
 """Sums of more terms are left as they are: pairs of terms are compared."""
 
 _HALF = Fraction(1, 2)
+
+_LINEAR_LOG_COSH = 30
+"""From here on log(cosh(u)) is ``u - log(2)``, and both ``exp(u)`` and ``exp(-u)`` are far from the ends of numbers."""
 
 _READ_DEPTH = 5
 """The levels of arguments in which entries of arrays are looked at, such as terms, factors and bases."""
@@ -90,7 +101,8 @@ class ScaledTerm(NamedTuple):
 def without_cancellation(
     graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = (), products: Mapping[Node, Node] = _NONE
 ) -> list[Node]:
-    """Return the entries `roots` with differences that lose digits replaced by the forms of this module.
+    """Return the entries `roots` with differences of nearly equal numbers, such as ``exp(u) - 1``, replaced by forms
+    that lose no digits.
 
     `arrays` are the tensors whose entries are the first roots: other roots may read their terms from these. `products`
     maps other tensors that are computed before to their entries.
@@ -105,7 +117,7 @@ def without_cancellation(
 
 
 class _Rewriter:
-    """The rewriting rules of `without_cancellation`."""
+    """The rules of `without_cancellation`, such as ``exp(u) - 1`` to ``expm1(u)``."""
 
     def __init__(self, graph: Graph, arrays: Mapping[Node, Node]) -> None:
         self.graph = graph
@@ -114,9 +126,12 @@ class _Rewriter:
         """Whether entries of arrays are looked at, which are stored in any case."""
         self.minus_one = graph.const(-1)
         self.distances: dict[tuple[Node, Node], Node | None] = {}
+        self.close_quotients: dict[Node, Node] = {}
+        """From logarithms as `log_of_close_quotient` writes them to their arguments."""
 
     def form(self, node: Node) -> Node:
-        """Return the entry `node`, whose arguments are rewritten, with the rules applied; tensors as they are.
+        """Return the entry `node`, whose arguments are already rewritten, with the first applicable rule applied; whole
+        tensors are unchanged.
 
         Where no rule applies, one may apply to the entries of arrays that `node` reads.
         """
@@ -135,8 +150,8 @@ class _Rewriter:
         return found
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
-        """Return `node` with each read of a stored array replaced by the formula of the entry, in arguments down to
-        level `depth`, and `reads` times within the formulas put in.
+        """Return `node` with reads of stored arrays replaced by the formula of the entry, so that rules can see inside.
+        It looks `depth` levels deep, and `reads` times at reads inside of formulas.
         """
         if node.op == "read" and node.args[0] in self.entries:
             table = self.entries[node.args[0]]
@@ -147,7 +162,9 @@ class _Rewriter:
         return self.graph.with_args(node, [self.with_entries(arg, depth - 1, reads) for arg in node.args])
 
     def without_parentheses(self, node: Node) -> Node:
-        """Return a sum with the terms of multiples of sums as terms of its own; another node as it is."""
+        """Return a sum with multiples of inner sums multiplied out: ``a + 2*(b - c)`` as ``a + 2*b - 2*c``. Other nodes
+        are unchanged.
+        """
         if node.op != "add":
             return node
         terms: list[Node] = []
@@ -164,18 +181,22 @@ class _Rewriter:
             return self.logarithm(node)
         if is_call(node, sympy.acos):
             return self.arccosine(node)
+        if node.op == "mul" and (found := zero_times_logarithm(self.graph, node, self.close_quotients)) is not node:
+            return found
         for name, rule in _PRODUCTS.items():
             if node.op == "mul" and (found := rule(self.graph, node)) is not node:
                 node = self.noted(name, found)
         return node
 
     def noted(self, law: str, found: Node) -> Node:
-        """Return `found`, and count a use of `law` in the graph."""
+        """Count a use of the rewriting rule `law` in the graph, and return `found`."""
         self.graph.laws[law] = self.graph.laws.get(law, 0) + 1
         return found
 
     def difference(self, node: Node) -> Node:
-        """Return a sum with pairs of terms of opposite factors joined; the sum itself without such a pair."""
+        """Return a sum in which terms that nearly cancel, such as ``exp(u)`` and ``-1``, are joined by a rule, here to
+        ``expm1(u)``; unchanged without such terms.
+        """
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
         if (found := self.log_cosh(node, terms)) is not None:
@@ -184,6 +205,8 @@ class _Rewriter:
             return self.form(self.noted("softplus(u) - u", found))
         if (found := reciprocals(graph, node, terms)) is not None:
             return self.noted("sum of reciprocals", found)
+        if (found := deviance(graph, node, self.close_quotients)) is not None:
+            return self.noted("a*log(a/b) - a + b", found)
         if (found := with_slopes(graph, node)) is not node:
             return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
         for n, one in enumerate(terms):
@@ -194,7 +217,11 @@ class _Rewriter:
         return node
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with the terms of log(cosh(u)) as a choice with its form near 0; None without such terms."""
+        """Return a sum with the terms of log(cosh(u)) in a form that is accurate near 0, too; None without such terms.
+
+        With ``m = min(abs(u), 30)`` it is ``abs(u) - m + log(cosh(m))``, and ``cosh(m) - 1`` is
+        ``expm1(m)**2/(2*exp(m))``.
+        """
         graph = self.graph
         log_2 = graph.call(sympy.log, (graph.const(2),))
         for factor, base in terms:
@@ -202,11 +229,14 @@ class _Rewriter:
                 u = graph.scale(_HALF, base.args[0])
                 own = [graph.scale(factor, base), graph.scale(-factor, u), graph.scale(-factor, log_2)]
                 if all(term in node.args for term in own):
-                    half = graph.call(sympy.sinh, (graph.scale(_HALF, u),))
-                    near = graph.call(log1p, (graph.scale(2, graph.pow(half, graph.const(2))),))
-                    is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.one)
-                    value = graph.select(is_near, graph.scale(factor, near), graph.add(own))
-                    return graph.add((*(arg for arg in node.args if arg not in own), value))
+                    size = graph.call(sympy.Abs, (u,))
+                    least = graph.call(sympy.Min, (size, graph.const(_LINEAR_LOG_COSH)))
+                    grown = graph.call(expm1, (least,))
+                    square, below = graph.pow(grown, graph.const(2)), graph.add((grown, graph.one))
+                    ratio = graph.scale(_HALF, graph.mul((square, graph.pow(below, graph.const(-1)))))
+                    parts = (size, graph.neg(least), graph.call(log1p, (ratio,)))
+                    rest = [arg for arg in node.args if arg not in own]
+                    return graph.add((*rest, *(graph.scale(factor, part) for part in parts)))
         return None
 
     def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
@@ -233,12 +263,15 @@ class _Rewriter:
         graph, factor = self.graph, one.factor
         if (found := self.with_common_factors(one, other)) is not None:
             return found
-        if other.factor == -factor and other.base is graph.one and (found := self.less_one(one.base, factor)):
+        if other.factor == -factor and other.base is graph.one and (found := self.value_minus_one(one.base, factor)):
             return self.noted("f(u) - 1", found)
         if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
             return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))))
+        if other.factor == -2 * factor and other.base is graph.one and is_call(one.base, sympy.erfc):
+            opposite = graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))
+            return self.noted("2 - erfc(u)", graph.scale(-factor, opposite))
         number = _reduced(Fraction(other.factor) / -Fraction(factor))
-        if (found := less_value(graph, one.base, graph.scale(number, other.base))) is not None:
+        if (found := root_minus_value(graph, one.base, graph.scale(number, other.base))) is not None:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         if other.factor != -factor:
             return None
@@ -258,7 +291,9 @@ class _Rewriter:
         return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def with_common_factors(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return the sum of two terms with their common factors outside; None if no rule applies to what is left."""
+        """Return ``one + other`` with their common factors in front of a rewritten difference; None if no rule applies
+        to the difference.
+        """
         graph = self.graph
         factors = graph.factors(one.base), graph.factors(other.base)
         common = [part for part in factors[0] if part in factors[1] and part is not graph.one]
@@ -269,13 +304,19 @@ class _Rewriter:
         return None if inner is None else graph.mul((*common, inner))
 
     def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
-        """Return ``factor*(one - other)`` by the rules of single functions; None if none applies."""
+        """Return ``factor*(one - other)`` by the rule for their function, as for ``exp(a) - exp(b)``; None if there is
+        none.
+        """
         graph = self.graph
+        if (found := quotient_less_one(graph, one, other)) is not None:
+            return self.noted("a/b - 1", graph.scale(factor, found))
+        if (found := difference_of_quotients(graph, one, other)) is not None:
+            return self.noted("a/b - c/d", graph.scale(factor, found))
         if is_call(one, softplus) and is_call(other, softplus) and graph.neg(one.args[0]) is other.args[0]:
             return self.noted("softplus(u) - u", graph.scale(factor, one.args[0]))
         if is_call(one, sympy.erf) and is_call(other, sympy.erf):
             return self.noted("erf(u) - erf(v)", self.difference_of_tails(factor, one.args[0], other.args[0]))
-        if other is graph.one and (found := share_less_one(graph, one)) is not None:
+        if other is graph.one and (found := share_minus_one(graph, one)) is not None:
             return self.noted("b/sqrt(a + b**2) - 1", graph.scale(factor, found))
         if is_call(other, sympy.tanh) and graph.pow(other, self.minus_one) is one:
             double = graph.call(sympy.sinh, (graph.scale(2, other.args[0]),))
@@ -283,18 +324,22 @@ class _Rewriter:
         return None
 
     def difference_of_tails(self, factor: Number, u: Node, v: Node) -> Node:
-        """Return ``factor*(erf(u) - erf(v))``, where both are on one side of 0 as a difference of small numbers."""
+        """Return ``factor*(erf(u) - erf(v))``. Where `u` and `v` are both above 1/2 or both below -1/2, it is a
+        difference of the small numbers ``erfc``, so that no digits cancel.
+        """
         graph = self.graph
 
-        def both(function: Any, sign: int) -> Node:
-            """Return the difference of the function at ``sign*u`` and ``sign*v``."""
+        def difference_of_values(function: Any, sign: int) -> Node:
+            """Return ``function(sign*u) - function(sign*v)``."""
             one, other = (graph.call(function, (graph.scale(sign, at),)) for at in (u, v))
             return graph.add((one, graph.neg(other)))
 
-        value = both(sympy.erf, 1)
+        value = difference_of_values(sympy.erf, 1)
         for sign in (1, -1):
             at = [graph.compare("lt", graph.const(_HALF), graph.scale(sign, end)) for end in (u, v)]
-            value = graph.select(graph.logic("and", at), graph.scale(-sign, both(sympy.erfc, sign)), value)
+            value = graph.select(
+                graph.logic("and", at), graph.scale(-sign, difference_of_values(sympy.erfc, sign)), value
+            )
         return graph.scale(factor, value)
 
     def distance(self, a: Node, b: Node) -> Node | None:
@@ -310,14 +355,14 @@ class _Rewriter:
         return self.distances[a, b]
 
     def difference_of_powers(self, a: Node, b: Node, distance: Node, power: Fraction) -> Node:
-        """Return ``a**power - b**power`` as `distance`, which is ``a - b``, times a factor without cancellation;
-        `power` has a denominator of at most 5.
+        """Return ``a**power - b**power`` as ``distance`` times a factor without cancellation, where `distance` is ``a -
+        b``: ``a**2 - b**2`` is ``(a - b)*(a + b)``.
         """
         graph = self.graph
 
         def raised(base: Node, exponent: Fraction) -> Node:
-            """Return ``base**exponent``; for a multiple of 1/3, which no floating point number equals, as a power of
-            the cube root.
+            """Return ``base**exponent``. A multiple of 1/3, which no floating point number equals, is computed as a
+            power of the cube root.
             """
             if exponent.denominator == 3:
                 base, exponent = graph.call(Cbrt, (base,)), 3 * exponent
@@ -338,11 +383,13 @@ class _Rewriter:
             factors.append(graph.pow(graph.add(roots), self.minus_one))
         return graph.mul((distance, *factors))
 
-    def less_one(self, base: Node, factor: Number) -> Node | None:
-        """Return ``factor*(base - 1)`` for the functions in the head of this module; None for others."""
+    def value_minus_one(self, base: Node, factor: Number) -> Node | None:
+        """Return ``factor*(base - 1)`` without cancellation, as ``factor*expm1(u)`` for ``base = exp(u)``; None for
+        functions without a rule.
+        """
         graph = self.graph
         if base.op == "pow":
-            return self.power_less_one(base.args[0], base.args[1], factor)
+            return self.power_minus_one(base.args[0], base.args[1], factor)
         if base.op != "call":
             return None
         if base.data is sympy.exp:
@@ -357,9 +404,9 @@ class _Rewriter:
             return graph.scale(-2 * factor, graph.pow(half, graph.const(2)))
         return None
 
-    def power_less_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
-        """Return ``factor*(base**exponent - 1)`` for squares of functions, and for positive numbers as bases; None for
-        others.
+    def power_minus_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
+        """Return ``factor*(base**exponent - 1)`` without cancellation, for squares of functions and for positive
+        numbers as bases; None for others.
         """
         graph = self.graph
         if base.op == "const" and base.data > 0 and not _is_of_indices(exponent):
@@ -373,7 +420,7 @@ class _Rewriter:
         return None
 
     def arccosine(self, node: Node) -> Node:
-        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; other arccosines as they are."""
+        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; another arccosine unchanged."""
         graph, (argument,) = self.graph, node.args
         if argument.op != "add" or graph.one not in argument.args:
             return node
@@ -384,13 +431,17 @@ class _Rewriter:
 
     def logarithm(self, node: Node) -> Node:
         """Return a logarithm in the form of the first rule that applies; itself if none does."""
-        for name, rule in LOGARITHMS.items():
+        for name, rule in (("log(k + u**2)", log_of_large_square), *LOGARITHMS.items()):
             if (found := rule(self.graph, node.args[0])) is not None:
                 return self.noted(name, found)
+        if (found := log_of_close_quotient(self.graph, node.args[0])) is not None:
+            self.close_quotients[found] = node.args[0]
+            return self.noted("log(a/b)", found)
         return node
 
 
 _PRODUCTS = {
+    "u/(k + u**2)": with_large_squares,
     "exp(u**2)*erfc(u)": with_scaled_erfc,
     "besseli(m, u)/besseli(n, u)": with_scaled_bessel,
     "exp(u)/expm1(u)": with_bounded_quotients,
@@ -413,17 +464,19 @@ _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
 
 
 def body_of(table: Node) -> Node:
-    """Return the body of a comprehension, an entry itself."""
+    """Return the body of a comprehension; if `table` is not a comprehension, return it unchanged."""
     return table.args[0] if table.op == "comprehension" else table
 
 
 def _is_of_indices(node: Node) -> bool:
-    """Whether `node` is made of indices and numbers only: then powers may be whole numbers."""
+    """Whether `node` is made of indices and numbers only, so that it is computed in integers."""
     return all(part.op in ("const", "index", "add", "mul") for part in reachable(node))
 
 
 def is_difference_power(power: object) -> bool:
-    """Whether differences of two such powers are rewritten: 1/2 to 1/5, negative multiples down to -4, and 2 to 4."""
+    """Whether ``a**power - b**power`` has a rule: powers 2 to 4, roots 1/2 to 1/5, and negative ones down to -4 with a
+    denominator up to 5.
+    """
     if not isinstance(power, int | Fraction):
         return False
     if power in (2, 3, 4):

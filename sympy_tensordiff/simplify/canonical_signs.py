@@ -35,7 +35,9 @@ SKETCH = 48
 
 
 class Signed(NamedTuple):
-    """A node in two forms: `alone`, for use without other factors, and ``number*core`` with a canonical sign."""
+    """A node in two forms: `alone`, to use it by itself, and ``number*core``, in which ``core`` has a canonical sign
+    and ``number`` can be moved out.
+    """
 
     alone: Node
     number: Number
@@ -43,7 +45,8 @@ class Signed(NamedTuple):
 
 
 def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
-    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node; nodes of whole tensors are unchanged.
+    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, so that it is computed once. Nodes of whole
+    tensors are unchanged.
 
     With `numbers`, common divisors of the terms of an addition are taken out, too.
     """
@@ -61,7 +64,7 @@ class _Signs:
         self.leading: dict[Node, tuple[Any, ...]] = {}
 
     def root(self, node: Node) -> Node:
-        """Return the result `node` with canonical signs; the axes of a comprehension count as free indices."""
+        """Return `node`, an expression or a comprehension, with canonical signs."""
         if node.op != "comprehension":
             return self.within(node)
         # Its axes are indices from outside, whose order is known.
@@ -70,7 +73,9 @@ class _Signs:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def within(self, node: Node) -> Node:
-        """Return `node` with canonical signs, rewritten bottom-up; new nodes keep the labels of those they replace."""
+        """Return `node` with canonical signs, rewritten bottom-up. A new node keeps the label (name for readers) of the
+        node it replaces.
+        """
         for part in reachable(node):
             if part not in self.done:
                 self.done[part] = self.signed(part)
@@ -79,7 +84,7 @@ class _Signs:
         return self.done[node].alone
 
     def signed(self, node: Node) -> Signed:
-        """Return `node` as a number times a node with a canonical sign, given its arguments in this form."""
+        """Return `node` as a number times a node with a canonical sign; its arguments are already in this form."""
         if node.has_tensor_ops or not node.args:
             return Signed(node, 1, node)
         args = [self.done[arg] for arg in node.args]
@@ -107,7 +112,9 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
-        """Return the choice `node` with the sign of its first value and the common integer factor of all taken out."""
+        """Return the select `node` with the sign of its first value, and the integer that divides all values, taken out
+        as its number.
+        """
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
         numbers = [value.number for value in values if value.core is not self.graph.zero]
@@ -119,8 +126,8 @@ class _Signs:
         return Signed(alone, number, self.graph.select(condition.alone, *scaled))
 
     def split(self, node: Node) -> Signed:
-        """Return `node` as a number times a node of canonical sign and, with ``numbers=True``, without a common divisor
-        of its terms.
+        """Return `node` as a number times a node whose sign is canonical, as ``-1*(a - b)`` for ``b - a``. With
+        ``numbers=True`` a common divisor of the terms is also taken out.
         """
         if node.op != "add":
             number, core = self.graph.split_coefficient(node)
@@ -153,8 +160,8 @@ class _Signs:
         return -1 if min(terms, key=self.position)[0] < 0 else 1
 
     def position(self, term: tuple[Number, Node]) -> tuple[Any, ...]:
-        """Return the sort key of `term`, a number and a node: constants first, then reads, then other nodes; nodes
-        without bound variables before those with some.
+        """Return the key by which the terms of an addition are ordered: constants, then reads, then other nodes; those
+        without bound variables first.
         """
         node = term[1]
         if node not in self.leading:
@@ -166,7 +173,7 @@ class _Signs:
 
 
 def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return the results `nodes`, each with a positive number in front where a difference in it can be reversed.
+    """Return `nodes` without a minus sign in front where possible: ``-(a - b)*c`` becomes ``(b - a)*c``.
 
     ``-2*sum((y - f)*x)`` is ``2*sum((f - y)*x)``. A difference that the result needs elsewhere stays, one of
     entries, such as ``x[p] - x[j]``, and ``1 - u``.
@@ -213,9 +220,7 @@ def content_of(numbers: Sequence[Number]) -> int | Fraction:
 
 
 def _sample_below(node: Node) -> list[Node]:
-    """Return the nodes below `node`, itself included, as a sample for comparison; [] if there are more than
-    ``SKETCH``.
-    """
+    """Return `node` and all nodes below it, to compare it with others; [] if there are more than ``SKETCH``."""
     found = list(islice(breadth_first(node, lambda part: part.args), SKETCH + 1))
     return found if len(found) <= SKETCH else []
 
@@ -237,7 +242,9 @@ def _name(node: Node) -> str:
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:
-    """Return a sort key of the index form; a shift of all variable numbers does not change the order."""
+    """Return a sort key of an affine index form. Two forms keep their order if all variable numbers are shifted by the
+    same amount.
+    """
     terms = [((v < 0, v, "") if isinstance(v, int) else (2, 0, repr(v)), c) for v, c in form.terms]
     return tuple(sorted(terms)), form.constant
 

@@ -35,8 +35,8 @@ Rows = frozenset[Constraint]
 
 
 class Key(NamedTuple):
-    """A subexpression whose bound variables are renamed to standard ones, with their extents: equal for subexpressions
-    that differ in the names of bound variables only.
+    """A subexpression whose bound variables have standard names, with their extents. Subexpressions that differ only in
+    the names of bound variables have equal keys.
     """
 
     node: Node
@@ -72,13 +72,13 @@ class NamedPart(NamedTuple):
         return (*(self.axes[n].extent for n in self.order), *own)
 
     def in_order(self, graph: Graph, node: Node) -> Node:
-        """Return `node`, the subexpression, with its axes in the order that the name has."""
+        """Return `node` with its axes transposed to the order that the named tensor has."""
         return graph.ein(1, [(node, range(len(node.shape)))], self.turned) if self.turned else node
 
 
 class Parts:
-    """The common subexpressions of several nodes, found up to names of bound variables, and their replacement by
-    tensors.
+    """The common subexpressions of several nodes that are worth a name. It finds them, also under other names of bound
+    variables, and replaces them by tensors.
 
     The variables in `free`, sizes and free indices, are never bound; `facts` are the constraints on them. Nodes in
     `wanted` get a name wherever they occur, whatever their size. Constraints in `ranges` bound indices
@@ -113,7 +113,7 @@ class Parts:
         for node in self._nodes:
             if self._indices.isdisjoint(node.free) and (key := self._key(node)):
                 self._general.setdefault(key, node)
-        self.parts = self._chosen(roots, {key for node in wanted if (key := self._key(node))})
+        self.parts = self._parts_to_name(roots, {key for node in wanted if (key := self._key(node))})
         self._by_key = {part.key: part for part in self.parts}
         self._leaves: dict[Key, Node] = {}
         self._done: dict[Node, Node] = {}
@@ -126,7 +126,9 @@ class Parts:
     # -------------------------------------------------------------- the walk
 
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node`; for a binder its body over fresh variables, the same ones at each call."""
+        """Return the arguments of `node`; for a sum or other binder its body, whose bound variables get new names once
+        and keep them.
+        """
         if node.op not in BINDERS:
             return node.args
         if node not in self._opened:
@@ -150,7 +152,8 @@ class Parts:
         return [*order]
 
     def _constraints_by_path(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
-        """Return for each node the sets of constraints on its bound variables, one set for each path from a root to it.
+        """Return for each node the constraints on its bound variables, as one set for each path that leads to it from a
+        root.
 
         A node with more than ``MAX_CONDITION_COMBINATIONS`` of them is recorded as crowded, and gets none.
         """
@@ -177,7 +180,9 @@ class Parts:
         return found
 
     def _always_numbers(self) -> set[Node]:
-        """Return the nodes that are finite numbers whenever the entries that they read are."""
+        """Return the nodes that are finite numbers whenever all entries that they read are, so that they may be
+        computed outside of a condition.
+        """
         found: set[Node] = set()
         for node in self._nodes:
             is_exponential = node.op == "call" and node.data is sympy.exp
@@ -187,7 +192,9 @@ class Parts:
         return found
 
     def _constraints_on(self, rows: Rows, node: Node) -> Rows:
-        """Return the constraints in `rows` that contain a bound variable of `node`, directly or by shared variables."""
+        """Return the constraints in `rows` that restrict the bound variables of `node`, directly or through a variable
+        that they share with such a constraint.
+        """
         variables, found = node.free - self._free, set[Constraint]()
         while more := {row for row in rows - found if row.form.atoms() & variables}:
             found |= more
@@ -197,7 +204,7 @@ class Parts:
     # -------------------------------------------------------------- equal parts
 
     def _key(self, node: Node) -> Key | None:
-        """Return the key under which equal subexpressions are counted; None if `node` cannot get a name."""
+        """Return the key of `node`, which equal subexpressions share; None if `node` cannot get a name."""
         found = self._keys.get(node)
         if node not in self._keys:
             nameable = node in self._around and node.op not in _NAMELESS
@@ -210,8 +217,8 @@ class Parts:
         return found[0] if found else None
 
     def _key_over(self, node: Node, bound: frozenset[int]) -> tuple[Key, tuple[Axis, ...]] | None:
-        """Return `node` with the variables `bound` renamed in a fixed way, as a key to compare nodes by, and its axes;
-        None if a range depends on others.
+        """Return ``(key, axes)`` of `node`, whose variables in `bound` are renamed in order of occurrence; None if the
+        range of one depends on another.
         """
         if not bound:
             return Key(node, ()), ()
@@ -227,8 +234,8 @@ class Parts:
         return Key(self.graph.substitute(node, forms), tuple(axis.extent for axis in axes)), axes
 
     def _axes(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """Return the bound variables as tensor axes, in order of occurrence; None unless each has constant bounds of
-        its own.
+        """Return the variables in `bound` as tensor axes, in order of occurrence. None unless each runs from a number
+        to a bound without other indices, as ``i`` from 0 to ``n - 1``.
         """
         (rows,) = self._around[node]
         others = atoms_in(rows) - bound - self._free
@@ -288,7 +295,9 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """Return the arguments of `node` that count as uses: for ``z - logsumexp(z)`` only the second."""
+        """Return the arguments of `node` that count as uses. For ``z - logsumexp(z)``, which is printed as one
+        function, only the second counts.
+        """
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm
             return []
@@ -301,8 +310,10 @@ class Parts:
         """Return the key of `node`, equal for equal subexpressions; `node` itself if it has no key."""
         return self._key(node) or node
 
-    def _chosen(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
-        """Return the subexpressions that are worth a name, and those in `forced`; inner ones before outer ones."""
+    def _parts_to_name(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
+        """Return the subexpressions to be named: those in `forced` (the user's wishes), and those used often enough to
+        pay. Inner ones come first.
+        """
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:
             first.setdefault(self._same(node), node)
@@ -337,15 +348,17 @@ class Parts:
     # -------------------------------------------------------------- the parts replaced
 
     def replaced(self, roots: Sequence[Node], leaves: Mapping[Key, Node]) -> tuple[list[Node], list[Node]]:
-        """Return the definitions of the named subexpressions, and `roots` with the tensors `leaves` in their place."""
+        """Return ``(definitions, roots)``: the definitions of the named subexpressions, and the roots with tensors in
+        their place. `leaves` maps the key of a subexpression to its tensor.
+        """
         self._leaves = dict(leaves)
         for node in self._nodes:
-            self._done[node] = self._read(node) or self._over(node)
+            self._done[node] = self._read(node) or self._rebuilt_with_names(node)
         return [self._definition(part) for part in self.parts], [self._done[root] for root in roots]
 
     def _definition(self, part: NamedPart) -> Node:
         """Return the definition of `part` as a comprehension over its axes."""
-        node = self._over(part.node)
+        node = self._rebuilt_with_names(part.node)
         if not part.axes:
             return part.in_order(self.graph, node)
         axes = [part.axes[n] for n in part.order]
@@ -369,7 +382,7 @@ class Parts:
         axes = [found[1][n] for n in part.order]
         return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
 
-    def _over(self, node: Node) -> Node:
+    def _rebuilt_with_names(self, node: Node) -> Node:
         """Return `node` rebuilt over its arguments with named subexpressions replaced."""
         args = [self._done[arg] for arg in self._args(node)]
         if node.op not in BINDERS:
@@ -381,8 +394,8 @@ class Parts:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards in additions that repeat the body of an earlier guard of the same addition: ``i < j`` and
-    ``i > j`` are one condition to a reader, ``i != j``.
+    """Return the guards whose body an earlier guard of the same addition also has. To a reader ``[i < j]*f + [i >
+    j]*f`` is one condition, ``i != j``.
     """
     found: set[Node] = set()
     for node in nodes:
@@ -429,7 +442,7 @@ def _divides_by_norm(condition: Node, value: Node) -> bool:
 
 
 def _operations(node: Node) -> int:
-    """Return roughly how many signs and function names the printed text of `node` has, without its arguments."""
+    """Return about how many operators and function names the text of `node` has, without the text of its arguments."""
     if node.op in ("add", "mul", "ein"):
         # A number among factors is a sign or a coefficient, one among terms is a term.
         parts = [arg for arg in node.args if node.op == "add" or arg.op != "const"]

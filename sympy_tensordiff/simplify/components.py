@@ -27,19 +27,23 @@ def with_sums_over_components(graph: Graph, roots: Sequence[Node], tensors: Coll
     read = {place for node in nodes for place in _components(node) if node.op == "read" and node.args[0] in tensors}
     if len(read) < 2:
         return list(roots)
-    return rewritten(graph, roots, lambda node: _joined(graph, node, tensors) if node.op == "add" else node)
+    return rewritten(graph, roots, lambda node: _with_sums(graph, node, tensors) if node.op == "add" else node)
 
 
 def _components(node: Node) -> set[tuple[int, int]]:
-    """Return ``(number, extent)`` for each number among the indices of the read `node`, on axes of constant extent."""
+    """Return ``(number, extent)`` for each index of the read `node` that is a number, on an axis of constant extent:
+    ``(0, 3)`` for ``x[0]``.
+    """
     if node.op != "read":
         return set()
     pairs = zip(node.data, node.args[0].shape, strict=True)
     return {(form.constant, extent.constant) for form, extent in pairs if form.is_constant and extent.is_constant}
 
 
-def _joined(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
-    """Return `addition` with the terms for all components of an axis joined to a sum."""
+def _with_sums(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
+    """Return `addition` with terms that differ only in the component, ``x[0]**2 + x[1]**2 + x[2]**2``, joined to one
+    sum over the axis.
+    """
     if addition.shape:
         return addition
     index = graph.fresh("c")
@@ -51,7 +55,7 @@ def _joined(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
         places = set().union(*map(_components, parts))
         if len(places) == 1 and any(part.op == "read" and part.args[0] in tensors for part in parts):
             ((number, extent),) = places
-            body = _at(graph, term, number, Affine.variable(index))
+            body = _with_index(graph, term, number, Affine.variable(index))
             groups.setdefault((body, extent), {}).setdefault(number, term)
     joined: list[Node] = []
     done: set[Node] = set()
@@ -62,12 +66,14 @@ def _joined(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
     return graph.add([*joined, *(term for term in addition.args if term not in done)]) if joined else addition
 
 
-def _at(graph: Graph, term: Node, number: int, place: Affine) -> Node:
-    """Return `term` with each component `number` of an axis of constant extent replaced by the one at `place`."""
+def _with_index(graph: Graph, term: Node, number: int, place: Affine) -> Node:
+    """Return `term` with index `place` instead of the number `number` on axes of constant extent: ``x[0]*y[0]`` as
+    ``x[c]*y[c]``.
+    """
 
     def moved(node: Node) -> Node:
-        """Return `node` with each index `number` of an axis of constant extent replaced by `place`; unchanged unless it
-        is a read.
+        """Return the read `node` with index `place` instead of `number` on axes of constant extent; other nodes are
+        unchanged.
         """
         if node.op != "read":
             return node

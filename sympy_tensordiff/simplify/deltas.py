@@ -25,8 +25,8 @@ from sympy_tensordiff.integer.solving import solve_equations, split_by_residue
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint], body: Node) -> Node:
-    """Return the sum of `body` over all integer points of `rows`, with each equation solved for a variable and
-    eliminated.
+    """Return the sum of `body` over all integer points that satisfy `rows`. Each equation in `rows` is solved for a
+    variable, which is eliminated: ``Sum_j [j == i]*x[j]`` is ``x[i]``.
 
     `variables` are eliminated in the given order of preference. `rows`, together with the guards inside `body`, bound
     every variable; guards in terms of `body` become constraints of their sums, and conditions on tensor entries that a
@@ -67,8 +67,8 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint]
 
 
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], body: Node) -> Node:
-    """Return the sum of `body` over `kept`, whose equations are solved; constraints that cannot be loop bounds become a
-    guard.
+    """Return the sum of `body` over the variables `kept`, after all equations have been solved. Constraints that cannot
+    be loop bounds become a guard of the body.
 
     Constraints without the variables `kept` are a guard around it, the others its ranges.
     """
@@ -86,8 +86,8 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], bod
 
 
 def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
-    """Return the constraints that must be tested in the body: those with tensor entries that no loop bound can express
-    safely.
+    """Return the constraints that must be tested in the loop body, because they contain tensor entries, such as
+    ``p[i]``, and are not safe as loop bounds.
     """
     found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)
@@ -113,8 +113,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the constraints that tensor entries in `tests`, such as ``p[i]``, are read in bounds; only those that
-    bound a variable which no other constraint in `rows` bounds on that side.
+    """Return the bounds ``0 <= i < n`` of the reads ``p[i]`` in `tests`, but only those needed to bound a variable that
+    `rows` leave unbounded on that side.
     """
     bounds = [row for row in rows if row not in tests]
     found = []
@@ -127,13 +127,16 @@ def _shapes_of_tested(
 
 
 def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """Return a factor of `body` that is a sum whose range has an equation in `variables`; None without one."""
+    """Return a factor of `body` that is a sum whose range contains an equation in `variables`; None if there is
+    none.
+    """
     factors = body.args if body.op == "mul" else (body,)
-    return next((factor for factor in factors if factor.op == "sum" and ties(factor, variables)), None)
+    return next((factor for factor in factors if factor.op == "sum" and has_constraint_on(factor, variables)), None)
 
 
 def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], body: Node) -> bool:
-    """Whether a term of `body` has a guard that a sum over `variables` could turn into loop bounds.
+    """Whether a term of `body` has a guard that a sum over `variables` could use as a loop bound, such as ``[j < i]``
+    for ``j``.
 
     Guards that consist of tests of data do not count: they have to stay in the body.
     """
@@ -159,26 +162,30 @@ SPLIT_LIMIT = 2
 """Each inequality inside of a function doubles the sums, up to four; with more of them the inequalities stay."""
 
 
-def ties(node: Node, variables: frozenset[int]) -> bool:
-    """Whether `node` is a guard or a sum whose constraints fix or bound some of `variables`, in inner guards too."""
+def has_constraint_on(node: Node, variables: frozenset[int]) -> bool:
+    """Whether `node` is a guard or sum with a constraint on `variables`: an equation or inequality in a guard, also in
+    a nested one, or an equation in the range of a sum.
+    """
     rows = node.data if node.op == "guard" or (node.op == "sum" and not node.free.isdisjoint(variables)) else ()
     if any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq"):
         return True
     inner = node.args[0] if node.op == "guard" else None
     terms = () if inner is None else inner.args if inner.op == "add" else (inner,)
-    return any(term.op == "guard" and ties(term, variables) for term in terms)
+    return any(term.op == "guard" and has_constraint_on(term, variables) for term in terms)
 
 
 def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Return `body` as a list of terms if one of them is guarded by a constraint on `variables`, else None."""
+    """Return the terms of `body` if at least one of them has a guard on `variables`, so that the sum can be split term
+    by term; else None.
+    """
     if body.is_guard_free:
         return None
-    if body.op == "add" and any(ties(term, variables) for term in body.args):
-        plain = [term for term in body.args if not ties(term, variables)]
-        return [*(term for term in body.args if ties(term, variables)), graph.add(plain)]
+    if body.op == "add" and any(has_constraint_on(term, variables) for term in body.args):
+        plain = [term for term in body.args if not has_constraint_on(term, variables)]
+        return [*(term for term in body.args if has_constraint_on(term, variables)), graph.add(plain)]
     if body.op == "mul":
         for n, factor in enumerate(body.args):
-            if factor.op == "add" and any(ties(term, variables) for term in factor.args):
+            if factor.op == "add" and any(has_constraint_on(term, variables) for term in factor.args):
                 others = body.args[:n] + body.args[n + 1 :]
                 terms = terms_with_guards(graph, variables, factor) or []
                 return [graph.mul((*others, term)) for term in terms]
@@ -186,8 +193,8 @@ def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> li
 
 
 def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split ``f(delta)``, a guard ``p == 0`` inside a function, into the cases ``p == 0``, ``p > 0``, ``p < 0``; None
-    without one.
+    """Split `body` by an equation ``p == 0`` in a guard inside of a function, as in ``f([p == 0])``: return three
+    guarded terms for ``p == 0``, ``p > 0`` and ``p < 0``. None without such guards, or with too many.
     """
     guards, rows = _nested_rows(variables, body)
     equations = [row for row in rows if row.kind == "eq"]
@@ -203,8 +210,8 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
 
 
 def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split `body` into two guarded cases by an inequality of a guard inside a function; None if none or too many
-    occur.
+    """Split `body` by an inequality in a guard inside of a function: return two guarded terms, one in which it holds
+    and one in which it fails. None if there are none or too many.
 
     So no loop tests it.
     """
@@ -226,7 +233,8 @@ def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: No
 
 
 def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
-    """Return the guards inside of functions in `body`, but not inside of binders, and their constraints on `variables`.
+    """Return the guards inside of functions in `body`, and their constraints on `variables`; ((), ()) if `body`
+    contains a sum or other binder.
 
     Constraints on data that the variables select are left out: they are tested in any case.
     """
@@ -241,7 +249,9 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Constraint, bool]) -> Node:
-    """Return `body` with the constraints of `guards` whose truth is `known` removed; 0 if one is false."""
+    """Return `body` with constraints of `guards` removed where `known` says that they are true; a guard with a false
+    one becomes 0.
+    """
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others
         if not known.keys().isdisjoint(node.data):

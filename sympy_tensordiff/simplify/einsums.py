@@ -19,7 +19,8 @@ from sympy_tensordiff.simplify.products import counted
 
 
 def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -> list[Node]:
-    """Return `roots` with comprehensions and sums that the user has not written as einsums, where that is possible.
+    """Return `roots` with sums and comprehensions rewritten as einsums (matrix products) where possible, except those
+    the user wrote.
 
     A comprehension that is used only transposed gets its axes in that order.
 
@@ -43,7 +44,9 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
 
 def _is_made(node: Node, written: Collection[Node]) -> bool:
-    """Whether `node` is a comprehension or a sum that the user did not write, without variables of an outer binder."""
+    """Whether `node` is a comprehension or sum that the program made (it is not in `written`) and that uses no index of
+    an outer sum.
+    """
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 
 
@@ -56,15 +59,17 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Whether an addition below `found` can only be written with a tensor of ones: a term that is not in `written`
-    repeats its operand along a last axis.
+    """Whether an addition below `found` would print a tensor of ones, because a term repeats its operand along a last
+    axis. Terms in `written` do not count.
     """
     additions = (part for part in reachable(found) if part.op == "add" and part.has_tensor_ops)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
 
 
 def _is_repeated(term: Node) -> bool:
-    """Whether `term` repeats its operand along other axes than leading ones, which broadcasting does by itself."""
+    """Whether `term` repeats its operand along an axis that is not leading; broadcasting repeats it along leading axes
+    without help.
+    """
     if not (is_view(term) and term.args and term.args[0].shape):
         return False
     (labels,), output = term.data.inputs, term.data.output

@@ -19,7 +19,8 @@ EMPTY = Affine()
 
 
 def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[Node]:
-    """Return `nodes` with numbers in place of the size variables in `sizes`, in the shapes of tensors, too.
+    """Return `nodes` with numbers for the size variables in `sizes`, also in the shapes of tensors. So an expression
+    can be examined at size 0.
 
     Raise `ArgumentError` if the expression has no value at these sizes, such as the maximum of no entries.
     """
@@ -37,8 +38,8 @@ def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[N
 
 
 class _AtSizes:
-    """The recursion of `at_sizes`: puts numbers in place of sizes, and collects nodes without a value, as a maximum of
-    nothing.
+    """The recursion of `at_sizes`. It also collects the nodes that have no value at these sizes, such as a maximum over
+    an empty range.
     """
 
     def __init__(self, graph: Graph, sizes: Substitution) -> None:
@@ -48,20 +49,20 @@ class _AtSizes:
         """The nodes that have no value, with their names in messages."""
 
     def run(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return `nodes` with the sizes put in; nodes without a value, such as the maximum of an empty range, go into
-        `missing`.
-        """
+        """Return `nodes` at the given sizes. Nodes that have no value there are recorded in `missing`."""
         graph = self.graph
         done: dict[Node, Node] = {}
         for node in reachable(*nodes):
             try:
-                done[node] = self.made(node, tuple([done[arg] for arg in node.args]))
+                done[node] = self.converted(node, tuple([done[arg] for arg in node.args]))
             except ValueError:  # an index is divided by a size that is 0
                 done[node] = self.without_value(graph.pow(graph.zero, graph.const(-1)), "an index divided by 0")
         return [done[node] for node in nodes]
 
-    def made(self, node: Node, args: tuple[Node, ...]) -> Node:
-        """Return `node` at the sizes, over its converted arguments `args`; if one of them has no value, return that."""
+    def converted(self, node: Node, args: tuple[Node, ...]) -> Node:
+        """Return `node` at the given sizes, with its already converted arguments `args`. If an argument has no value,
+        return that argument.
+        """
         graph = self.graph
         shape = substitute_all(node.shape, self.sizes)
         if node.op == "tensor":
@@ -88,8 +89,8 @@ class _AtSizes:
         return self.reduced(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
 
     def reduced(self, node: Node, body: Node) -> Node:
-        """Return the reduction `node` over `body`; over an empty range 0 for a sum, 1 for a product, no value for an
-        extremum.
+        """Return the reduction `node` with the converted `body`. Over an empty range a sum is 0, a product 1, and an
+        extremum has no value.
         """
         graph = self.graph
         rows = substitute_all(node.data, self.sizes)
@@ -101,6 +102,6 @@ class _AtSizes:
         return graph.rebind(node, body, self.sizes)
 
     def without_value(self, made: Node, name: str) -> Node:
-        """Record that `made`, which messages call `name`, has no value; return it."""
+        """Record that `made` has no value, with `name` as its description in messages; return `made`."""
         self.missing[made] = name
         return made

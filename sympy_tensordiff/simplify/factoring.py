@@ -53,7 +53,9 @@ class Keys:
         self._known: dict[Node, Key] = {}
 
     def of(self, node: Node) -> Key:
-        """Return a structural hash of `node`, and one for each of its axes."""
+        """Return a hash of the structure of `node`, and a hash for each of its axes; symmetric axes have equal
+        hashes.
+        """
         for part in reachable(node, known=self._known):
             self._known[part] = self._key(part, [self._known[arg] for arg in part.args])
         return self._known[node]
@@ -88,7 +90,9 @@ class Keys:
 
 
 def _contraction(node: Node, args: Sequence[Key]) -> Key:
-    """Return structural hashes of an einsum and of its axes, by colour refinement of its labels."""
+    """Return a hash of an einsum's structure and hashes of its axes. Labels are distinguished by colour refinement, as
+    in graph isomorphism.
+    """
     coefficient, inputs, output, extents = node.data
     if is_view(node) and inputs and sorted(inputs[0]) == sorted(output):
         (key, axes), place = args[0], inputs[0].index
@@ -97,7 +101,10 @@ def _contraction(node: Node, args: Sequence[Key]) -> Key:
         )
     colours = [f"{output.count(label)}" for label in range(len(extents))]
     for _ in range(3):
-        reads = [_read(key, [colours[label] for label in labels]) for key, labels in zip(args, inputs, strict=True)]
+        reads = [
+            _hash_of_operand(key, [colours[label] for label in labels])
+            for key, labels in zip(args, inputs, strict=True)
+        ]
         seen: list[list[str]] = [[] for _ in extents]
         for read, (_, axes), labels in zip(reads, args, inputs, strict=True):
             for axis, label in zip(axes, labels, strict=True):
@@ -107,8 +114,8 @@ def _contraction(node: Node, args: Sequence[Key]) -> Key:
     return key, tuple(_digest(key, colours[label]) for label in output)
 
 
-def _read(key: Key, labels: Sequence[str]) -> str:
-    """Return a hash of an operand under the index `labels`, independent of the order of its axes."""
+def _hash_of_operand(key: Key, labels: Sequence[str]) -> str:
+    """Return a hash of an operand whose axes carry `labels`, which is the same for every order of the axes."""
     return _digest(key[0], *sorted(_digest(axis, label) for axis, label in zip(key[1], labels, strict=True)))
 
 
@@ -122,8 +129,8 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """An operand that several terms of a sum may share. Two terms can be factored by it if their candidates are equal:
-    the node, the roles of its labels (result axis or summed), and those of the labels of the other operands.
+    """An operand that terms of a sum may have in common. Two terms can share it if their records are equal: the same
+    node, and the same roles of its axes and of the other operands' axes (a result axis, or summed).
 
     `power` is True for a scalar divisor, else None. Equal candidates of several terms are a common factor.
     """
@@ -135,7 +142,8 @@ class CommonFactor(NamedTuple):
 
 
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
-    """Return `roots` with common operands of sums factored out, where the result is not heavier and does not cost more.
+    """Return `roots` with common factors of sums taken out, ``a*b + a*c`` as ``a*(b + c)``, if the result is neither
+    longer nor more costly.
 
     `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
     store.
@@ -175,7 +183,7 @@ def _replace_uses(uses: Uses, old: Node, new: Node) -> None:
 
 
 def is_repeated(node: Node) -> bool:
-    """Whether `node` is a tensor repeated along an axis, which is only read, as ``v[:, None]``."""
+    """Whether `node` is a tensor repeated along a new axis, as ``v[:, None]``, which needs no storage."""
     return bool(node.args) and is_view(node) and len(node.data.output) > len(node.args[0].shape)
 
 
@@ -254,7 +262,9 @@ class _Sum:
         return m in full and len(full) > 1
 
     def _merge_diagonals(self) -> None:
-        """Merge the group of ``u[i]*B[i, j]`` into that of ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u)`` times ``B``."""
+        """Add the term ``u[i]*B[i, j]`` to the group of ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u)`` times ``B``, so
+        both share the factor ``B``.
+        """
         for candidate in list(self.places):
             sums = [role for role in candidate.roles if role[0] == "sum"]
             if len(sums) != 1 or sums[0] not in candidate.others:
@@ -266,7 +276,9 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
-        """Return the common factor times the sum of the cofactors of terms in `where`; None if that is not better."""
+        """Return the common factor times the sum of the cofactors of the terms in `where`; None if that is longer or
+        costs more.
+        """
         graph = self.graph
         terms = [self.terms[n] for n in where]
         exponent = max(_exponent(self.terms[n].parts[m][0]) for n, m in where.items())
@@ -288,7 +300,9 @@ class _Sum:
         return product if self._is_better(product, where, most, scalar=not candidate.roles) else None
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
-        """Return `term` without its operand number `place`, as a tensor over the axes of the cofactors of all terms."""
+        """Return `term` divided by its operand number `place`, as a tensor whose axes are those that the cofactors of
+        all terms need.
+        """
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]
         if candidate.power is not None and _exponent(node) != exponent:
@@ -307,8 +321,8 @@ class _Sum:
     # -------------------------------------------------------------- weights
 
     def _is_better(self, product: Node, where: Iterable[int], most: int, *, scalar: bool) -> bool:
-        """Whether `product` weighs at most `most` more than the terms (by number in `where`) that it replaces and,
-        unless the common factor is a scalar, does not cost more.
+        """Whether `product` may replace the terms numbered in `where`: it is at most `most` longer as text and, unless
+        the common factor is a `scalar`, costs no more.
         """
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
@@ -337,7 +351,7 @@ class _Sum:
 
 
 def _above(top: Node, leaves: set[Node]) -> list[Node]:
-    """Return the nodes from `top` down to `leaves`, without the leaves."""
+    """Return the nodes from `top` down to `leaves`; the leaves are not included."""
     found = breadth_first(top, lambda node: () if node in leaves else node.args)
     return [node for node in found if node not in leaves]
 
@@ -346,7 +360,7 @@ def _above(top: Node, leaves: set[Node]) -> list[Node]:
 
 
 def _term(graph: Graph, node: Node) -> ContractionParts:
-    """Return the term `node` as one flat product, in which scalar factors of an operand are operands of their own."""
+    """Return the term `node` as one product without nested products; scalar factors are operands of their own."""
     product = product_of(graph, node)
     parts: list[Operand] = []
     for part, labels in product.parts:
@@ -365,7 +379,7 @@ def _scalars_of(part: Node) -> list[Node]:
 
 
 def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
-    """Return the operand at `place` of the product `term` as a possible common factor; None if its labels forbid it."""
+    """Return the operand number `place` of `term` as a possible common factor; None if its labels rule that out."""
     node, labels = term.parts[place]
     base = _base(node)
     power = _exponent(node) < 0 if base is not node and _exponent(node) < 0 and not labels else None
@@ -401,10 +415,10 @@ def _own_roles(term: ContractionParts, place: int) -> list[Role]:
 
 
 def _base(node: Node) -> Node:
-    """Return the base of a constant power; another node itself."""
+    """Return ``u`` for a power ``u**c`` with a constant ``c``; another node unchanged."""
     return node.args[0] if node.op == "pow" and node.args[1].op == "const" and not is_view(node.args[0]) else node
 
 
 def _exponent(node: Node) -> Any:
-    """Return the exponent of a constant power; 1 for another node."""
+    """Return ``c`` for a power ``u**c`` with a constant ``c``; 1 for another node."""
     return node.args[1].data if _base(node) is not node else 1

@@ -68,8 +68,8 @@ def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = Non
 
 
 def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Rows:
-    """Return the declared constraints, and for each extent below `roots`, and each factor of one, that it is at least
-    1.
+    """Return the constraints that extents are positive, ``n >= 1`` for each extent below `roots` (and each factor of a
+    product such as ``m*n``), with those that the user declared.
     """
     extents = extents_of([*roots, *graph.integers.values()])
     sizes = extents if linear(extents) else [*extents, *map(Affine.variable, factors_of_products(extents))]
@@ -82,7 +82,8 @@ Seen = set[tuple[Node, Rows]]
 
 
 def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
-    """Return the constraints on sizes and free indices under which all unconditional reads below `root` are in bounds.
+    """Return the constraints on sizes and free indices that make all reads below `root` lie in bounds, for reads that
+    no condition protects.
 
     `known` decides which ranges are not empty. Nodes in `seen` are left out; new ones are added to it.
     """
@@ -101,8 +102,8 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
 def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
-    """Yield ``(node, constraints, variables)`` for each unconditionally evaluated node, with the loops around it,
-    innermost first.
+    """Yield ``(node, constraints, variables)`` for each node below `root` that no condition protects: the constraints
+    and variables of the loops around it, innermost first.
 
     Nodes in `seen` are left out; new ones are added to it.
     """
@@ -126,8 +127,8 @@ def iterate_unconditional(
 
 
 def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[Node]) -> None:
-    """Raise `UnsupportedError` if a divisor in an index may be negative; record the assumption that one that may be 0
-    is positive.
+    """Raise `UnsupportedError` if a divisor in an index, as ``k`` in ``i//k``, may be negative. If it may be 0, assume
+    in the graph that it is positive.
 
     The assumptions are added to ``graph.granted``. The constraints of a read at such a quotient are known only where
     its divisor is positive.
@@ -152,7 +153,9 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Return, for each division by `divisor` below `roots`, the constraints that hold there and have no quotients."""
+    """Return, for each place below `roots` where an index is divided by `divisor`, the constraints that hold there;
+    those that contain quotients themselves are left out.
+    """
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
     stack: list[tuple[Node, Rows]] = [(root, ()) for root in roots]
@@ -196,8 +199,8 @@ Selection = tuple[Node, int]
 
 
 def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
-    """Read `exprs` into nodes; an integer tensor ``p`` without declared range gets that of the axis it indexes, as in
-    ``x[p[i]]``.
+    """Convert `exprs` to nodes. An integer tensor ``p`` without declared range, which indexes as in ``x[p[i]]``, gets
+    the range of that axis of ``x``.
     """
     nodes = [reader.read(expr) for expr in exprs]
     found = implied_ranges(reader.graph, nodes)
@@ -208,8 +211,8 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return, by name of an integer tensor ``p``, an unconditional read such as ``x[p[i]]`` and the axis that bounds
-    all entries of ``p``.
+    """Return, for each integer tensor ``p`` whose entries all index some axis, as in ``x[p[i]]``, that read and axis;
+    they bound all entries of ``p``. Keys are names.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.

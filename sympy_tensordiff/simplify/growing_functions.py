@@ -7,6 +7,7 @@ For entries, which are real numbers::
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
     log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
+    log(erfc(u)/2)                  log1p(-erfc(-u)/2) where u < 1/2, else log(erfcx(u)/2) - u**2
     log(tanh(u))                    log1p(-2*sigmoid(-2*u))                 where u > 1/2
     log(gamma(u))                   loggamma(u)                             where u > 0
     log(u + sqrt(u**2 + 1))         asinh(u), also acosh(u) with -1
@@ -32,7 +33,7 @@ from typing import Any
 import sympy
 from sympy.codegen.cfunctions import expm1, log1p
 
-from sympy_tensordiff.graph.functions import erfcx, erfcx_slope, log_ndtr, scaled_besseli, sigmoid
+from sympy_tensordiff.graph.functions import erfcx, erfcx_slope, scaled_besseli, sigmoid
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.nearby import log_of_quotient
@@ -55,7 +56,9 @@ def is_call(node: Node, function: Any) -> bool:
 
 
 def _log_of_growing(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(argument)`` for the functions in the head of this module; None for other arguments."""
+    """Return ``log(argument)`` in a form that cannot overflow, for functions with a rule in this module, such as
+    ``sinh`` or ``gamma``; None for others.
+    """
     if argument.op == "select":  # a sum with its form for negative u
         argument = argument.args[2]
     if argument.op == "add":
@@ -90,7 +93,9 @@ def _log_of_complement(graph: Graph, u: Node) -> Node:
 
 
 def _area_function(graph: Graph, argument: Node) -> Node | None:
-    """Return asinh(u) for ``u + sqrt(u**2 + 1)``, acosh(u) for ``u + sqrt(u**2 - 1)``; None for other arguments."""
+    """Return ``asinh(u)`` for the argument ``u + sqrt(u**2 + 1)`` of a logarithm, ``acosh(u)`` for ``u + sqrt(u**2 -
+    1)``; None for other arguments.
+    """
     if len(argument.args) != 2:
         return None
     for u, root in (argument.args, argument.args[::-1]):
@@ -102,21 +107,24 @@ def _area_function(graph: Graph, argument: Node) -> Node | None:
 
 
 def _log_of_erfc(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(erfc(u))`` or ``log(erfc(u)/2)``; None for other arguments."""
+    """Return ``log(argument)`` for ``erfc(u)`` or ``erfc(u)/2``, without underflow for large ``u``; None for other
+    arguments.
+    """
     factor, base = graph.split_coefficient(argument)
     if not is_call(base, sympy.erfc) or factor not in (1, _HALF):
         return None
     (u,) = base.args
-    if factor != 1:
-        root = graph.pow(graph.const(2), graph.const(_HALF))
-        return graph.call(log_ndtr, (graph.scale(-1, graph.mul((root, u))),))
-    near = graph.call(log1p, (graph.neg(graph.call(sympy.erf, (u,))),))
-    far = graph.add((graph.call(sympy.log, (graph.call(erfcx, (u,)),)), graph.neg(graph.pow(u, graph.const(2)))))
+    rest = graph.call(sympy.erf, (u,)) if factor == 1 else graph.scale(_HALF, graph.call(sympy.erfc, (graph.neg(u),)))
+    near = graph.call(log1p, (graph.neg(rest),))
+    scaled = graph.scale(factor, graph.call(erfcx, (u,)))
+    far = graph.add((graph.call(sympy.log, (scaled,)), graph.neg(graph.pow(u, graph.const(2)))))
     return graph.select(graph.compare("lt", u, graph.const(_HALF)), near, far)
 
 
 def _log_of_negative_expm1(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(1 - exp(u))``; None for other arguments."""
+    """Return ``log(1 - exp(u))`` for the argument ``-expm1(u)``, accurate for small and large ``-u``; None for other
+    arguments.
+    """
     factor, base = graph.split_coefficient(argument)
     if factor != -1 or not is_call(base, expm1):
         return None
@@ -126,7 +134,7 @@ def _log_of_negative_expm1(graph: Graph, argument: Node) -> Node | None:
 
 
 def _log_near_1(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(1 + u)``; None for other arguments, and where u has an exponential."""
+    """Return ``log1p(u)`` for the argument ``1 + u``; None for other arguments, or if ``u`` contains an exponential."""
     if argument.op != "add" or graph.one not in argument.args or _has_exponential(argument):
         return None
     return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
@@ -143,7 +151,9 @@ LOGARITHMS = {
 
 
 def _has_exponential(node: Node) -> bool:
-    """Whether an exponential occurs in `node`: then its logarithm is computed from the largest exponent."""
+    """Whether an exponential occurs in `node`. The logarithm of such a node is computed from its largest exponent
+    instead.
+    """
     return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
 
 
@@ -151,7 +161,7 @@ def _has_exponential(node: Node) -> bool:
 
 
 def _log_of_bessel(graph: Graph, order: Node, u: Node) -> Node:
-    """Return ``log(besseli(order, u))``."""
+    """Return ``log(besseli(order, u))`` in a form that neither overflows for large ``u`` nor loses digits near 0."""
     size = graph.call(sympy.Abs, (u,))
     far = graph.add((size, graph.call(sympy.log, (graph.call(scaled_besseli, (order, u)),))))
     if order is not graph.zero:
@@ -164,8 +174,8 @@ def _log_of_bessel(graph: Graph, order: Node, u: Node) -> Node:
 
 
 def with_scaled_bessel(graph: Graph, product: Node) -> Node:
-    """Return `product` with scaled Bessel functions if it has as many of one argument above as below, or if it has an
-    exponential; else itself.
+    """Return `product` with exponentially scaled Bessel functions, which do not overflow, if their exponentials cancel
+    or if it contains an exponential; else unchanged.
     """
     factors = graph.factors(product)
     found = next((part for part in map(_bessel_in, factors) if part is not None), None)
@@ -188,7 +198,9 @@ def with_scaled_bessel(graph: Graph, product: Node) -> Node:
 
 
 def _bessel_in(factor: Node) -> Node | None:
-    """Return the Bessel function that `factor` is a power of or that it adds multiples of; None for other factors."""
+    """Return the Bessel function in `factor`: itself, the base of a power, or one in a sum of multiples; None if there
+    is none.
+    """
     if is_call(factor, sympy.besseli):
         return factor
     if factor.op in ("pow", "add", "mul"):
@@ -200,7 +212,9 @@ def _bessel_in(factor: Node) -> Node | None:
 
 
 def _scaled(graph: Graph, factor: Node, u: Node) -> tuple[Node, Fraction]:
-    """Return `factor` with scaled Bessel functions of `u`, and the power of ``exp(abs(u))`` by which it was divided."""
+    """Return ``(new factor, p)``: `factor` with scaled Bessel functions of `u` in place of plain ones, which divides it
+    by ``exp(abs(u))**p``.
+    """
     if is_call(factor, sympy.besseli) and factor.args[1] is u:
         return graph.call(scaled_besseli, factor.args), Fraction(1)
     if factor.op == "pow" and factor.args[1].op == "const" and isinstance(factor.args[1].data, int | Fraction):
@@ -221,7 +235,9 @@ def _scaled(graph: Graph, factor: Node, u: Node) -> tuple[Node, Fraction]:
 
 
 def with_scaled_erfc(graph: Graph, product: Node) -> Node:
-    """Return a product with ``exp(p*u**2 + rest)*erfc(u)**p`` as ``exp(rest)*erfcx(u)**p``; another as it is."""
+    """Return ``exp(p*u**2 + rest)*erfc(u)**p`` as ``exp(rest)*erfcx(u)**p``, which neither overflows nor underflows;
+    another product unchanged.
+    """
     exponential = next((factor for factor in product.args if is_call(factor, sympy.exp)), None)
     if exponential is None:
         return product
@@ -242,14 +258,14 @@ def with_scaled_erfc(graph: Graph, product: Node) -> Node:
 
 
 def _square(graph: Graph, u: Node) -> Node:
-    """Return the square of `u`, the base of a square root."""
+    """Return ``u**2``; for a square root ``u = sqrt(v)`` that is ``v``."""
     is_root = u.op == "pow" and u.args[1].op == "const" and u.args[1].data == _HALF
     return u.args[0] if is_root else graph.pow(u, graph.const(2))
 
 
 def _distributed(graph: Graph, product: Node, exponential: Node, others: Sequence[Node]) -> Node:
-    """Return the product of an exponential and a sum that has `erfc` in a term as a sum, if all its terms lose an
-    exponential; otherwise `product`.
+    """Multiply an exponential into a sum that contains ``erfc``, if that removes the exponential from every term;
+    otherwise return `product` unchanged.
     """
     for factor in others:
         if factor.op == "add" and any(is_call(part, sympy.erfc) for term in factor.args for part in (term, *term.args)):
@@ -270,8 +286,8 @@ def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
 
 
 def with_slopes(graph: Graph, total: Node) -> Node:
-    """Return a sum with the terms ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)`` as one with `erfcx_slope`;
-    another as it is.
+    """Return a sum with ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)``, whose terms nearly cancel, as one term
+    with `erfcx_slope`; another sum unchanged.
     """
     if total.op != "add":
         return total
@@ -295,8 +311,8 @@ def with_slopes(graph: Graph, total: Node) -> Node:
 
 
 def with_bounded_quotients(graph: Graph, product: Node, order: int = 1) -> Node:
-    """Return a product with exp(u)/expm1(u) as -1/expm1(-u), with cosh(u)/sinh(u) as 1/tanh(u), also where the divisor
-    has a higher power, up to `order`; another product as it is.
+    """Return a product with ``exp(u)/expm1(u)`` as ``-1/expm1(-u)`` and ``cosh(u)/sinh(u)`` as ``1/tanh(u)``, so that
+    it does not overflow. The divisor may have a power up to `order`; other products are unchanged.
     """
     for divisor in product.args:
         if divisor.op != "pow" or divisor.args[1].data not in range(-order, 0):

@@ -29,7 +29,7 @@ from sympy_tensordiff.simplify.facts import has_positive_divisors
 
 
 def tighten_to_equations(rows: Sequence[Constraint], facts: Rows, sizes: frozenset[int]) -> Rows:
-    """Return `rows` without redundant ones, and with an equation for each index that they leave a single value."""
+    """Return `rows` without redundant constraints, and with an equation for each index that can have only one value."""
     rows = without_redundant(rows, facts)
     for v in sorted(atoms_in(rows) - sizes):
         single = unique_value([v], rows)
@@ -45,7 +45,8 @@ def _as_equation(row: Constraint, known: Rows, sizes: frozenset[int]) -> Constra
 
 
 def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint, dict[Variable, Affine]] | None:
-    """Return an equation in `rows` with its solution for one variable; None if none can be solved.
+    """Return ``(equation, {variable: its value})`` for an equation in `rows` that can be solved for a variable not in
+    `sizes`; None if there is none.
 
     It is solved for data, those that the oldest index selects first, or for the newest index.
     """
@@ -64,8 +65,8 @@ def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint
 def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
-    """Return `body` rewritten by the equation `row`, which has tensor entries, so that each subexpression has few
-    indices.
+    """Return `body` rewritten by the equation `row`, such as ``p[i] == j``, which contains tensor entries. Each
+    subexpression uses whichever side leaves it fewer free indices.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
@@ -94,8 +95,8 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return for each factor the rewriting with the fewest free indices; on a tie the one whose arguments have the
-    fewest.
+    """Return for each factor the one of its `rewrites` with the fewest free indices; on a tie the one whose arguments
+    have the fewest.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
@@ -122,17 +123,20 @@ def _choose_fewest_indices(
 
 
 def _nth(forms: Sequence[Node], n: int) -> Node:
-    """Return ``forms[n]``; the only element if there is just one, as for a node that no rewriting changes."""
+    """Return ``forms[n]``, or the only element if there is just one (a node that no rewriting changes)."""
     return forms[n] if len(forms) > 1 else forms[0]
 
 
 def _arguments(part: Node) -> Sequence[Node]:
-    """Return the arguments of `part` that are rewritten separately; none for reads, guards and binders."""
+    """Return the arguments of `part` that are rewritten separately; () for reads, guards, and sums and other
+    binders.
+    """
     return () if part.op == "read" or part.op in _CONDITIONAL or part.op in BINDERS else part.args
 
 
 def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: Node) -> Node:
-    """Return `part` after the substitution `solution`, with tensor entries eliminated by the equation `row`.
+    """Return `part` after `solution` is substituted, with tensor entries such as ``p[i]`` replaced by the index that
+    the equation `row` says they equal.
 
     Tests of indices that differ keep their entries, as guards do: the two are recognised as opposite by their forms.
     """
@@ -141,7 +145,9 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
     tested = {one.args[0] for one in conditions if unequal_forms(one)}
 
     def without_entries(node: Node) -> Node:
-        """Return `node` without the entries in its own forms, unless it is tested."""
+        """Return `node` with the tensor entries in its own index forms replaced by equal indices; unchanged if a
+        condition tests it.
+        """
         if node in tested:
             return node
         return graph.map_own_forms(node, lambda form: eliminate_entries_by_equations(form, (row,)))
@@ -161,7 +167,7 @@ _CONDITIONAL = RANGED | {"guard"}
 
 
 def _newest_variable(term: tuple[Variable, int]) -> int:
-    """Return the largest variable number in `term`, the variable introduced last; -1 without an index."""
+    """Return the largest variable number in `term`, which belongs to the variable made last; -1 if it contains none."""
     variable = term[0]
     return max(
         (v for v in (variable.atoms() if isinstance(variable, Compound) else (variable,)) if isinstance(v, int)),
@@ -182,8 +188,8 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 
 
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
-    """Return `terms` with guards ``p == 0`` and ``p >= 1``, where ``p >= 0`` is known, as complements ``p <= 0`` and
-    ``p >= 1``.
+    """Return `terms` with guards ``[p == 0]`` and ``[p >= 1]`` as ``[p <= 0]`` and ``[p >= 1]``, where ``p >= 0`` is
+    known, so that they read as if and else.
 
     So the two are one choice.
     """
@@ -192,8 +198,8 @@ def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
 
 
 def _as_opposite(graph: Graph, term: Node, guards: set[Rows], facts: Rows) -> Node:
-    """Return the guard `term` with ``p == 0`` as ``p <= 0``, if `guards` has ``p >= 1`` and `facts` imply ``p >= 0``;
-    else `term`.
+    """Return the guard ``[p == 0]`` as ``[p <= 0]``, if `guards` contains ``[p >= 1]`` and `facts` imply ``p >= 0``;
+    else `term` unchanged.
     """
     for row in term.data if len(guards) > 1 else ():
         rest = tuple(other for other in term.data if other is not row)
@@ -209,7 +215,8 @@ MAX_GUARDED_TERMS = 32
 
 
 class GuardedTerm(NamedTuple):
-    """A summand below a guard: its constraints, those of the guard included, its body, and where it comes from.
+    """A summand inside a guard of an addition: its constraints, its body, the number of the guard among the terms, and
+    the summand itself.
 
     `place` is the position of the term in the addition, `summand` the node in the body of the term.
     """
@@ -228,7 +235,9 @@ class GuardJoiner:
         self.sizes = sizes
 
     def joined(self, terms: Sequence[Node], facts: Rows) -> list[Node] | None:
-        """Return the terms of an addition with two guards merged into one; None where no two can be."""
+        """Return the terms of an addition with two guards merged into one, as ``[i < j]*f + [i >= j]*f`` into ``f``;
+        None if no two can be merged.
+        """
         # One term may occur here twice, and then counts twice: parts know the place of their term.
         parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
         for pair in combinations(parts if len(parts) <= MAX_GUARDED_TERMS else (), 2):
@@ -251,7 +260,9 @@ class GuardJoiner:
         return None
 
     def parts(self, term: Node, place: int) -> list[GuardedTerm]:
-        """Return the summands of the addition under the guard `term`, the `place`-th term, with all constraints."""
+        """Return the summands inside of the guard `term`, which is term number `place` of an addition, with all their
+        constraints.
+        """
         number, core = self.graph.split_coefficient(term.args[0])
         parts = []
         for summand in core.args if core.op == "add" else (core,):
@@ -269,8 +280,8 @@ class GuardJoiner:
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
     def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
-        """Return a body equal to those of `one` and `two` where their constraints hold, as ``i`` for ``i`` and ``0`` at
-        ``i == 0``; else None.
+        """Return a body that can replace those of `one` and of `two` where each applies: ``i`` for the bodies ``i``
+        and, at ``i == 0``, ``0``. None if there is none.
         """
         if one.body is two.body:
             return one.body
@@ -286,7 +297,9 @@ class GuardJoiner:
 
 
 def _functions(body: Node) -> int:
-    """Return the number of nodes in `body` that may be undefined: reads, powers, calls etc., not sums or products."""
+    """Return the number of operations in `body` other than sums and products: reads, powers, function calls,
+    conditions.
+    """
     return sum(node.op not in ("const", "index", "add", "mul") for node in reachable(body))
 
 

@@ -23,7 +23,9 @@ from sympy_tensordiff.simplify.nearby import has_fewer_terms, is_near_one, minus
 
 
 class _Term(NamedTuple):
-    """A term ``number*core`` of an addition, with the log-sum-exp, or the exponent of a softmax, that it is made of."""
+    """A term ``number*core`` of an addition, where ``core`` is a log-sum-exp or a softmax, with its log-sum-exp or
+    exponent.
+    """
 
     number: Number
     core: Node
@@ -31,7 +33,9 @@ class _Term(NamedTuple):
 
 
 def with_close_log_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with differences of log-sum-exps and of softmaxes in the forms of this module."""
+    """Return `roots` with differences of two log-sum-exps, or of two softmaxes, rewritten to keep their digits where
+    the exponents are close.
+    """
     parts = reachable(*roots)
     if sum(part.op == "lse" for part in parts) < 2:
         return list(roots)
@@ -43,13 +47,15 @@ def with_close_log_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _difference(graph: Graph, node: Node) -> Node:
-    """Return the addition `node` with pairs of log-sum-exps, or of softmaxes, of opposite numbers joined."""
-    found = [(arg, term) for arg in node.args if (term := _term(graph, arg)) is not None]
+    """Return the addition `node` with ``c*logsumexp(u) - c*logsumexp(v)``, or such a pair of softmaxes, joined to one
+    accurate term.
+    """
+    found = [(arg, term) for arg in node.args if (term := _as_term(graph, arg)) is not None]
     for first, one in found:
         for second, other in found:
             if one.number != -other.number or one.core.op != other.core.op:
                 continue
-            joined = _joined(graph, one, other)
+            joined = _accurate_sum(graph, one, other)
             if joined is not None:
                 graph.laws["log-sum-exps"] = graph.laws.get("log-sum-exps", 0) + 1
                 rest = [arg for arg in node.args if arg is not first and arg is not second]
@@ -57,7 +63,7 @@ def _difference(graph: Graph, node: Node) -> Node:
     return node
 
 
-def _term(graph: Graph, node: Node) -> _Term | None:
+def _as_term(graph: Graph, node: Node) -> _Term | None:
     """Return `node` as a term that is made of a log-sum-exp; None for other terms."""
     number, core = graph.split_view(node)
     if core.op == "lse":
@@ -71,11 +77,13 @@ def _term(graph: Graph, node: Node) -> _Term | None:
     return None
 
 
-def _joined(graph: Graph, one: _Term, other: _Term) -> Node | None:
-    """Return ``one + other`` in a form that keeps its digits; None unless the difference of the exponents is short."""
+def _accurate_sum(graph: Graph, one: _Term, other: _Term) -> Node | None:
+    """Return ``one + other`` in a form that keeps its digits; None unless the exponents differ by a short
+    expression.
+    """
     (u,), (v,) = one.log_sum.args, other.log_sum.args
     if has_fewer_terms(u, v):  # `v` has fewer rounding errors then
-        return _joined(graph, other, one)
+        return _accurate_sum(graph, other, one)
     if one.log_sum.data != other.log_sum.data or u.shape != v.shape:
         return None
     d = minus(graph, u, v)

@@ -43,7 +43,7 @@ _MODERATE = 2
 
 
 class Logarithms:
-    """Builds logarithms that do not overflow: ``log(exp(u)*y)`` as ``u + log(y)``.
+    """Builds logarithms in a form that does not overflow: ``log(exp(u)*y)`` becomes ``u + log(y)``.
 
     With `numbers`, for kernels rather than readers, logarithms of hyperbolic cosines, powers and products over ranges
     are expanded whatever the signs of the factors: ``log(prod_k a(k))`` is
@@ -58,7 +58,7 @@ class Logarithms:
     # -------------------------------------------------------------- laws
 
     def logarithm(self, node: Node) -> Node:
-        """Return ``log(a)`` for `node`, a logarithm, rewritten so that `a` need not be computed if it may overflow."""
+        """Return the logarithm of `node`, rewritten so that a `node` which may overflow is not computed."""
         graph = self.graph
         factors = self.factors(node)
         if len(factors) > 1:
@@ -80,7 +80,9 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_function(self, node: Node) -> Node:
-        """Rewrite log(exp(u)) as u, log(s(u)) as -p(-u), log(cosh(u)) as p(2*u) - u - log(2); others stay."""
+        """Return the logarithm of the call `node`: ``u`` for exp(u), ``-softplus(-u)`` for sigmoid(u), in kernels also
+        ``softplus(2*u) - u - log(2)`` for cosh(u); for other functions the plain logarithm.
+        """
         graph, argument = self.graph, node.args[0]
         if node.data is sympy.exp:
             return argument
@@ -94,7 +96,7 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_tangent(self, node: Node) -> Node | None:
-        """Rewrite log(a + a*tanh(u)) as log(2*a) + log(sigmoid(2*u)); None for other additions."""
+        """Return the logarithm of ``a + a*tanh(u)`` as ``log(2*a) + log(sigmoid(2*u))``; None for other additions."""
         graph = self.graph
         number, *rest = sorted(node.args, key=lambda term: term.op != "const")
         factor, tangent = graph.split_view(rest[0])
@@ -116,8 +118,8 @@ class Logarithms:
         return self.graph.factors(rest) if number == 1 else (self.graph.const(number), *self.graph.factors(rest))
 
     def of_factors(self, node: Node, factors: Sequence[Node]) -> Node:
-        """Rewrite log(a*b) as log(a) + log(b) for factors that may overflow and have a known sign; one logarithm for
-        the rest.
+        """Return ``log(a*b)`` as ``log(a) + log(b)`` for factors that may overflow and whose sign is known; the other
+        factors stay in one logarithm.
         """
         graph = self.graph
         if self.numbers and (joined := _of_determinants(graph, factors)) is not None:
@@ -128,7 +130,7 @@ class Logarithms:
         rest = graph.mul(others)
         parts = [self.logarithm(factor) for factor in taken]
         if self.numbers and any(map(self.is_wide, others)):
-            parts += [self.of_size(rest), graph.call(sympy.log, (self.sign_of(rest),))]
+            parts += [self.of_absolute_value(rest), graph.call(sympy.log, (self.sign_of(rest),))]
         elif not taken:
             return graph.call(sympy.log, (node,))
         elif rest is not graph.one:
@@ -136,8 +138,8 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def of_power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Rewrite log(a**b) as ``b*log(a)``, or as ``b*log(abs(a))`` for kernels, if the signs allow it; others are
-        unchanged.
+        """Return ``log(a**b)`` as ``b*log(a)``, or as ``b*log(abs(a))`` in code for kernels, if the signs allow it;
+        else the plain logarithm.
         """
         graph = self.graph
         power = exponent.data if exponent.op == "const" else None
@@ -148,8 +150,8 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_product(self, node: Node) -> Node:
-        """Rewrite log(prod_k a(k)) as ``sum_k log(a(k))``; a product with factors of unknown sign is unchanged unless
-        for kernels.
+        """Return the logarithm of a product over a range, ``prod_k a(k)``, as ``sum_k log(a(k))``. If the sign of ``a``
+        is unknown, only for kernels.
         """
         graph = self.graph
         variables, rows, body = graph.open(node)
@@ -159,13 +161,13 @@ class Logarithms:
         rest = graph.mul([factor for factor in self.factors(body) if factor not in positive])
         parts = [graph.sum(variables, rows, self.logarithm(graph.mul(positive)))]
         if self.numbers:
-            parts.append(graph.sum(variables, rows, self.of_size(rest)))
+            parts.append(graph.sum(variables, rows, self.of_absolute_value(rest)))
             rest = self.sign_of(rest)
         parts.append(graph.call(sympy.log, (graph.reduce("prod", variables, rows, rest),)))
         return graph.add(parts)
 
-    def of_size(self, node: Node) -> Node:
-        """Return log(abs(node)), by log(abs(a**b * c)) = b*log(abs(a)) + log(abs(c)) for integers b."""
+    def of_absolute_value(self, node: Node) -> Node:
+        """Return ``log(abs(node))`` as a sum over its factors, where ``abs(a)**b`` contributes ``b*log(abs(a))``."""
         graph, parts = self.graph, []
         for factor in self.factors(node):
             if self.sign(factor):
@@ -176,7 +178,9 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def sign_of(self, node: Node) -> Node:
-        """Return the sign of the product `node` as the product of its bases' signs, since a power may overflow."""
+        """Return the sign (1, 0 or -1) of the product `node`, computed from the signs of its factors, because a power
+        among these may overflow.
+        """
         graph, signs = self.graph, []
         for factor in self.factors(node):
             if not self.sign(factor):
@@ -216,8 +220,8 @@ class Logarithms:
 
 
 def _of_determinants(graph: Graph, factors: Sequence[Node]) -> Node | None:
-    """Return a product with ``det(A)*det(B)`` replaced by ``det(A @ B)``, as the product may overflow; None without
-    such factors.
+    """Return the factors with ``det(A)*det(B)`` replaced by ``det(A @ B)``, since the product of large determinants may
+    overflow; None without two such factors.
     """
     found = [factor for factor in factors if factor.op == "cof" and factor.data == 0 and not factor.shape]
     if len(found) < 2 or found[0].args[0].shape != found[1].args[0].shape:
@@ -230,13 +234,13 @@ def _of_determinants(graph: Graph, factors: Sequence[Node]) -> Node | None:
 
 
 def _as_power(graph: Graph, node: Node) -> tuple[Node, Node]:
-    """Return the base and the exponent of a power with a constant integer exponent; other nodes with the exponent 1."""
+    """Return ``(base, exponent)`` of a power with a constant integer exponent; ``(node, 1)`` for another node."""
     is_power = node.op == "pow" and node.args[1].op == "const" and Fraction(node.args[1].data).denominator == 1
     return (node.args[0], node.args[1]) if is_power else (node, graph.one)
 
 
 def exponents_of(graph: Graph, node: Node) -> tuple[Node, Node] | None:
-    """Return ``(u, v)`` for ``exp(u) + exp(v)``, where 1 is ``exp(0)`` and comes first; None for other nodes."""
+    """Return ``(u, v)`` for ``exp(u) + exp(v)``, and ``(0, v)`` for ``1 + exp(v)``; None for other nodes."""
     if node.op != "add" or len(node.args) != 2:
         return None
     found = [arg.args[0] for arg in node.args if arg.op == "call" and arg.data is sympy.exp]

@@ -40,8 +40,8 @@ _MAX_TERMS = 6
 
 
 def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
-    """Return `roots` with ``1/(1 + exp(u))`` and the like as sigmoids, and logarithms of products as sums of
-    logarithms.
+    """Return `roots` with quotients such as ``1/(1 + exp(u))`` written by sigmoids, and logarithms of products as sums
+    of logarithms, so that no exponential overflows.
 
     With `numbers` the roots are computed; otherwise they are differentiated and printed, and forms of logarithms that
     only serve the computation are left out.
@@ -51,8 +51,8 @@ def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> l
 
 
 def for_readers(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with factors joined, and ``(a - b)*s(u) + b`` for ``a*s(u) + b*s(-u)``, where ``a - b`` is one
-    term.
+    """Return `roots` with sigmoids in a short form for printing: ``a*sigmoid(u) + b*sigmoid(-u)`` as ``(a -
+    b)*sigmoid(u) + b`` if ``a - b`` is one term.
     """
     work = _Readable(graph, False)
     return _rewritten(graph, roots, work)
@@ -73,25 +73,29 @@ def _rewritten(graph: Graph, roots: Sequence[Node], work: _Logistic) -> list[Nod
 
 
 class PairJoiner(ABC):
-    """A rewriting that replaces pairs of factors of a product, such as ``exp(u)*s(-u)``; subclasses say which."""
+    """A rewriting that replaces pairs of factors of a product by others, such as ``exp(u)*sigmoid(-u)`` by
+    ``sigmoid(u)``. Subclasses define the pairs.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
     @abstractmethod
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are rewritten already, after the rules of this class."""
+        """Return `node`, whose arguments are already rewritten, after the rules of this class are applied to it."""
 
     @abstractmethod
     def may_join(self, factor: Node) -> bool:
-        """Whether `factor` may be the second factor of a pair that `joined` replaces."""
+        """Whether `factor` may be the second factor of a pair that `joined` replaces: a cheap necessary test."""
 
     @abstractmethod
     def joined(self, first: Node, second: Node) -> list[Node] | None:
         """Return the factors that replace ``first*second`` in a product; None if there is no rule for the pair."""
 
     def product(self, node: Node) -> Node:
-        """Return the product `node` with all pairs of factors replaced that have a rule; tensors need equal labels."""
+        """Return the product `node` with every pair of factors for which there is a rule replaced. Two tensor factors
+        form a pair only if their labels are equal.
+        """
         labels = node.data.inputs if node.op == "ein" else [()] * len(node.args)
         factors = list(zip(node.args, labels, strict=True))
         for second, own in [pair for pair in factors if self.may_join(pair[0])]:
@@ -99,10 +103,10 @@ class PairJoiner(ABC):
                 found = self.joined(first, second) if its == own and first is not second else None
                 if found is not None:
                     rest = [pair for pair in factors if pair not in ((first, own), (second, own))]
-                    return self.form(self.again(node, [*rest, *((factor, own) for factor in found)]))
+                    return self.form(self.with_factors(node, [*rest, *((factor, own) for factor in found)]))
         return node
 
-    def again(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
+    def with_factors(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
         """Return the product `node` over other `factors`, pairs of a node and its labels; scalars lose their labels."""
         if node.op == "mul":
             return self.graph.mul([factor for factor, _ in factors])
@@ -112,7 +116,7 @@ class PairJoiner(ABC):
 
 
 class _Logistic(PairJoiner):
-    """The rules of `without_overflow`, such as ``1/(1 + exp(u))`` to ``s(-u)``, s being the sigmoid."""
+    """The rules of `without_overflow`, such as ``1/(1 + exp(u))`` to ``sigmoid(-u)``."""
 
     def __init__(self, graph: Graph, numbers: bool) -> None:
         super().__init__(graph)
@@ -121,7 +125,7 @@ class _Logistic(PairJoiner):
         self.uses: Counter[Node] = Counter()
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are rewritten already, with sums of exponentials as sigmoids."""
+        """Return `node`, whose arguments are already rewritten, with exponentials in quotients written by sigmoids."""
         if node.op == "call" and node.data is sympy.log:
             return self.logarithms.logarithm(node.args[0])
         match node.op:
@@ -138,7 +142,7 @@ class _Logistic(PairJoiner):
         return self.graph.call(sigmoid, (argument,))
 
     def power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Rewrite (1 + exp(u))**-n as s(-u)**n; other powers are unchanged."""
+        """Return ``(1 + exp(u))**-n`` as ``sigmoid(-u)**n``; other powers are unchanged."""
         exponents = exponents_of(self.graph, base)
         if exponents is None or exponents[0] is not self.graph.zero:
             return node
@@ -147,7 +151,8 @@ class _Logistic(PairJoiner):
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """Rewrite ``a - a*s(u)`` in a short addition as ``a*s(-u)``; other additions are unchanged.
+        """Return an addition with ``a - a*sigmoid(u)`` in it replaced by ``a*sigmoid(-u)``; other and long additions
+        are unchanged.
 
         Of whole tensors ``s*(1 - s)`` stays.
         """
@@ -156,7 +161,7 @@ class _Logistic(PairJoiner):
             coefficient, rest = graph.split_view(term)
             factors = graph.factors(rest)
             for factor in factors:
-                base, times = self.raised(factor)
+                base, times = self.as_power_of_sigmoid(factor)
                 if times and (not node.shape or self.is_replaceable(base)):
                     others = [other for other in factors if other is not factor]
                     others += [graph.pow(base, graph.const(times - 1))] if times > 1 else []
@@ -168,24 +173,30 @@ class _Logistic(PairJoiner):
         return node
 
     def is_replaceable(self, base: Node) -> bool:
-        """Whether ``1 - s(u)`` as ``s(-u)`` adds no sigmoid to the graph, which costs more than the subtraction."""
+        """Whether to write ``1 - sigmoid(u)`` as ``sigmoid(-u)``: not if a further sigmoid, which costs more than a
+        subtraction, would have to be computed.
+        """
         return self.uses[base] < 2 or self.uses[self.sigmoid(self.graph.neg(base.args[0]))] > 0
 
-    def raised(self, node: Node) -> tuple[Node, int]:
-        """Return ``(s(u), n)`` for `node` ``s(u)**n`` with a positive integer n, s the sigmoid; otherwise the base of
-        `node`, and 0.
+    def as_power_of_sigmoid(self, node: Node) -> tuple[Node, int]:
+        """Return ``(sigmoid(u), n)`` for ``sigmoid(u)**n`` with a positive integer n; for other nodes the base,
+        and 0.
         """
         base, times = (node.args[0], node.args[1].data) if node.op == "pow" else (node, 1)
         return base, times if is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
     def may_join(self, factor: Node) -> bool:
-        """Whether `factor` may be the second one of two that `joined` replaces: a power of a sigmoid or of cosh."""
-        return self.raised(factor)[1] > 0 or (factor.op == "pow" and self.hyperbolic(factor.args[0])[0] is sympy.cosh)
+        """Whether `factor` may be the second factor of a pair that `joined` replaces: it is a power of a sigmoid or of
+        cosh.
+        """
+        return self.as_power_of_sigmoid(factor)[1] > 0 or (
+            factor.op == "pow" and self.hyperbolic(factor.args[0])[0] is sympy.cosh
+        )
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:
         """Return the factors that replace ``first * second``; None if no rule applies."""
         graph = self.graph
-        base, times = self.raised(second)
+        base, times = self.as_power_of_sigmoid(second)
         if not times:
             return self.tangent(first, second)
         opposite = graph.neg(base.args[0])
@@ -199,7 +210,9 @@ class _Logistic(PairJoiner):
         return [graph.pow(self.sigmoid(opposite), graph.const(m)), graph.pow(base, graph.const(times - m))]
 
     def tangent(self, first: Node, second: Node) -> list[Node] | None:
-        """Rewrite ``sinh(u)**k * cosh(u)**-n`` as ``tanh(u)**m`` and the remaining powers; None for other factors."""
+        """Return the factors that replace ``sinh(u)**k * cosh(u)**-n``: a power of ``tanh(u)`` and the remaining power
+        of sinh or cosh. None for other factors.
+        """
         graph = self.graph
         base, k = first.args if first.op == "pow" else (first, graph.one)
         below, n = second.args
@@ -214,8 +227,8 @@ class _Logistic(PairJoiner):
         return [graph.pow(one, graph.const(power)) for one, power in powers]
 
     def hyperbolic(self, node: Node) -> tuple[Any, Node]:
-        """Return the function and the argument of sinh(u) or cosh(u), of ``exp(u) - exp(-u)`` or ``exp(u) + exp(-u)``;
-        None and `node` for other nodes.
+        """Return ``(sympy.sinh, u)`` for sinh(u) and ``exp(u) - exp(-u)``, ``(sympy.cosh, u)`` for cosh(u) and ``exp(u)
+        + exp(-u)``; ``(None, node)`` for others.
         """
         if is_call(node, sympy.sinh) or is_call(node, sympy.cosh):
             return node.data, node.args[0]
@@ -229,7 +242,7 @@ class _Logistic(PairJoiner):
         return None, node
 
     def multiple(self, exponential: Node, argument: Node) -> int:
-        """Return the integer m with ``exponential = exp(m*argument)``; 0 if there is none."""
+        """Return the integer m for which ``exponential`` is ``exp(m*argument)``; 0 if there is none."""
         if not is_call(exponential, sympy.exp):
             return 0
         (c, rest), (own, other) = (self.graph.split_view(n) for n in (exponential.args[0], argument))
@@ -239,14 +252,18 @@ class _Logistic(PairJoiner):
 
 
 class _Readable(_Logistic):
-    """The rules of `for_readers`: pairs of factors are joined, and ``a*s(u) + b*s(-u)`` gets one sigmoid."""
+    """The rules of `for_readers`, such as ``a*sigmoid(u) + b*sigmoid(-u)`` to ``(a - b)*sigmoid(u) + b``."""
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are rewritten already, with at most one sigmoid for ``u`` and ``-u``."""
+        """Return `node`, whose arguments are already rewritten, in the form for readers: with one sigmoid for ``u`` and
+        ``-u``.
+        """
         return self.product(node) if node.op in ("mul", "ein") else self.one_sigmoid(node)
 
     def one_sigmoid(self, node: Node) -> Node:
-        """Rewrite ``a*s(u) + b*s(-u)`` as ``(a - b)*s(u) + b`` if ``a - b`` is one term; others stay."""
+        """Return an addition with ``a*sigmoid(u) + b*sigmoid(-u)`` as ``(a - b)*sigmoid(u) + b``, if ``a - b`` is one
+        term; else unchanged.
+        """
         graph = self.graph
         if node.op != "add" or len(node.args) > _MAX_TERMS:
             return node
@@ -270,7 +287,7 @@ class _Readable(_Logistic):
         return self.one_sigmoid(min(found, key=_number_of_terms)) if found else node
 
     def common(self, products: Sequence[Node]) -> list[Node]:
-        """Return the factors, other than numbers, of all `products`."""
+        """Return the factors that all `products` have in common, numbers excluded."""
         own = [self.graph.factors(product) for product in products]
         return [factor for factor in own[0] if factor.op != "const" and all(factor in other for other in own)]
 
@@ -279,8 +296,8 @@ class _Readable(_Logistic):
         return [self.graph.mul([f for f in self.graph.factors(product) if f not in common]) for product in products]
 
     def split(self, term: Node) -> tuple[Node, Node] | None:
-        """Return the only sigmoid factor of `term` and the product of its other factors; None unless it has exactly one
-        and no power of a sigmoid.
+        """Return ``(sigmoid(u), other factors)`` for a `term` with exactly one sigmoid as a factor; None for other
+        terms.
         """
         factors: list[Node] = []
         stack = [term]
@@ -294,7 +311,7 @@ class _Readable(_Logistic):
         return found[0], self.graph.mul([factor for factor in factors if factor is not found[0]])
 
     def subtracted(self, base: Node) -> int:
-        """Return the number of negative minus the number of positive terms in ``u``, where `base` is ``s(u)``."""
+        """Return how many more terms of ``u`` are subtracted than added, where `base` is ``sigmoid(u)``."""
         argument = base.args[0]
         terms = argument.args if argument.op == "add" else (argument,)
         return sum(1 if self.graph.split_view(term)[0] < 0 else -1 for term in terms)
@@ -312,5 +329,7 @@ class _Readable(_Logistic):
 
 
 def _number_of_terms(node: Node) -> int:
-    """Return the number of terms of `node`, those of an addition among its factors counted."""
+    """Return the number of terms of an addition, 1 for other nodes. For a product such as ``c*(a + b)``, return the
+    number of terms of its longest factor.
+    """
     return max(len(part.args) if part.op == "add" else 1 for part in (node, *node.args))

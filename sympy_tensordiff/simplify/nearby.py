@@ -51,11 +51,13 @@ MAX_POLE_ORDER = 4
 
 
 def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Distance) -> Node | None:
-    """Rewrite ``factor*(f(a) - f(b))``, two values of one function, without cancellation; None if no rule applies."""
+    """Return ``factor*(one - other)``, where `one` is ``f(a)`` and `other` ``f(b)`` for one function f, in a form that
+    loses no digits if a is close to b; None without a rule.
+    """
     if one.op == other.op == "mul":
-        found = _shares(graph, one, other, distance)
+        found = _difference_of_softmaxes(graph, one, other, distance)
         return _times_logarithm(graph, factor, one, other) if found is None else graph.scale(factor, found)
-    (function, a), (own, b) = _called(graph, one), _called(graph, other)
+    (function, a), (own, b) = _function_and_argument(graph, one), _function_and_argument(graph, other)
     if function is not own or function not in _RULES:
         return None
     if function is sympy.log and a.op == b.op == "sum":
@@ -69,14 +71,14 @@ def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Dista
 
 
 def minus(graph: Graph, a: Node, b: Node) -> Node:
-    """Return ``a - b`` without parentheses around `a` and `b`, so that equal terms cancel."""
+    """Return ``a - b`` with the terms of both in one addition, so that equal terms cancel."""
     terms, others = (part.args if part.op == "add" else (part,) for part in (a, b))
     return graph.add((*terms, *map(graph.neg, others)))
 
 
-def _called(graph: Graph, node: Node) -> tuple[Any, Node]:
-    """Return the function and the argument of a call (log and ``1 + u`` for ``log1p(u)``); None and `node` if it is not
-    a call.
+def _function_and_argument(graph: Graph, node: Node) -> tuple[Any, Node]:
+    """Return ``(function, argument)`` of a call; ``log1p(u)`` counts as the logarithm of ``1 + u``. ``(None, node)`` if
+    `node` is not a call of one argument.
     """
     if node.op != "call" or len(node.args) != 1:
         return None, node
@@ -125,10 +127,12 @@ def _cosines(graph: Graph, a: Node, b: Node, d: Node) -> Node:
 
 
 def _hyperbolic(of_middle: Any) -> Callable[[Graph, Node, Node, Node], Node]:
-    """Return the rule ``f(a) - f(b) = 2*g((a + b)/2)*sinh((a - b)/2)`` of sinh or cosh, with g = `of_middle`."""
+    """Return the rule for ``f(a) - f(b)`` of sinh or cosh: ``2*g((a + b)/2)*sinh((a - b)/2)``, with ``g`` given as
+    `of_middle`.
+    """
 
     def rule(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-        """Return the difference of the function at `a` and `b`; `d` is ``a - b``."""
+        """Return ``f(a) - f(b)`` for the function f of this rule; `d` is ``a - b``."""
         half = graph.call(sympy.sinh, (graph.scale(_HALF, d),))
         return graph.scale(2, graph.mul((graph.call(of_middle, (_middle(graph, a, b),)), half)))
 
@@ -155,7 +159,9 @@ def _arctangents(graph: Graph, a: Node, b: Node, d: Node) -> Node:
 
 
 def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
-    """Return ``log(a) - log(b)`` without cancellation; None unless the sign of ``d = a - b`` is known."""
+    """Return ``log(a) - log(b)`` without cancellation, by log1p of a quotient; None unless the sign of ``d = a - b`` is
+    known.
+    """
     sign = 1 if sign_facts(graph, d).sign == 1 else -1
     step = graph.scale(sign, d)
     if sign_facts(graph, step).sign != 1:
@@ -170,8 +176,8 @@ def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
 
 
 def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> Node | None:
-    """Return ``log(a) - log(b)`` of two sums of exponentials over one range, with equal factors, whose exponents are
-    close; None for other sums.
+    """Return ``log(a) - log(b)`` without cancellation for two sums of exponentials over one range with close exponents;
+    None for other `a` and `b`.
     """
     variables, rows, body = graph.open(a)
     others, own_rows, other = graph.open(b)
@@ -196,24 +202,24 @@ def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> N
 
 
 def is_near_one(graph: Graph, share: Node) -> Node:
-    """Return the condition that ``log1p(share)`` keeps the digits of `share`, a sum of softmax weights times ``exp(d) -
-    1``, and that no term of it is lost to underflow.
+    """Return a node for the condition that ``log(1 + share)`` should be computed as ``log1p(share)``: the share is
+    neither close to -1 nor so large that terms may be lost.
     """
     low, high = graph.const(Fraction(-9, 10)), graph.const(2**20)
     return graph.logic("and", (graph.compare("lt", low, share), graph.compare("lt", share, high)))
 
 
 def _exponent(graph: Graph, product: Node) -> tuple[Node, Node] | None:
-    """Return ``(u, w)`` for ``exp(u)*w``; None for products with other numbers of exponentials than one."""
+    """Return ``(u, w)`` for the product ``exp(u)*w``; None unless it has exactly one exponential as a factor."""
     factors = graph.factors(product)
     found = [factor for factor in factors if _is_exponential(factor)]
     rest = graph.mul([factor for factor in factors if factor not in found])
     return (found[0].args[0], rest) if len(found) == 1 else None
 
 
-def _shares(graph: Graph, one: Node, other: Node, distance: Distance) -> Node | None:
-    """Return ``exp(a)/A - exp(b)/B``, with common factors, for sums A and B of exponentials whose exponents are close;
-    None for other products.
+def _difference_of_softmaxes(graph: Graph, one: Node, other: Node, distance: Distance) -> Node | None:
+    """Return ``one - other`` without cancellation for softmax values ``exp(a)/A`` and ``exp(b)/B``, where A and B are
+    sums of exponentials with close exponents; None for other products.
     """
     found = []
     for product in (one, other):
@@ -227,7 +233,7 @@ def _shares(graph: Graph, one: Node, other: Node, distance: Distance) -> Node | 
     if factor is not same or (d := distance(a, b)) is None:
         return None
     if has_fewer_terms(a, b):
-        value = _shares(graph, other, one, distance)
+        value = _difference_of_softmaxes(graph, other, one, distance)
         return None if value is None else graph.neg(value)
     logarithm = _logarithms_of_sums(graph, above, below_b, distance)
     if logarithm is None:
@@ -256,7 +262,9 @@ _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
 
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(a/b)`` through ``log1p((a - b)/b)`` where a is close to b; None unless ``a - b`` has fewer terms."""
+    """Return ``log(a/b)`` as ``log1p((a - b)/b)`` where a is close to b. None unless b is a sum, and ``a - b`` has
+    fewer terms than a or is exact near 0.
+    """
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)
     if reciprocal is None or len(factors) != 2:
@@ -271,7 +279,9 @@ def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
 
 
 def is_exact_near_zero(difference: Node) -> bool:
-    """Return whether `difference` is a value or its double less a number, which has no rounding error near 0."""
+    """Return whether `difference` is like ``x - 1`` or ``2*x - 1``: computed without a rounding error where it is close
+    to 0.
+    """
     terms = difference.args if difference.op == "add" else ()
     if len(terms) != 2 or not any(term.op == "const" for term in terms):
         return False
@@ -298,14 +308,14 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
     if len(product.args) != 2:
         return None
     for a, logarithm in (product.args, product.args[::-1]):
-        if _called(graph, logarithm) == (sympy.log, a):
+        if _function_and_argument(graph, logarithm) == (sympy.log, a):
             return a
     return None
 
 
-def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
-    """Return ``root - b`` without cancellation, for a root like ``sqrt(b**2 + c)``; None for other values, and for a
-    number `b` that is not positive.
+def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
+    """Return ``root - b`` without cancellation, as ``c/(root + b)`` for the root ``sqrt(b**2 + c)``; None for other
+    roots, or if `b` is a number that is not positive.
     """
     if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
         return None
@@ -322,8 +332,10 @@ def less_value(graph: Graph, root: Node, b: Node) -> Node | None:
     return graph.select(graph.logic("and", (is_positive, is_near)), joined, graph.add((root, graph.neg(b))))
 
 
-def share_less_one(graph: Graph, share: Node) -> Node | None:
-    """Return ``share - 1`` without cancellation, for a share like ``b/sqrt(b**2 + c)``; None for others."""
+def share_minus_one(graph: Graph, share: Node) -> Node | None:
+    """Return ``share - 1`` without cancellation for a share ``b/sqrt(b**2 + c)``, which is close to 1 for small c; None
+    for others.
+    """
     factors = share.args if share.op == "mul" else ()
     inverse = next((factor for factor in factors if factor.op == "pow" and factor.args[0].op == "add"), None)
     if inverse is None or inverse.args[1].op != "const" or inverse.args[1].data != -_HALF:
@@ -344,7 +356,8 @@ def share_less_one(graph: Graph, share: Node) -> Node | None:
 
 
 def reciprocals(graph: Graph, node: Node, terms: Sequence[tuple[Number, Node]]) -> Node | None:
-    """Return a sum of three or more terms like ``1/(u + c)`` over their common denominator; None if nothing cancels.
+    """Return a sum with three or more `terms` like ``1/(x - 1) - 2/x + 1/(x + 1)`` as one fraction, in which nothing
+    cancels; None if the sum has no such terms.
 
     The terms are given as factors and bases.
     """

@@ -22,7 +22,9 @@ LIMIT = 32
 
 
 class NodeProperties:
-    """Cached answers about nodes: where they are defined, and where they are 0."""
+    """Cached answers about nodes under constraints: whether they are defined (no division by 0, reads in bounds), and
+    whether they are 0.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -31,7 +33,8 @@ class NodeProperties:
         self.reads: dict[Node, dict[Node, None]] = {}
 
     def is_defined(self, node: Node, facts: Rows, row: Constraint | None = None) -> Recursion[bool]:
-        """Return whether `node` has a value wherever `facts` hold: no division by 0, and all reads in bounds.
+        """Return whether `node` has a value wherever `facts` hold (and `row`, if given, does not): no division by 0,
+        all reads in bounds. To be run by `trampoline`.
 
         So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
         nothing behind guards and in ranges that imply it is evaluated.
@@ -62,18 +65,22 @@ class NodeProperties:
         return self.defined[key]
 
     def may_evaluate(self, node: Node, facts: Rows) -> bool:
-        """Return whether `node` has a value wherever `facts` hold; runs the recursion of `is_defined`."""
+        """Return whether `node` has a value wherever `facts` hold: no division by 0, and all reads in bounds."""
         return trampoline(self.is_defined(node, facts))
 
     def inside(self, node: Node, facts: Rows) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of the guard or binder `node`; the constraints include `facts`."""
+        """Return ``(variables, constraints, body)`` of the guard, sum or other binder `node`; the constraints include
+        `facts`, a guard has no variables.
+        """
         if node.op == "guard":
             return (), (*facts, *node.data), node.args[0]
         variables, rows, body = self.graph.open_shared(node, atoms_in(facts))
         return variables, (*facts, *rows), body
 
     def read_conditions(self, node: Node) -> Iterator[Constraint]:
-        """Yield the constraints under which all reads in `node`, except inside of binders, are in bounds."""
+        """Yield the constraints that all reads in `node` are in bounds; reads inside of sums and other binders are left
+        out.
+        """
         stack = [node]
         while stack:
             top = stack[-1]
@@ -87,14 +94,14 @@ class NodeProperties:
             yield from defining_constraints(self.graph, read)
 
     def is_redundant(self, row: Constraint, node: Node, facts: Rows) -> Recursion[bool]:
-        """Return whether a guard with the constraint `row` around `node` may be dropped: where `facts` hold and `row`
-        does not, `node` is defined and 0.
+        """Return whether the condition `row` in a guard around `node` is superfluous: where `facts` hold and `row`
+        fails, `node` is 0 by itself and defined.
         """
         defined: bool = yield self.is_defined(node, facts, row)
         return defined and bool((yield self.vanishes_without(node, row, facts)))
 
     def vanishes_without(self, node: Node, row: Constraint, facts: Rows) -> Recursion[bool]:
-        """Return whether `node` is 0 wherever `facts` hold and `row` does not, because its own guards or ranges imply
+        """Return whether `node` is 0 wherever `facts` hold and `row` fails, because guards or ranges inside of it imply
         `row`.
         """
         if node.is_guard_free:
@@ -114,7 +121,8 @@ class NodeProperties:
         return self.zero[key]
 
     def parts_vanish_without(self, node: Node, row: Constraint, facts: Rows) -> Recursion[bool]:
-        """Return whether a product, an addition or a choice is 0 wherever `facts` hold and `row` does not.
+        """Return whether a product, addition or select is 0 wherever `facts` hold and `row` fails: one factor of a
+        product must be 0, or every term or branch.
 
         Of a product one factor has to be 0, of the others all parts.
         """
@@ -126,12 +134,16 @@ class NodeProperties:
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:
-    """Return whether `node` is 0 unless a condition selects a term; False if more than ``LIMIT`` nodes are visited."""
+    """Return whether a condition (a guard or a select with 0) decides whether `node` is 0 exactly. The answer is False
+    if that takes more than ``LIMIT`` nodes to find out.
+    """
     return _is_chosen(graph, node, [LIMIT])
 
 
 def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
-    """Return `is_chosen` of `node`; each visited node takes 1 from ``budget[0]``, and at 0 the answer is False."""
+    """Return the same as `is_chosen`, for at most ``budget[0]`` visited nodes. Each visit takes 1 from it, and at 0 the
+    answer is False.
+    """
     budget[0] -= 1
     if budget[0] < 0:
         return False
@@ -147,8 +159,8 @@ def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
 
 
 def count_chosen(graph: Graph, node: Node) -> Node:
-    """Return a node that counts the terms of `node` selected by conditions: 0 where there are none, 1 without
-    conditions.
+    """Return a node for the number of terms of `node` whose conditions hold: ``[i < j] + [i == j]`` for ``[i < j]*a +
+    [i == j]*b``. It is 1 for a node without conditions.
 
     It counts the selected terms. The value of `node` does not show this: selected terms may cancel where a derivative
     is not 0.
@@ -181,20 +193,20 @@ def count_chosen(graph: Graph, node: Node) -> Node:
 
 
 def is_reciprocal(node: Node, facts: Rows) -> bool:
-    """Whether `node` is a constant power, such as ``1/m``, of an index form that is positive by `facts`."""
+    """Whether `node` is a constant power of an index form, such as ``1/m``, which `facts` prove to be positive."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and is_implied(Constraint("ge", base.data - 1), facts)
 
 
 def is_power(node: Node) -> bool:
-    """Whether `node` is a power with a positive constant integer exponent, which is 0 where its base is."""
+    """Whether `node` is ``u**n`` for a positive constant integer n, so that it is 0 where ``u`` is 0."""
     exponent = node.args[1] if node.op == "pow" else None
     return exponent is not None and exponent.op == "const" and isinstance(exponent.data, int) and exponent.data > 0
 
 
 def inside_shape(graph: Graph, node: Node) -> Rows:
-    """Return the constraints under which the read `node`, and tensor entries in its indices, are in bounds; () for
-    other nodes.
+    """Return the constraints that the read `node`, and integer tensors in its indices, are read in bounds; () if `node`
+    reads nothing.
     """
     if node.op not in ("read", "index"):
         return ()
@@ -216,8 +228,8 @@ def divisible(forms: Iterable[Affine]) -> Rows:
 
 
 def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:
-    """Yield each entry of an integer tensor in `rows`, as an index node, with the constraints that hold where it is
-    read.
+    """Yield each entry of an integer tensor in `rows`, such as ``p[i]``, as a node, with the constraints that hold
+    where it is read.
 
     The rows of a range are tested where the loops around it run, those of a guard where the others hold.
     """
@@ -229,13 +241,13 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that are known when `row`, one of them, is tested: in a guard (no `variables`)
-    all others, in a loop nest those of outer loops. Constraints that contain `entry` are left out.
+    """Yield the constraints that hold when `row`, one of `rows`, is tested: in a guard (no `variables`) all others, in
+    a loop nest over `variables` those of outer loops. Those that contain `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 
     def level(row: Constraint) -> int:
-        """Return the position in `variables` of the innermost one that `row` contains; -1 without one."""
+        """Return the position in `variables` of the innermost variable in `row`; -1 if it contains none."""
         return max((place[v] for v in row.form.atoms() if v in place), default=-1)
 
     around = (other for other in rows if other is not row and (not variables or level(other) < level(row)))
@@ -247,10 +259,11 @@ MOST_CASES = 8
 
 
 def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
-    """Return `value` as a list of ``(constraints, value without guards)``; the cases are disjoint and cover all points.
+    """Return `value` split by its guards into ``(constraints, value there)``; the cases are disjoint and cover all
+    points. With more than ``MOST_CASES`` cases, `value` itself is the only one.
 
     A choice by indices that differ is split as well: the first of them that differs is less or greater. Guards inside
-    of binders stay. With more than ``MOST_CASES`` cases, `value` itself is the only one.
+    of binders stay.
     """
     found: list[tuple[Rows, Node]] = []
     waiting: list[tuple[Rows, Node]] = [((), value)]
@@ -261,7 +274,7 @@ def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
             found.append((rows, case))
             continue
         if choice.op == "guard":
-            inside, outside = [choice.data], _outside(choice.data)
+            inside, outside = [choice.data], _complement(choice.data)
             held, elsewhere = choice.args[0], graph.zero
         else:
             inside, outside = _unequal(unequal_forms(choice.args[0]))
@@ -275,20 +288,22 @@ def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
 
 
 def _outermost_choice(node: Node) -> Node | None:
-    """Return the first guard, or choice by indices that differ, in `node`, breadth first and outside of binders; None
-    without one.
+    """Return the first guard or select by ``i != j`` in `node`, outermost first and not inside of sums or other
+    binders; None if there is none.
     """
     parts = breadth_first(node, lambda part: [arg for arg in outside_of_binders(part) if not arg.is_guard_free])
     return next((part for part in parts if part.op == "guard" or _is_unequal_choice(part)), None)
 
 
 def _is_unequal_choice(node: Node) -> bool:
-    """Return whether `node` is a `select` between values where indices differ and elsewhere."""
+    """Return whether `node` is a select whose condition says that indices differ, ``i != j``."""
     return node.op == "select" and bool(unequal_forms(node.args[0]))
 
 
 def _unequal(forms: Sequence[Affine]) -> tuple[list[Rows], list[Rows]]:
-    """Return disjoint systems of constraints where all index forms are nonzero, and others where some form is 0."""
+    """Return two lists of constraint systems: in the first all `forms` are nonzero, in the second some form is 0. All
+    systems are disjoint, and together they cover all points.
+    """
     inside: list[Rows] = [()]
     outside: list[Rows] = []
     for form in forms:
@@ -298,7 +313,7 @@ def _unequal(forms: Sequence[Affine]) -> tuple[list[Rows], list[Rows]]:
     return inside, outside
 
 
-def _outside(rows: Rows) -> list[Rows]:
+def _complement(rows: Rows) -> list[Rows]:
     """Return disjoint systems of constraints whose union is the complement of `rows`."""
     pieces: list[Rows] = []
     for n, row in enumerate(rows):
@@ -327,7 +342,7 @@ def unconditional(root: Node) -> set[Node]:
 
 
 class Numbers(Container[Node]):
-    """The nodes that have a finite value wherever a function has one.
+    """The set of nodes that are finite wherever a given function is finite. Multiplying such a node by 0 gives 0.
 
     These are the nodes that the function evaluates unconditionally, and nodes for which `is_number_of_numbers` proves
     that they are finite for all finite entries of the tensors. A quotient that the function evaluates is not among
@@ -361,7 +376,8 @@ class Numbers(Container[Node]):
 
 
 def is_number_of_numbers(graph: Graph, node: Node) -> bool:
-    """Return whether the operation `node` has a finite value for all finite values of its arguments, given their signs.
+    """Return whether the operation `node` maps finite arguments to a finite value; the known signs of its arguments are
+    used.
 
     So have a quotient by ``1 + x**2``, the exponential of a value that is never positive, and softmax,
     ``exp(X - lse(X))``.
@@ -375,7 +391,7 @@ def is_number_of_numbers(graph: Graph, node: Node) -> bool:
 
 
 def _is_never_positive(graph: Graph, node: Node) -> bool:
-    """Return whether `node` is not positive by its structure, or is ``X - lse(X)``."""
+    """Return whether `node` is provably at most 0, by its signs or because it is ``X - logsumexp(X)``."""
     for shift in node.args if node.op == "add" else ():
         coefficient, total = graph.split_view(shift)
         total = total.args[0] if is_view(total) and total.args else total
@@ -387,7 +403,8 @@ def _is_never_positive(graph: Graph, node: Node) -> bool:
 
 
 def may_be_infinite(nodes: Sequence[Node]) -> bool:
-    """Return whether a power or a function below `nodes` that depends on a tensor may be infinite for some values.
+    """Return whether some power or function below `nodes` may be infinite for some entries of tensors, such as
+    ``1/x[i]``.
 
     Overflow does not count, nor the slope of a root at 0, which is chosen to be 0.
     """

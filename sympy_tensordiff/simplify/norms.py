@@ -38,7 +38,8 @@ They are computed in inner loops, which a condition would slow down: all distanc
 def with_scaled_norms(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]
 ) -> list[Node]:
-    """Return the entries `roots` with the norms in them computed by the formula in the head of this module.
+    """Return the entries `roots` with each norm ``sqrt(sum(x**2))`` computed so that no square overflows or underflows:
+    where one would, ``x`` is first divided by its largest entry.
 
     `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries. `stored`
     returns the array from which norms are read, given an array of sums of squares and the entries of the norms.
@@ -47,12 +48,12 @@ def with_scaled_norms(
     for part in reachable(*roots):
         if is_root(part):
             for factor in graph.factors(part.args[0]):
-                norms.note(factor)
+                norms.define_norms_of(factor)
     return [norms.within(root) for root in roots]
 
 
 class _Norms:
-    """The norms that `with_scaled_norms` has found, by their sums of squares."""
+    """The sums of squares found by `with_scaled_norms`, with the norm of each."""
 
     def __init__(self, graph: Graph, arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]) -> None:
         self.graph = graph
@@ -63,8 +64,8 @@ class _Norms:
         self.bound: set[int] = set()
 
     def within(self, root: Node) -> Node:
-        """Return `root` with powers and comparisons of sums of squares as those of norms; calls itself for the bodies
-        of sums and of other nodes with bound variables.
+        """Return `root` with powers and comparisons of sums of squares replaced by powers and comparisons of norms,
+        also inside of sums and other binders.
         """
         if not any(is_root(part) or self.is_power_of_norm(part) for part in reachable(root)):
             return root
@@ -85,16 +86,16 @@ class _Norms:
         return done[root]
 
     def is_power_of_norm(self, node: Node) -> bool:
-        """Return whether `node` is a negative power of an entry of an array of sums of squares, whose roots are stored
-        as an array.
+        """Return whether `node` is a negative power of an array entry that holds a sum of squares, and the roots of
+        that array are stored.
         """
         if node.op != "pow" or node.args[0].op != "read" or node.args[1].op != "const":
             return False
         return self.tables.get(node.args[0].args[0]) is not None and node.args[1].data < 0
 
     def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
-        """Return `node` with the norm in place of the sum of squares: ``norm**(2*p)`` for ``base**p``, ``norm > 0`` for
-        ``base > 0``; unchanged if `old` (`node` before its arguments were rewritten) does not have a base in `bases`.
+        """Return `node` written by the norm: ``norm**(2*p)`` for ``base**p``, ``norm > 0`` for ``base > 0``, for a base
+        in `bases`. `old` is the node before its arguments were rewritten; others are unchanged.
         """
         if old.op not in ("pow", "compare") or old.args[0] not in bases or old.args[1].op != "const":
             return node
@@ -105,7 +106,9 @@ class _Norms:
         return self.graph.compare(old.data, norm, self.graph.zero) if old.args[1] is self.graph.zero else node
 
     def norm(self, base: Node) -> Node | None:
-        """Return the root of `base`, or the read of the array that stores it; None if it is not a sum of squares."""
+        """Return the square root of `base`, or the array entry that stores it; None if `base` is not a sum of
+        squares.
+        """
         if base not in self.norms:
             if base.op == "mul":
                 self.norms[base] = self.scaled_norm(base)
@@ -114,7 +117,9 @@ class _Norms:
         return self.norms[base]
 
     def scaled_norm(self, product: Node) -> Node | None:
-        """Return the root of a product of sizes and positive numbers with a sum of squares; None for other products."""
+        """Return the square root of `product` if it is one sum of squares times positive numbers or sizes, such as
+        ``sum(x**2)/n``; None for other products.
+        """
         graph = self.graph
         others = [factor for factor in product.args if not _is_positive(factor)]
         norm = self.norm(others[0]) if len(others) == 1 and others[0].op in ("read", "sum") else None
@@ -126,21 +131,25 @@ class _Norms:
             return graph.read(self.stored(others[0].args[0], graph.mul((root, norm))), ())
         return graph.mul((root, norm))
 
-    def note(self, base: Node) -> None:
-        """Define the array of norms that belongs to `base`, if `base` is an entry of an array of sums of squares."""
+    def define_norms_of(self, base: Node) -> None:
+        """Define the array of norms to which `base` belongs, if `base` is an entry of an array of sums of squares; else
+        do nothing.
+        """
         if base.op == "read":
             self.stored_norm(base)
 
     def stored_norm(self, base: Node) -> Node | None:
-        """Return the norm of `base`, an entry of an array, as an entry of the array of norms."""
+        """Return the norm of `base`, an entry of an array of sums of squares, as an entry of the array of norms; None
+        if the array holds other values.
+        """
         array = base.args[0]
         if array not in self.tables:
-            self.tables[array] = self.table(array)
+            self.tables[array] = self.array_of_roots(array)
         table = self.tables[array]
         return None if table is None else self.graph.read(table, base.data)
 
-    def table(self, array: Node) -> Node | None:
-        """Return the array of the roots of the entries of `array`; None if those are not sums of squares."""
+    def array_of_roots(self, array: Node) -> Node | None:
+        """Return a new array with the square roots of the entries of `array`; None if these are not sums of squares."""
         entries = self.arrays.get(array)
         if entries is None or entries.shape != array.shape or len(array.shape) > MAX_RANK:
             return None
@@ -155,8 +164,8 @@ class _Norms:
         return self.stored(array, self.graph.comprehension(variables, array.shape, formula))
 
     def formula(self, total: Node, base: Node) -> Node | None:
-        """Return the root of the sum of squares `total` such that no square overflows or underflows; None if `total` is
-        not a sum of squares. `base` is `total`, or the array entry that stores it.
+        """Return the root of the sum of squares `total`, scaled so that no square overflows or underflows; None if it
+        is not such a sum. `base` is `total`, or the array entry that stores it.
         """
         graph = self.graph
         if total.op != "sum" or len(total.free & self.bound) > MAX_RANK:
@@ -198,7 +207,7 @@ def is_root(node: Node) -> bool:
 
 
 def _root_of_square(graph: Graph, node: Node) -> Node | None:
-    """Return `a` for ``a**2``, also of products of squares; None for other nodes."""
+    """Return ``a`` for ``a**2``, and ``a*b`` for ``a**2*b**2``; None for other nodes."""
     found = []
     for factor in graph.factors(node):
         if factor.op != "pow" or factor.args[1].op != "const" or factor.args[1].data != 2:

@@ -36,7 +36,12 @@ ROUNDS = 4
 
 WHOLE, CALLS, SIGNS = frozenset({"whole"}), frozenset({"call"}), frozenset({"add", "number"})
 
-INPUT: Passes = ((recognise, WHOLE), (partial(without_overflow, numbers=False), CALLS), (recognise, WHOLE))
+INPUT: Passes = (
+    (partial(inline_single_reads, is_input=True), frozenset({"entry"})),
+    (recognise, WHOLE),
+    (partial(without_overflow, numbers=False), CALLS),
+    (recognise, WHOLE),
+)
 
 DERIVATIVES: Passes = (
     (without_sparse_operands, frozenset({"ein"})),
@@ -56,7 +61,9 @@ FINAL: Passes = (
 
 
 def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` after all `passes`, in order; a pass whose node kinds do not occur in the graph is skipped."""
+    """Return `nodes` after all `passes`, in order. A pass is skipped if no node of the kinds that it rewrites is in the
+    graph.
+    """
     for step, kinds in passes:
         if not kinds.isdisjoint(graph.kinds):
             nodes = step(graph, nodes)
@@ -64,8 +71,8 @@ def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], list[Node]]:
-    """Read the SymPy expressions `exprs` into the graph of `reader`; return their nodes as written, and the simplified
-    nodes that are to be differentiated.
+    """Convert the SymPy expressions `exprs` to nodes. Return ``(nodes as written, simplified nodes)``; the latter are
+    to be differentiated.
     """
     exprs = tuple(exprs)
     given = [reader.read(expr) for expr in exprs]
@@ -75,7 +82,8 @@ def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], lis
 
 
 def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) -> Rows:
-    """Check the reads of the nodes `given`, and return the constraints on sizes that the nodes `known` imply.
+    """Raise an error if a read in `given` is out of bounds or an index divisor may be negative. Return the constraints
+    on sizes that the expressions `known` imply.
 
     Raises `OutOfShapeError` if a read in `given` always leaves its shape, `UnsupportedError` for a divisor that may be
     negative.
@@ -90,7 +98,8 @@ def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) 
 def simplify_derivatives(
     graph: Graph, nodes: Sequence[Node], facts: Rows, sizes: frozenset[int], function: Sequence[Node]
 ) -> list[Node]:
-    """Return derivatives as a reader would write them: no deltas under sums, tight ranges, reads inside of shapes.
+    """Return the derivatives `nodes` as a reader would write them: no Kronecker deltas under sums, tight ranges, guards
+    only around reads that may be out of bounds.
 
     `facts` are the constraints on sizes and free indices; the variables in `sizes` are never bound. `function` is the
     differentiated expression, with other inputs such as cotangents.
@@ -124,5 +133,7 @@ def simplify_derivatives(
 
 
 def is_whole(root: Node) -> bool:
-    """Return whether `root` contains operations on whole tensors, or is itself a tensor of rank > 0."""
+    """Return whether `root` contains operations on whole tensors, such as ``A @ x``, or is itself a tensor. Otherwise
+    it is in index notation.
+    """
     return root.has_tensor_ops or bool(root.op == "tensor" and root.shape)

@@ -22,7 +22,7 @@ Coefficients = Sequence[Fraction]
 
 
 class Series(NamedTuple):
-    """A truncated Laurent series ``t**order*(c[0] + c[1]*t + ...)`` with rational coefficients.
+    """A truncated Laurent series ``t**order*(c[0] + c[1]*t + ...)`` with rational coefficients ``c``.
 
     ``terms_order`` is the order of its terms before they cancel: 0 for ``exp(t) - 1``, whose order is 1.
     """
@@ -35,7 +35,8 @@ class Series(NamedTuple):
 def series_of(
     node: Node, powers: Mapping[Node, int], length: int, memo: dict[Node, Series | None] | None = None
 ) -> Series | None:
-    """Return the series of the scalar `node` about ``t = 0``; None if it is not known.
+    """Return the series of the scalar `node` in ``t`` about 0, with about `length` coefficients; None if it is not
+    known. `powers` maps each node that is a power of ``t`` to its exponent.
 
     `powers` maps the nodes that are powers of ``t`` to their exponents; `node` has no other free variables. The series
     is computed with `length` coefficients, of which cancellation leaves fewer. `memo` caches the series of nodes for
@@ -44,7 +45,7 @@ def series_of(
     memo = {} if memo is None else memo
 
     def visit(part: Node) -> Series | None:
-        """Return the series of `part`, computed once; None if it is not known."""
+        """Return the series of `part`, from `memo` if it is there; None if it is not known."""
         if part not in memo:
             memo[part] = read(part)
         return memo[part]
@@ -95,7 +96,7 @@ def _power_of(
 
 
 def _raised(found: Series, power: Fraction) -> Series | None:
-    """Return the series `found` to a rational `power`; None if its first coefficient then is irrational.
+    """Return the series `found` to a rational `power`; None if the first coefficient of the result would be irrational.
 
     A root has no series if its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
     """
@@ -175,7 +176,7 @@ def _times(a: Coefficients, b: Coefficients) -> list[Fraction]:
 
 
 def _power(a: Coefficients, power: Fraction) -> list[Fraction]:
-    """Return the coefficients of ``a**power`` where ``a[0]`` is 1: from ``a*P' = power*a'*P``."""
+    """Return the coefficients of ``a**power`` for a series `a` with ``a[0] == 1``."""
     result = [Fraction(1)]
     for n in range(1, len(a)):
         parts = [(power * k - (n - k)) * a[k] * result[n - k] for k in range(1, n + 1) if a[k]]
@@ -194,7 +195,7 @@ def _integral(a: Coefficients) -> list[Fraction]:
 
 
 def _exp(a: Coefficients) -> list[Fraction]:
-    """Return the coefficients of ``E = exp(a)``, where ``a[0]`` is 0, from ``E' = a'*E``."""
+    """Return the coefficients of ``exp(a)`` for a series `a` with ``a[0] == 0``."""
     result = [Fraction(1)]
     for n in range(1, len(a)):
         result.append(sum((k * a[k] * result[n - k] for k in range(1, n + 1) if a[k]), Fraction(0)) / n)
@@ -202,7 +203,9 @@ def _exp(a: Coefficients) -> list[Fraction]:
 
 
 def _circular(a: Coefficients, sign: int) -> tuple[list[Fraction], list[Fraction]]:
-    """Return the coefficients of sine and cosine of `a` for ``sign=-1``, of sinh and cosh for ``sign=1``."""
+    """Return the coefficients of ``(sin(a), cos(a))`` for ``sign=-1``, of ``(sinh(a), cosh(a))`` for ``sign=1``;
+    ``a[0]`` is 0.
+    """
     sine, cosine = [Fraction(0)], [Fraction(1)]
     for n in range(1, len(a)):
         sine.append(sum((k * a[k] * cosine[n - k] for k in range(1, n + 1) if a[k]), Fraction(0)) / n)
@@ -211,13 +214,13 @@ def _circular(a: Coefficients, sign: int) -> tuple[list[Fraction], list[Fraction
 
 
 def _quotient(a: Coefficients, b: Coefficients) -> list[Fraction]:
-    """Return the coefficients of ``a/b`` where ``b[0]`` is 1."""
+    """Return the coefficients of ``a/b`` for series with ``b[0] == 1``."""
     return _times(a, _power(b, Fraction(-1)))
 
 
 def _inverse_function(sign: int, power: Fraction) -> Callable[[Coefficients], list[Fraction]]:
-    """Return the function that maps coefficients of `a` to those of ``f(a)``, for ``f'(x) = (1 + sign*x**2)**power``,
-    ``f(0) = 0``.
+    """Return the function from the coefficients of `a` to those of ``f(a)``, where ``f(0) = 0`` and ``f'(x) = (1 +
+    sign*x**2)**power``. Arcus and area functions have this form.
     """
 
     def of(a: Coefficients) -> list[Fraction]:
@@ -240,11 +243,13 @@ def _expm1(a: Coefficients) -> list[Fraction]:
 
 
 class ErrorIntegral(sympy.Function):  # type: ignore[misc]
-    """The integral of ``2*exp(-t**2)`` from 0, ``sqrt(pi)*erf(x)``, whose series has rational coefficients."""
+    """The function ``sqrt(pi)*erf(x)``, the integral of ``2*exp(-t**2)`` from 0 to x, whose series has rational
+    coefficients.
+    """
 
 
 def _error_integral(a: Coefficients) -> list[Fraction]:
-    """Return the coefficients of `ErrorIntegral`."""
+    """Return the coefficients of ``sqrt(pi)*erf(a)``, which is `ErrorIntegral`."""
     slopes = _times(_derivative(a), _exp([-c for c in _times(a, a)])[: len(a) - 1])
     return [2 * c for c in _integral(slopes)]
 

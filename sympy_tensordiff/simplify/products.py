@@ -20,7 +20,9 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class ContractionParts(NamedTuple):
-    """``coefficient * sum(product of parts)`` over the labels that are not in ``output``, as `Graph.ein` takes it."""
+    """A product of labelled operands: ``coefficient * sum(product of parts)``, summed over the labels that are not in
+    ``output``, as in `Graph.ein`.
+    """
 
     coefficient: Number
     parts: list[Operand]
@@ -29,7 +31,7 @@ class ContractionParts(NamedTuple):
 
 
 def product_of(graph: Graph, node: Node) -> ContractionParts:
-    """Return `node` as a product of labelled operands; other nodes than products and einsums are its only operand."""
+    """Return `node` as a product of labelled operands. A node that is not a product is its only operand."""
     if node.op == "mul":
         factor, rest = graph.split_coefficient(node)
         if is_core(rest):
@@ -49,8 +51,8 @@ def product_of(graph: Graph, node: Node) -> ContractionParts:
 
 
 def inner_parts(core: Node, labels: Labels) -> list[Operand]:
-    """Return the operands of the einsum `core`, relabelled so that its result axes have `labels`; summed labels become
-    unique.
+    """Return the operands of the einsum `core` with new labels, such that its result axes are `labels`; summed labels
+    are renamed to unique ones.
     """
     outer = dict(zip(core.data.output, labels, strict=True))
     return [
@@ -71,7 +73,7 @@ def build(graph: Graph, product: ContractionParts) -> Node:
 
 
 def cancelled(graph: Graph, product: ContractionParts) -> ContractionParts | None:
-    """Return `product` after all rules of this module, such as ``inv(A) A = 1``; None if none applies."""
+    """Return `product` after all rules of this module, such as ``inv(A) A`` to ``1``; None if none applies."""
     found = None
     while True:
         for rule in RULES:
@@ -84,7 +86,9 @@ def cancelled(graph: Graph, product: ContractionParts) -> ContractionParts | Non
 
 
 def _inverse(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Rewrite sum_b inv(A)[a, b] A[b, c] as delta[a, c]; None without such operands."""
+    """Return the operands of `product` with ``sum_b inv(A)[a, b] A[b, c]`` replaced by the unit matrix; None without
+    such operands.
+    """
     parts = product.parts
     for n, (node, labels) in enumerate(parts):
         if node.op != "inv" or len(labels) != 2:
@@ -100,8 +104,8 @@ def _inverse(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 
 
 def without_factor_of_inverse(graph: Graph, product: ContractionParts, uses: Uses) -> ContractionParts | None:
-    """Return `product` with ``inv(R)`` for ``inv(F R) F`` and for ``F inv(R F)``, with square matrices and an inverse
-    that nothing else uses; None without such operands.
+    """Return `product` with ``inv(F R) F`` or ``F inv(R F)`` replaced by ``inv(R)``, for square matrices; None if it
+    has no such operands or something else uses the inverse.
     """
     parts = product.parts
     inverses = [(n, node.args[0], own) for n, (node, own) in enumerate(parts) if node.op == "inv" and len(own) == 2]
@@ -122,8 +126,8 @@ def without_factor_of_inverse(graph: Graph, product: ContractionParts, uses: Use
 
 
 def _other_factor(graph: Graph, matrix: Node, factor: Node, axis: int, end: int) -> Node | None:
-    """Return ``R`` if `matrix` is ``F R``, or ``R F`` for `end` 1, with a square matrix `factor`, or its transpose, as
-    ``F``: the rows, or columns, are those of its axis `axis`; else None.
+    """Return ``R`` for the `matrix` ``F R`` (``R F`` for `end` 1), where ``F`` is `factor`, a square matrix whose axis
+    `axis` comes first, so possibly transposed; None otherwise.
     """
     if not is_core(matrix) or factor.shape[0] != factor.shape[1]:
         return None
@@ -139,7 +143,9 @@ def _other_factor(graph: Graph, matrix: Node, factor: Node, axis: int, end: int)
 
 
 def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Rewrite exp(u) / sum(exp(u)) as exp(u - lse(u)); None without such operands."""
+    """Return the operands of `product` with ``exp(u)/sum(exp(u))`` replaced by ``exp(u - logsumexp(u))``, which cannot
+    overflow; None without such operands.
+    """
     parts = product.parts
     for n, (_, base, power) in _powers(graph, parts):
         axes = summed_axes(base) if power < 0 else None
@@ -163,8 +169,8 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of the exponential ``other`` that correspond to the summed axes of ``exponential``; None unless
-    the two are equal up to the order of axes.
+    """Return the axes of ``other`` that correspond to the summed `axes` of ``exponential``; None unless both are the
+    same tensor up to the order of axes.
 
     The sum runs over some ``axes`` and has the labels ``rest``. The two may have their axes in different orders, ``A +
     V`` and ``A.T + V[:, None]``.
@@ -187,8 +193,8 @@ _MOST_ORDERED = 3
 
 
 def _in_order(graph: Graph, node: Node, labels: Labels, output: Labels) -> Node:
-    """Return `node`, whose axes have `labels`, transposed to the order `output`; the transposition moves into
-    element-wise functions.
+    """Return `node`, whose axes have `labels`, with its axes in the order `output`; element-wise functions are applied
+    after the transposition.
     """
     if tuple(labels) == tuple(output):
         return node
@@ -208,7 +214,9 @@ def _entrywise_args(node: Node) -> Sequence[Node]:
 
 
 def summed_axes(node: Node) -> tuple[int, ...] | None:
-    """Return the axes over which `node` sums an exponential; None for all other nodes."""
+    """Return the axes summed in `node` if it is a sum of an exponential, ``sum(exp(u), axes)``; None for all other
+    nodes.
+    """
     if not is_core(node) or len(node.args) > 1 or node.args[0].op != "call" or node.args[0].data is not sympy.exp:
         return None
     (labels,), output = node.data.inputs, node.data.output
@@ -224,7 +232,7 @@ def softmax_of(graph: Graph, tensor: Node, axes: tuple[int, ...]) -> Node:
 
 
 def _normalised(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Rewrite sum(softmax(u)) as 1, where the softmax is ``exp(u - lse(u))``; None without such an operand."""
+    """Return the operands of `product` with ``sum(softmax(u))`` replaced by ones; None without such an operand."""
     for n, (node, labels) in enumerate(product.parts):
         axes = normalised_axes(graph, node)
         if axes and len(set(labels)) == len(labels) and all(_occurrences(product, labels[axis]) == 1 for axis in axes):
@@ -235,7 +243,7 @@ def _normalised(graph: Graph, product: ContractionParts) -> list[Operand] | None
 
 
 def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
-    """Return the axes over which the entries of the softmax `node` sum to 1; None for all other nodes."""
+    """Return the axes over which the softmax `node` sums to 1; None if it is not a softmax."""
     if node.op != "call" or node.data is not sympy.exp or node.args[0].op not in ("add", "ein"):
         return None
     for term in _shifts(graph, node.args[0]):
@@ -246,7 +254,9 @@ def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _shifts(graph: Graph, exponent: Node) -> list[Node]:
-    """Return the terms of `exponent`, an addition of two terms or a multiple of one, not transposed; else []."""
+    """Return the two terms of `exponent`, without coefficients, transposition or repetition, so that one may be
+    recognised as a log-sum-exp; [] unless it has two terms.
+    """
     while exponent.op == "ein" and exponent.args and is_view(exponent):
         exponent = exponent.args[0]
     terms = [graph.split_view(term)[1] for term in exponent.args] if len(exponent.args) == 2 else []
@@ -254,7 +264,7 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
 
 
 def _exponentials(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Rewrite exp(u) exp(-u) as 1; None without such operands."""
+    """Return the operands of `product` without the pair ``exp(u)`` and ``exp(-u)``; None if there is none."""
     parts = product.parts
     exponents = {
         (node.args[0], tuple(labels)): n
@@ -269,7 +279,9 @@ def _exponentials(graph: Graph, product: ContractionParts) -> list[Operand] | No
 
 
 def _signs(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Rewrite sign(x) abs(x)**n as x**n for odd n, x sign(x) as abs(x); None without such operands."""
+    """Return the operands of `product` with ``sign(x) abs(x)**n`` replaced by ``x**n`` for odd n, and ``x sign(x)`` by
+    ``abs(x)``; None without such operands.
+    """
     parts = product.parts
     for n, (node, labels) in enumerate(parts):
         if node.op != "call" or node.data is not sympy.sign:
@@ -289,7 +301,9 @@ def _signs(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 
 
 def _powers_of_products(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Rewrite ``x*(x*y)**n`` as ``x*x**n*y**n``, if a factor of the base is itself an operand; else None."""
+    """Return the operands of `product` with ``x*(x*y)**n`` written as ``x*x**n*y**n``, so that the powers of ``x`` can
+    be joined; None unless a factor of the base is an operand too.
+    """
     parts = product.parts
     bases = {(_base(node), tuple(labels)) for node, labels in parts}
     for n, (node, base, power) in _powers(graph, parts):
@@ -323,7 +337,9 @@ def _base(node: Node) -> Node:
 
 
 def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Node, Node, int]]]:
-    """Return ``(position, (node, base, exponent))`` of each operand with an integer exponent, 1 if none is written."""
+    """Return ``(position, (node, base, exponent))`` for each operand that has an integer exponent; an operand that is
+    not a power has the exponent 1.
+    """
     found = []
     for n, (node, _) in enumerate(parts):
         base, exponent = node.args if node.op == "pow" else (node, graph.one)
@@ -338,7 +354,9 @@ def _power(graph: Graph, base: Node, exponent: int) -> Node:
 
 
 def _occurrences(product: ContractionParts, label: Label) -> int:
-    """Return how often `label` occurs in the operands; for a label of the output a number too large to match."""
+    """Return how often `label` occurs in the operands. For a label of the result, return a number that is too large for
+    any rule to match.
+    """
     if label in product.output:
         return len(product.parts) + 3
     return sum(list(labels).count(label) for _, labels in product.parts)
@@ -355,7 +373,7 @@ Uses: TypeAlias = Counter[Node]
 def rewritten(
     graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], rewriting: Callable[[Node], Node], uses: Uses
 ) -> list[Node]:
-    """Return `roots` with `rewriting` applied to each tensor-valued node below, arguments first.
+    """Return `roots` with `rewriting` applied to each tensor below them (scalars are left out), arguments first.
 
     Nodes between the binders of index notation are left unchanged: nodes in which a bound variable is free.
 
@@ -376,7 +394,9 @@ def rewritten(
 
 
 def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Counter[Node]:
-    """Return the uses of each of `nodes` and `roots`; a use of a transposed or scaled tensor counts for the tensor."""
+    """Return how often each node is used. A use of a transposed or scaled tensor counts as a use of the tensor
+    itself.
+    """
     uses: Counter[Node] = Counter(map(operand_of_view, roots))
     for node in nodes:
         if not node.view:
@@ -392,12 +412,13 @@ def operand_of_view(node: Node) -> Node:
 
 
 def size(nodes: Sequence[Node]) -> int:
-    """Return the sum of the weights of `nodes`; a node weighs 1, and 1 for each argument that is not a number."""
+    """Return the total weight of `nodes`, a measure of the length of their text."""
     return sum(map(weight, nodes))
 
 
 def weight(node: Node) -> int:
-    """Return the weight of `node`: one, and one for each argument that is not a number.
+    """Return the weight of `node` in the measure of text length: larger for products of several operands, 0 for numbers
+    and transposes.
 
     A product of K operands counts as K - 1 products of two. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``.
     Nor do transposes: whether a node or its transpose is below one depends on the order in which axes were read.

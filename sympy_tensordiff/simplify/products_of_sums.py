@@ -40,7 +40,9 @@ MAX_TERMS_SUMMED = 8
 
 
 def factor_out_common(graph: Graph, body: Node) -> Node:
-    """Return the addition `body` with common factors of its terms taken out, ``x*(a + b)``; unchanged without any."""
+    """Return the addition `body` with common factors taken out, ``x*(a + b)`` for ``x*a + x*b``; unchanged
+    without any.
+    """
     number, addition = graph.split_coefficient(body)
     if addition.op != "add" or len(addition.args) > MOST_TERMS:
         return body
@@ -70,14 +72,14 @@ def factor_out_common(graph: Graph, body: Node) -> Node:
 
 
 def _flat(graph: Graph, term: Node) -> list[Node]:
-    """Return ``[c*a, c*b]`` for the term ``c*(a + b)``; any other `term` as the only element."""
+    """Return ``[c*a, c*b]`` for the term ``c*(a + b)`` with a number ``c``; ``[term]`` for any other term."""
     number, core = graph.split_coefficient(term)
     return [graph.scale(number, inner) for inner in core.args] if core.op == "add" else [term]
 
 
 def _powers(graph: Graph, term: Node) -> tuple[tuple[Constraint, ...], dict[Node, int | Fraction]]:
-    """Return the constraints of a guard around `term`, and a dictionary from the bases of its factors to their
-    exponents.
+    """Return the constraints of the guard around `term`, () without one, and a dictionary from the bases of its factors
+    to exponents: ``{x: 2, y: 1}`` for ``x**2*y``.
 
     A base with an exponent is a factor of all terms or leaves none: if one of them is not guarded, the factor is a
     number already, or it is not an addition.
@@ -93,8 +95,8 @@ def _powers(graph: Graph, term: Node) -> tuple[tuple[Constraint, ...], dict[Node
 
 
 class ProductsOfSums:
-    """Builds sums with triangular bounds: factors independent of the indices are moved out, independent sums are
-    separated.
+    """Builds nested sums of products in which each factor is inside only those sums that it depends on: ``Sum_i a[i] *
+    Sum_j b[j]``.
 
     The variables in `sizes` are never bound. `may_evaluate` says whether a node may be evaluated where it was not
     before, given the constraints that hold there. With `flat`, sums over several variables stay as they are, for passes
@@ -110,8 +112,8 @@ class ProductsOfSums:
         self.flat = flat
 
     def of(self, limits: Limits, body: Node, facts: Rows) -> Node:
-        """Return the sum of `body` over the triangular bounds `limits`, outermost first, with factors moved out where
-        `facts` allow it.
+        """Return the sum of `body` within the loop bounds `limits`, outermost first. Factors are moved out of loops
+        they do not depend on, if `facts` show that this is safe.
         """
         if not self.flat:
             tests, inner = self.graph.split_index_choice(body)
@@ -128,8 +130,8 @@ class ProductsOfSums:
         )
 
     def may_leave(self, choice: Node, limits: Limits, facts: Rows) -> bool:
-        """Return whether a factor of a sum is a select whose condition does not depend on `limits` and may be evaluated
-        without them.
+        """Return whether the select `choice`, a factor of a sum, may be moved out of it: its condition does not depend
+        on `limits`, and is defined even if the sum is empty.
         """
         if not self.graph.is_choice(choice):
             return False
@@ -138,8 +140,8 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Split a guard `factor`, or a choice by indices that differ, into factors that do not depend on `limits`, and
-        the guard or choice of the rest; another factor is returned alone.
+        """Split a guard, or a select by ``i != j``, into the factors of its body that do not depend on `limits`, and
+        the rest under its condition. Any other `factor` is returned alone.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -156,8 +158,8 @@ class ProductsOfSums:
         return [*free, graph.guard(factor.data, rest)]
 
     def product(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum over `limits` of a product: independent factors in front, and one sum per group of connected
-        factors.
+        """Return the sum of a product over `limits`: the independent factors in front, times one sum for each group of
+        factors that share no index with the others.
         """
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
@@ -166,7 +168,7 @@ class ProductsOfSums:
         outside = [f for f in free if (runs and (f.total or not chosen)) or self.may_evaluate(f, facts)]
         inside = [factor for factor in factors if factor not in outside]
         groups = [] if self.flat or len(free) > len(outside) else self.groups(limits, inside)
-        if len(groups) < 2 or not self.may_part(groups, runs, facts):
+        if len(groups) < 2 or not self.may_split_sum(groups, runs, facts):
             groups = [(list(limits), inside)]
         return self.graph.mul([*outside, *(self.group(*group, facts) for group in groups)])
 
@@ -189,9 +191,9 @@ class ProductsOfSums:
             for found in classes
         ]
 
-    def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Return whether a sum may be split into one sum per group of factors. With ``run=False``, each group must be
-        defined even where another group's range is empty.
+    def may_split_sum(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
+        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``, given the `groups` of
+        bounds and factors. With ``run=False`` each group must be defined even where another range is empty.
         """
         if run:
             return True
@@ -205,12 +207,14 @@ class ProductsOfSums:
         return True
 
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum of connected `factors` over `limits`, with inner sums where factors need fewer indices."""
+        """Return the sum of `factors`, which share indices, over `limits`; a factor that needs fewer indices stays
+        outside of the inner sums.
+        """
         graph = self.graph
         last = limits[-1]
         if all(last.variable not in factor.free for factor in factors):
             # Nothing depends on the innermost variable: its sum is a number of repetitions.
-            count = self.repetitions(last, factors, (*facts, *bound_rows(limits[:-1])))
+            count = self.number_of_values(last, factors, (*facts, *bound_rows(limits[:-1])))
             if count is not None:
                 repeated = [graph.index(count), *factors]
                 return self.product(limits[:-1], repeated, facts) if limits[:-1] else graph.mul(repeated)
@@ -226,11 +230,9 @@ class ProductsOfSums:
                 return self.sum(limits[:n], graph.mul([*free, inside]), facts)
         return self.sum(limits, graph.mul(factors), facts)
 
-    def repetitions(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
-        """Return the number of values of the variable of `limit`, the factor that replaces a sum of a constant; None if
-        unknown or unsafe.
-
-        None if it is unknown, or if `factors` may be undefined where there are no values.
+    def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
+        """Return the number of values that the variable of `limit` takes: a sum whose `factors` do not depend on it is
+        this number times the factors. None if the number is unknown, or if factors may be undefined when it is 0.
         """
         count = length_of_range(limit)
         if count is None or are_ranges_nonempty([limit], facts):
@@ -240,7 +242,9 @@ class ProductsOfSums:
         return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Whether moving the factors `free` out of the `inner` sum splits it or makes it depend on fewer indices."""
+        """Whether moving the factors `free` out of the `inner` sum splits that sum, or makes it depend on fewer
+        indices.
+        """
         if len(self.groups(inner, bound)) > 1:
             return True
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
@@ -258,8 +262,8 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of an addition `body` term by term, over all `limits` or over the innermost one, if all terms
-        but at most one cancel then; else None.
+        """Return the sum of the addition `body`, taken term by term over all or the innermost of `limits`, if the
+        summed terms then cancel but for at most one; else None.
 
         It is split over all variables, or over the innermost one.
         """
@@ -270,8 +274,8 @@ class ProductsOfSums:
         return None
 
     def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum over all of `limits` of each term of `body`, added up, if at most one term remains;
-        else None.
+        """Return the sum over `limits` taken term by term, if the summed terms cancel so that at most one remains; else
+        None.
         """
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)
@@ -291,7 +295,7 @@ class ProductsOfSums:
         return apart if apart.op != "add" else None
 
     def opened(self, term: Node) -> Node:
-        """Return the multiple `term` of an entry of a comprehension with the body in place of the read; other terms
+        """Return `term`, a multiple of an entry of a comprehension, with that entry written out; other terms are
         unchanged.
         """
         number, core = self.graph.split_coefficient(term)
@@ -301,7 +305,9 @@ class ProductsOfSums:
 
 
 def _holds_loops(factor: Node) -> bool:
-    """Whether `factor` is a reduction, or has one among the operands of its additions, products and powers."""
+    """Whether `factor` contains a sum or other reduction among its factors, terms or bases, not counting the inside of
+    functions.
+    """
 
     def operands(node: Node) -> Sequence[Node]:
         """Return the arguments of an addition, product or power that contains loops or guards; else empty."""

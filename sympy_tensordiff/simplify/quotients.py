@@ -44,7 +44,9 @@ Polynomial = dict[Monomial, Fraction]
 
 
 class _Inexact(Exception):
-    """Raised for a floating point coefficient, and for a polynomial with too many terms."""
+    """Raised for a floating point coefficient, or if a polynomial has too many terms, so that a rewriting is
+    given up.
+    """
 
 
 class Term(NamedTuple):
@@ -68,7 +70,8 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
     has_opposites = any(graph.neg(exponent) in exponents for exponent in exponents)
     if has_angle or has_opposites or not any(map(_may_cancel, nodes)):
         return list(roots)
-    work, done = Quotients(graph), dict[Node, Node]()
+    work, done = graph.quotients or Quotients(graph), dict[Node, Node]()
+    graph.quotients = work
     for node in nodes:
         new = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
         new = _without_kinks_beside_poles(graph, new) if new.op == "add" else new
@@ -78,7 +81,7 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
 
 
 def _may_cancel(node: Node) -> bool:
-    """Return whether the fractions in `node` may cancel or be merged: a cheap necessary test."""
+    """Return whether fractions in `node` might cancel or be merged: a cheap test, true more often than needed."""
     if node.op == "pow":
         return _is_quotient(node) and node.args[0].op != "add"
     if node.op == "add":
@@ -87,8 +90,8 @@ def _may_cancel(node: Node) -> bool:
 
 
 def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
-    """Return the addition `node` with ``a + b/u`` for ``(a if u != 0 else 0) + b/u``, which is no number where ``u`` is
-    0; unchanged without such terms.
+    """Return the addition `node` with ``(a if u != 0 else 0) + b/u`` as ``a + b/u``, since the sum is undefined at ``u
+    = 0`` with or without the condition; unchanged without such terms.
     """
     poles = [{f.args[0] for f in graph.factors(term) if f.op == "pow" and _is_divisor(f)} for term in node.args]
     terms = list(node.args)
@@ -102,7 +105,9 @@ def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
 
 
 def _parts(node: Node) -> Iterable[Node]:
-    """Return the factors of the product `node`; of a numeric multiple of a product the factors of that."""
+    """Return the factors of `node` if it is a product or a numeric multiple of one; itself if it is a power, else
+    nothing.
+    """
     if node.op not in ("mul", "ein"):
         return (node,) if node.op == "pow" else ()
     return node.args[0].args if node.view and node.args and node.args[0].op == "ein" else node.args
@@ -125,26 +130,36 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Quotients:
-    """Rewrites sums and products as polynomials in their subexpressions, and measures the length of the results."""
+    """Rewrites sums and products as fractions and polynomials in their subexpressions, and chooses the form with the
+    shortest text.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.lengths: dict[Node, int] = {}
         self.terms: dict[Node, Term | None] = {}
         """The products of `term`; None for nodes that have none."""
+        self.polynomials: dict[Node, Polynomial | None] = {}
+        """The sums as polynomials; None for those that have too many terms or a floating point number."""
+        self.opposites: dict[Node, Node] = {}
+        """From sums to the sums with all signs changed."""
+        self.short: dict[Node, Node] = {}
+        """The results of `shortest`: each round of simplification asks for most nodes again."""
 
     def shortest(self, node: Node) -> Node:
         """Return the shortest of the forms of `node`; `node` itself if no other one is shorter."""
-        best, least = node, self.length(node)
-        for form in self.forms(node):
-            is_shorter = form is not node and form.shape == node.shape and self.length(form) < least
-            if is_shorter and self._keeps_digits(node, form):
-                best, least = form, self.length(form)
-        return best
+        if node not in self.short:
+            best, least = node, self.length(node)
+            for form in self.forms(node):
+                is_shorter = form is not node and form.shape == node.shape and self.length(form) < least
+                if is_shorter and self._keeps_digits(node, form):
+                    best, least = form, self.length(form)
+            self.short[node] = best
+        return self.short[node]
 
     def with_scalars_inside(self, node: Node) -> Node:
-        """Return the contraction `node` with its scalars in the quotient among its operands that they shorten:
-        ``X^T (r/(r**2/t + 1))/t`` is ``X^T (r/(r**2 + t))``.
+        """Return the contraction `node` with its scalar factors multiplied into a quotient that they shorten: ``X.T @
+        (r/(r**2/t + 1))/t`` becomes ``X.T @ (r/(r**2 + t))``.
         """
         operands = list(zip(node.args, node.data.inputs, strict=True))
         scalars = [arg for arg, own in operands if not own]
@@ -158,8 +173,8 @@ class Quotients:
         return node
 
     def _keeps_digits(self, node: Node, form: Node) -> bool:
-        """Return whether `form` keeps the differences of inputs such as ``a - b`` in `node`, which lose no digits, or
-        is smaller.
+        """Return whether `form` is as accurate as `node`: it keeps the differences of inputs, such as ``a - b``, or it
+        has fewer operations.
 
         ``(a - b)/a`` keeps the digits of a small difference, which ``1 - b/a`` loses to the rounding of the quotient. A
         difference of computed values has lost them before.
@@ -169,8 +184,8 @@ class Quotients:
         return not lost or (after != before and all(map(operator.le, after, before)))
 
     def _sums_of_letters(self, node: Node) -> set[frozenset[Node]]:
-        """Return the sums of plain variables, entries and numbers below `node`, each as the set of its terms without
-        coefficients.
+        """Return the additions of plain variables, entries and numbers in `node`, such as ``a - 2*b``; each as the set
+        ``{a, b}`` of its terms without coefficients.
         """
         found: set[frozenset[Node]] = set()
         for part in reachable(node):
@@ -194,15 +209,20 @@ class Quotients:
 
     def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
         """Yield functions of no argument that return equal forms of the sum `node`: one fraction, or multiplied out."""
-        yield lambda: self._over_one_denominator(node.args, node.shape, True)
-        yield lambda: self._over_one_denominator(node.args, node.shape, False)
-        yield lambda: self._built_sum(self._opened(self._polynomial(map(self.term, node.args))), node.shape)
+        with suppress(_Inexact):
+            numerator, divisor = self._over_one_denominator(node)
+            # Outside of the sum is the greatest power of a divisor that all terms have, or the least.
+            greatest, least = (_content_of(numerator, common=True, greatest=which) for which in (True, False))
+            yield lambda: self._fraction(numerator, divisor, greatest, node.shape)
+            if least != greatest:
+                yield lambda: self._fraction(numerator, divisor, least, node.shape)
+        yield lambda: self._built_sum(self._opened(self.polynomial(node)), node.shape)
 
     # -------------------------------------------------------------- terms
 
     def term(self, node: Node) -> Term:
-        """Return `node` as ``coefficient * prod(base**exponent)``; common factors of a sum that cancel with others are
-        taken out.
+        """Return `node` as ``coefficient * prod(base**exponent)``, with opposite sums merged and common factors that
+        cancel taken out; raise `_Inexact` if that is not possible.
 
         Raise `_Inexact` for a floating point number, and for a sum with too many terms.
         """
@@ -215,7 +235,7 @@ class Quotients:
         return found
 
     def _term(self, node: Node) -> Term:
-        """Return `term` of a node that is new."""
+        """Return the result of `term` for a node that has not been seen yet."""
         coefficient, powers = Fraction(1), dict[Node, Fraction]()
         stack = [(factor, Fraction(1)) for factor in self.graph.factors(node)]
         while stack:
@@ -245,8 +265,10 @@ class Quotients:
             return term
         coefficient, powers = term.coefficient, dict(term.powers)
         for base in sums:
-            terms = self._polynomial(map(self.term, base.args))
-            opposite = self._built_sum({key: -number for key, number in terms.items()}, base.shape)
+            if base not in self.opposites:
+                terms = {key: -number for key, number in self.polynomial(base).items()}
+                self.opposites[base] = self._built_sum(terms, base.shape)
+            opposite = self.opposites[base]
             if opposite is not base and powers.get(base) and powers.get(opposite):
                 power = powers.pop(base)
                 coefficient *= Fraction(-1) ** int(power)
@@ -255,7 +277,7 @@ class Quotients:
 
     def _without_content(self, term: Term, base: Node, exponent: int) -> Term:
         """Return `term` with numbers, and common factors that cancel, taken out of the sum `base` among its factors."""
-        polynomial = self._polynomial(map(self.term, base.args))
+        polynomial = self.polynomial(base)
         content = _content_of(polynomial)
         cancels = {
             own: power for own, power in content.powers.items() if term.powers.get(own, 0) * power * exponent < 0
@@ -267,6 +289,16 @@ class Quotients:
         rest = self._built_sum(_divided(polynomial, content), base.shape)
         powers = {own: power for own, power in term.powers.items() if own is not base}
         return _times(_times(term._replace(powers=powers), outside), Term(Fraction(1), {rest: Fraction(exponent)}))
+
+    def polynomial(self, node: Node) -> Polynomial:
+        """Return the sum `node` as a polynomial; raise `_Inexact` as `term` does."""
+        if node not in self.polynomials:
+            self.polynomials[node] = None
+            self.polynomials[node] = self._polynomial(map(self.term, node.args))
+        found = self.polynomials[node]
+        if found is None:
+            raise _Inexact
+        return found
 
     def _polynomial(self, terms: Iterable[Term]) -> Polynomial:
         """Return the sum of `terms` as a polynomial, with equal monomials collected."""
@@ -289,7 +321,9 @@ class Quotients:
         return self._built_sum(self._polynomial(_times(rest, self.term(own)) for own in sums[0].args), sums[0].shape)
 
     def _opened(self, polynomial: Polynomial) -> Polynomial:
-        """Return `polynomial` with each factor that is a sum multiplied out once."""
+        """Return `polynomial` with the first sum among the factors of each term multiplied out, ``a*(b + c)`` as ``a*b
+        + a*c``.
+        """
         terms: list[Term] = []
         for key, coefficient in polynomial.items():
             term = Term(coefficient, dict(key))
@@ -301,12 +335,9 @@ class Quotients:
                 terms += [_times(rest, self.term(own)) for own in inner.args]
         return self._polynomial(terms)
 
-    def _over_one_denominator(self, args: Sequence[Node], shape: tuple[Affine, ...], greatest: bool) -> Node:
-        """Return the sum of `args` as one fraction, with common factors of numerator and denominator cancelled.
-
-        With `greatest`, the greatest power of a divisor that all terms have is outside, else the least.
-        """
-        polynomial = self._polynomial(map(self.term, args))
+    def _over_one_denominator(self, node: Node) -> tuple[Polynomial, Term]:
+        """Return numerator and divisor of the sum `node` as one fraction, with common factors cancelled."""
+        polynomial = self.polynomial(node)
         below: dict[Node, Fraction] = {}
         count = len(polynomial)
         for key in polynomial:
@@ -316,20 +347,22 @@ class Quotients:
         for base, power in below.items():
             polynomial = self._multiplied(polynomial, base, -int(power))
         for base in list(below):
-            divisor = self._polynomial(map(self.term, base.args))
+            divisor = self.polynomial(base)
             while below[base] and (quotient := _quotient(polynomial, divisor)) is not None:
                 polynomial, below[base] = quotient, below[base] + 1
         if len(polynomial) > count:
             raise _Inexact
-        if not polynomial:
+        return polynomial, Term(Fraction(1), below)
+
+    def _fraction(self, numerator: Polynomial, divisor: Term, content: Term, shape: tuple[Affine, ...]) -> Node:
+        """Return ``numerator*divisor`` with the factor `content` of the numerator taken out."""
+        if not numerator:
             return self.graph.filled(0, shape) if shape else self.graph.zero
-        content = _content_of(polynomial, common=True, greatest=greatest)
-        rest = self._opened(_divided(polynomial, content))
-        return self._built(_times(content, Term(Fraction(1), below)), rest, shape)
+        return self._built(_times(content, divisor), self._opened(_divided(numerator, content)), shape)
 
     def _multiplied(self, polynomial: Polynomial, base: Node, times: int) -> Polynomial:
-        """Return ``polynomial*base**times`` for a sum `base`; terms divided by `base` cancel it, the others are
-        multiplied out.
+        """Return ``polynomial*base**times`` for a sum `base`. Terms that are divided by `base` lose the divisor, and
+        the other terms are multiplied out; raise `_Inexact` if that needs more than two factors.
         """
         terms: list[Term] = []
         factors = [self.term(arg) for arg in base.args]
@@ -347,7 +380,9 @@ class Quotients:
     # -------------------------------------------------------------- nodes
 
     def _built(self, term: Term, rest: Polynomial | None = None, shape: tuple[Affine, ...] = ()) -> Node:
-        """Return ``term*rest`` as a node, broadcast to `shape`; `rest` None counts as 1."""
+        """Return ``term*rest`` as a node, repeated to a tensor of `shape` if it is a scalar; without `rest`, just
+        `term`.
+        """
         graph = self.graph
         factors = [graph.pow(base, graph.const(_number(power))) for base, power in term.powers.items() if power]
         if rest is not None and (len(rest) != 1 or rest.get((), 0) != 1):
@@ -357,13 +392,15 @@ class Quotients:
         return graph.broadcast(product, shape) if shape and not product.shape else product
 
     def _built_sum(self, polynomial: Polynomial, shape: tuple[Affine, ...]) -> Node:
-        """Return a polynomial as a node."""
+        """Return `polynomial` as a node, repeated to a tensor of `shape` if it is a scalar."""
         terms = [self._built(Term(coefficient, dict(key))) for key, coefficient in polynomial.items()]
         total = self.graph.add(terms)
         return self.graph.broadcast(total, shape) if shape and not total.shape else total
 
     def length(self, node: Node) -> int:
-        """Return the number of operators and function names in the text of `node`, then the number of divisors."""
+        """Return the number of operators and function names in the text of `node`, weighted so that divisors decide
+        between equal lengths.
+        """
         for part in reachable(node, known=self.lengths):
             own = sum(self.lengths[arg] for arg in part.args) + _SIGN * (_coefficient(part) not in (1, -1))
             if part.op in ("add", "mul", "ein"):
@@ -378,9 +415,7 @@ class Quotients:
 
 
 def _size(node: Node) -> tuple[int, int]:
-    """Return how many additions and how many divisions `node` contains, as a measure of its length; shared nodes count
-    once.
-    """
+    """Return ``(additions, divisions)``: how many `node` contains; shared nodes count once."""
     parts = reachable(node)
     additions = sum(len(part.args) - 1 for part in parts if part.op == "add")
     return additions, sum(part.op == "pow" and _is_divisor(part) for part in parts)
@@ -431,9 +466,8 @@ def _times(one: Term, other: Term) -> Term:
 
 
 def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool = False) -> Term:
-    """Return the factor to take out of `polynomial`: its rational content and the common denominator of its terms; with
-    `common` also their common factors. Of a base that is not a tensor or symbol (with `greatest`, of any base) only the
-    divisor that all terms have is taken.
+    """Return the factor to take out of `polynomial`: its rational content, ``2`` for ``2*a + 4*b``, and the common
+    denominator. With `common` also common factors; with `greatest` fewer divisors, only those that all terms have.
     """
     if not polynomial:
         return Term(Fraction(1), {})

@@ -39,7 +39,8 @@ MOST_TRIES = 60
 
 
 def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: Sequence[Node] = ()) -> list[Node]:
-    """Return `nodes` with guards around reads that neither `facts` nor the reads of ``function`` prove in bounds.
+    """Return `nodes` with a guard ``[0 <= i < n]`` around each read that is not proven in bounds, neither by `facts`
+    nor by the reads of the original ``function``.
 
     Reads of ``function`` itself are in bounds: a call with other arguments is refused.
 
@@ -51,8 +52,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """The constraint ``form >= 0`` on a read of the original function, with the ranges and conditions under which it is
-    read.
+    """The constraint ``form >= 0`` that some read of the original function is in bounds, with the ranges and conditions
+    under which that read is made.
 
     It holds for all values of `variables`.
     """
@@ -64,7 +65,7 @@ class _Written(NamedTuple):
 
 
 class WrittenReads:
-    """The reads of the original function; a derivative may assume that these are in bounds.
+    """The reads of the function the user wrote. A derivative may assume that these are in bounds.
 
     `function` are the expressions as written, `facts` the constraints on sizes and free indices.
     """
@@ -78,20 +79,20 @@ class WrittenReads:
         self.tries = 0
 
     def holds(self, row: Constraint, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Return whether the original function makes a read with the bound `row` under these `facts`, so that `row` may
-        be assumed.
+        """Return whether the original function itself needs `row` to be in bounds where `facts` and `conditions` hold,
+        so that a derivative may assume it.
         """
         key = (row, facts, conditions)
         if key not in self.answers:
             if self.found is None:
-                self.found = list(dict.fromkeys(islice(self._all(), MOST_READS)))
+                self.found = list(dict.fromkeys(islice(self._uncertain_bounds(), MOST_READS)))
             self.tries = MOST_TRIES
             self.answers[key] = any(self._matches(read, row, facts, conditions) for read in self.found)
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether `row` is the bound of `read` for some indices, at which its ranges and conditions hold; False
-        after many tries.
+        """Return whether `row` is the bound of `read` at some values of its indices for which its ranges and conditions
+        hold; False if not found within many tries.
         """
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
@@ -102,14 +103,14 @@ class WrittenReads:
         return forms is not None and any(
             all(is_implied(other.substitute(found), facts) for other in read.rows)
             and all(graph.substitute(test, found) in conditions for test in read.conditions)
-            for found in self._completed(read, dict(forms), facts)
+            for found in self._extended_to_all(read, dict(forms), facts)
         )
 
-    def _completed(
+    def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield `forms` (variables of `read` to index forms) extended to all variables of `read`, in every way in which
-        its remaining rows become rows of `facts`.
+        """Yield every extension of `forms`, which maps variables of `read` to index forms, to all its variables, such
+        that its remaining constraints are among `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -125,17 +126,17 @@ class WrittenReads:
                 instance(self.graph, self.graph.index(form), unknown, self.graph.index(fact.form)) if alike else None
             )
             if found is not None:
-                yield from self._completed(read, {**forms, **found}, facts)
+                yield from self._extended_to_all(read, {**forms, **found}, facts)
 
-    def _all(self) -> Iterator[_Written]:
+    def _uncertain_bounds(self) -> Iterator[_Written]:
         """Yield a bound ``form >= 0`` for each read of the original function that is not provably in bounds."""
         for access, _, row in Accesses(self.graph, self.facts).unproven(self.function):
             around = access.around
             yield from self._cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield ``form >= 0`` for each case of its minima and maxima, with unneeded bound variables projected out of
-        `known`.
+        """Yield a record of ``form >= 0`` for each case of the minima and maxima in it. Bound variables that it does
+        not need are eliminated from `known`.
         """
         system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
@@ -149,7 +150,7 @@ class WrittenReads:
 
 
 class _Explicit:
-    """The recursion of `explicit_reads`, with guards around reads; results are cached by node, facts and conditions."""
+    """The recursion of `explicit_reads`. Results are stored by node, known constraints and conditions."""
 
     def __init__(self, graph: Graph, written: WrittenReads, facts: Rows) -> None:
         self.graph = graph
@@ -160,7 +161,7 @@ class _Explicit:
         self.done: dict[tuple[Node, Rows, Conditions], Node] = {}
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` with guards around its unproven reads, from the cache if visited under the same `facts`."""
+        """Return `node` with guards around its unproven reads; a result for the same `facts` is reused."""
         if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
             facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
         if node.is_guard_free and not self.unproven(tuple(self.choices.read_conditions(node)), facts):
@@ -171,7 +172,7 @@ class _Explicit:
         return self.done[key]
 
     def explicit(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` with guards around its unproven reads, computed anew.
+        """Return `node` with guards around its unproven reads, without looking up earlier results.
 
         A node whose tensor entries may be read out of bounds is split into cases.
         """
@@ -185,14 +186,14 @@ class _Explicit:
             variables, rows, body = graph.open_shared(node, atoms_in(facts))
         found = self.unproven_data(node, variables, rows, facts)
         if found is not None:
-            cases = self.split(node, variables, rows, body, *found)
+            cases = self.split_by_entry(node, variables, rows, body, *found)
             if not found[0].atoms().isdisjoint(variables):
                 return graph.add(cases)  # they are looked at in their final form
             parts = yield from in_turn(self.visit(part, facts) for part in cases)
             return graph.add(parts)
         if body is not node:
             new = yield self.visit(body, facts + rows)
-            return node if new is body else self.closed(node, variables, rows, new)
+            return node if new is body else self.rebuilt(node, variables, rows, new)
         args = []
         around = self.conditions
         for n, arg in enumerate(node.args):
@@ -214,8 +215,8 @@ class _Explicit:
         more = times_divisors(facts) if row.form.compounds() else ()
         return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
 
-    def closed(self, node: Node, variables: Sequence[int], rows: Rows, body: Node) -> Node:
-        """Return the guard or binder `node` with other variables, constraints and body."""
+    def rebuilt(self, node: Node, variables: Sequence[int], rows: Rows, body: Node) -> Node:
+        """Return a guard, sum or other binder like `node`, with these `variables`, constraints `rows` and `body`."""
         if node.op == "guard":
             return self.graph.guard(rows, body)
         if node.op == "comprehension":
@@ -227,8 +228,8 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[IndirectIndex, Rows] | None:
-        """Return the first tensor entry in an index of `node` that may be read out of bounds, and the constraints that
-        hold there; None if there is none.
+        """Return the first entry of an integer tensor in an index of `node`, such as ``p[i]``, that may be read out of
+        bounds, with the constraints known there; None if there is none.
         """
         if not self.graph.integers:
             return None
@@ -243,8 +244,8 @@ class _Explicit:
         return None
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """Return each constraint's form that contains integer tensor entries, with the constraints that hold where it
-        is tested.
+        """Return ``(form, known constraints)`` for each constraint in `rows` that contains an entry of an integer
+        tensor, such as ``p[i]``.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
@@ -259,16 +260,16 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Yield ``(case, rows)``: first `entry` in bounds with all of `rows`, then out of bounds with the rows left;
-        None if one fails.
+        """Yield ``(case, rows to test)``. In the first case `entry` is in bounds, with all of `rows`; in the others it
+        is out of bounds, with the rows that remain, or None if one of them fails.
 
-        The rows are None where one of them fails. A result is right whatever value an entry outside of its tensor has,
+        A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there, the
         entry is not read at such an index, and the inequalities hold in which the entry has a negative coefficient.
         """
         inside = self.unproven(self.shape(entry), known)
         yield inside, rows
-        left = self.left(rows, entry)
+        left = self.remaining_rows(rows, entry)
         if node.op == "read" or (left is None and node.op in ("guard", "sum")):
             return
         for n, row in enumerate(inside):
@@ -276,9 +277,9 @@ class _Explicit:
             if not is_empty((*case, *known)):
                 yield case, left
 
-    def left(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return `rows` without those that contain `entry`, if these hold for an entry of minus infinity; None if one
-        does not.
+    def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
+        """Return `rows` without those that contain `entry`, if these are true for an entry of minus infinity; None if
+        one of them is false then.
         """
         left: list[Constraint] = []
         for row in rows:
@@ -289,10 +290,10 @@ class _Explicit:
                 return None  # what is inside of a quotient, or selects other data, lies below all numbers too
         return tuple(left)
 
-    def split(
+    def split_by_entry(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
-        """Return `node` as guarded terms of an addition: one where `entry` is in bounds, others where it is not.
+        """Return `node` as a list of guarded terms: one for `entry` in bounds, the others for `entry` out of bounds.
 
         Raises `UnsupportedError` if the entry bounds a variable of a product, a maximum or a minimum.
         """
@@ -312,7 +313,7 @@ class _Explicit:
             if body is node or node.op == "guard":
                 found.append(graph.guard((*case, *own), inner))
             elif entry.atoms().isdisjoint(variables):
-                found.append(graph.guard(case, self.closed(node, variables, own, inner)))
+                found.append(graph.guard(case, self.rebuilt(node, variables, own, inner)))
             elif node.op == "sum":
                 found.append(summation(graph, variables, (*case, *own), inner))
             else:
@@ -327,7 +328,7 @@ class _Explicit:
 
 
 def with_forward_reads(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with each summation index that all reads subtract from sizes replaced by the index of one read.
+    """Return `nodes` with sums over ``j`` that read ``x[n - 1 - j]`` only rewritten as sums that read ``x[j]``.
 
     ``Sum_j x[n - 1 - j]`` over ``j <= i`` is ``Sum_j x[j]`` over ``j >= n - 1 - i``. Shifts such as ``x[p - k]`` stay.
     """
@@ -345,7 +346,9 @@ def with_forward_reads(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _forward(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
-    """Return the sum `total` with its backward indices reflected; itself if it has none."""
+    """Return the sum `total` with each index that is only read backwards, as in ``x[n - 1 - j]``, replaced by the index
+    read; unchanged if there is none.
+    """
     for n, bound in enumerate(graph.bound(total)):
         if _reflection(total.args[0], bound, sizes) is None:
             continue
@@ -361,8 +364,8 @@ def _forward(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
 
 
 def _reflection(body: Node, variable: int, sizes: frozenset[int]) -> Affine | None:
-    """Return the form ``c`` of a read at ``c - variable``, which contains `sizes` only; None unless all forms in `body`
-    subtract `variable`.
+    """Return ``c`` if `body` reads ``c - variable`` and all reads subtract `variable`, where ``c`` contains only sizes
+    and numbers; else None.
     """
     found = None
     for part in reachable(body, keys=frozenset((variable,))):

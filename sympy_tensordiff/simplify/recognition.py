@@ -52,7 +52,8 @@ Rule = Callable[[Graph, Node, Facts], Node | None]
 def recognise(
     graph: Graph, roots: Sequence[Node], nodes: Sequence[Node] | None = None, rules: Rules | None = None
 ) -> list[Node]:
-    """Return `roots` with the rules of this module applied to each node, until none applies any more.
+    """Return `roots` with the rules of this module, such as ``log(sum(exp(u)))`` to log-sum-exp, applied to each node
+    until none applies any more.
 
     A function is better recognised before it is differentiated: the derivatives are short, and finite where an
     exponential overflows.
@@ -66,7 +67,7 @@ def recognise(
     facts = Facts(counted(nodes, roots), graph.symmetric)
 
     def rewriting(node: Node) -> Node:
-        """Return `node` after all rules, and record in the table whether the result is a symmetric matrix."""
+        """Return `node` after all rules, and record whether the result is a symmetric matrix."""
         while True:
             for rule in chosen.get(node.op, ()):
                 found = rule(graph, node, facts)
@@ -85,19 +86,21 @@ def recognise(
 
 
 def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite log(sum(exp(u))) as lse(u); None for other nodes."""
+    """Return the log-sum-exp node for ``log(sum(exp(u)))``; None for other nodes."""
     axes = summed_axes(node.args[0]) if node.data is sympy.log else None
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
 
 
-def _joined(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite x*(a + b) + c*x*a, with a number c, as x*((1 + c)*a + b); None without such terms."""
+def _join_in_inner_addition(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``x*(a + b) + c*x*a`` as ``x*((1 + c)*a + b)`` for a number c; None without such terms."""
     found = with_terms_joined(graph, node)
     return None if found is node else found
 
 
 def with_terms_joined(graph: Graph, node: Node) -> Node:
-    """Return the addition `node` with ``x*(1 - 2*a)`` for ``x*(1 - a) - x*a``; unchanged without such terms."""
+    """Return the addition `node` with terms joined as in ``x*(1 - a) - x*a``, which is ``x*(1 - 2*a)``; unchanged
+    without such terms.
+    """
     split = [graph.split_view(term) for term in node.args]
     products = [graph.factors(core) for _, core in split]
     for n, (number, _) in enumerate(split):
@@ -121,8 +124,8 @@ def with_terms_joined(graph: Graph, node: Node) -> Node:
 
 
 def _opposite_terms(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``(x - y) - (x - z)`` as ``z - y``; None where additions within `node` have no terms that cancel, or more
-    terms are left than it has.
+    """Rewrite ``(x - y) - (x - z)`` as ``z - y``, where terms of inner additions cancel; None if none do or the result
+    has more terms.
     """
     split = [graph.split_view(term) for term in node.args]
     inner = [core.args if core.op == "add" and core.shape == node.shape else (core,) for _, core in split]
@@ -132,8 +135,8 @@ def _opposite_terms(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return graph.broadcast(found, node.shape) if found.op != "add" or len(found.args) <= len(node.args) else None
 
 
-def _alike(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite (A B) C + A (B C), one product in two groupings, as 2 A (B C); None without such terms."""
+def _equal_products(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``(A B) C + A (B C)``, one product in two groupings, as ``2 A (B C)``; None without such terms."""
     return with_equal_terms_joined(graph, node, facts.symmetric)
 
 
@@ -159,8 +162,8 @@ def without_circles(graph: Graph, node: Node) -> Node:
     return node
 
 
-def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite -c x + c y as c (y - x), if that removes a coefficient from a term; else None."""
+def _common_coefficient(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite ``c y - c x`` as ``c (y - x)``, if all coefficients are c or -c and that removes one; else None."""
     if not node.shape:
         return None
     split = [graph.split_view(term) for term in node.args]
@@ -172,9 +175,9 @@ def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return graph.scale(factor, graph.add([graph.scale(other / Fraction(factor), rest) for other, rest in split]))
 
 
-def _outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite a function of a scaled view (a transposed or repeated tensor) as the view of the function, ``exp(c*u.T)``
-    as ``exp(c*u).T``; None for other nodes.
+def _function_inside_view(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite a function of a transposed or repeated tensor as the transposed or repeated function: ``exp(c*u.T)`` as
+    ``exp(c*u).T``. None for other nodes.
     """
     view = node.args[0]
     if not is_view(view) or not view.args or any(arg.shape for arg in node.args[1:]):
@@ -187,7 +190,7 @@ def _outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _scalar_inside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite 1 + transposed u as transposed (1 + u); None for other additions."""
+    """Rewrite ``1 + u.T`` as ``(1 + u).T``, also for repeated tensors; None for other additions."""
     terms = [term for term in node.args if term.shape]
     if not terms or len(terms) == len(node.args):
         return None
@@ -203,7 +206,9 @@ def _scalar_inside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite (x**a)**n as x**(a n), exp(u)**-n as exp(-u)**n, abs(x)**(2 n) as x**(2 n); None for other powers."""
+    """Rewrite ``(x**a)**n`` as ``x**(a n)``, ``exp(u)**-n`` as ``exp(-u)**n``, ``abs(x)**(2 n)`` as ``x**(2 n)``; None
+    for other powers.
+    """
     base, power = node.args[0], _integer(node.args[1])
     if not power:
         return None
@@ -217,7 +222,7 @@ def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _roots_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite (sqrt(2) x)**2 as 2 x**2; None unless roots of numbers disappear by that."""
+    """Rewrite ``(sqrt(2) x)**2`` as ``2 x**2``; None unless this removes roots of numbers."""
     power = _integer(node.args[1])
     factor, core = graph.split_view(node.args[0])
     if not power or not is_core(core) or len(core.data.output) < len(core.data.extents):
@@ -244,8 +249,8 @@ def _integer(exponent: Node) -> int:
 
 
 def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Take finite factors that all branches of a choice have in common out of it, such as ``u`` of ``u`` and ``u/2``;
-    None if there are none.
+    """Move finite factors that all branches of a select share in front of it: ``(u if c else u/2)`` is ``u*(1 if c else
+    1/2)``. None if there are none.
     """
     leaves = _leaves(graph, node) if node.shape else []
     if len(leaves) < 2:
@@ -254,7 +259,7 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
     common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
 
     def rest(part: Node) -> Node:
-        """Return the choice `part`, or a branch of it, without the factors that all branches have in common."""
+        """Return the select `part`, or a branch of it, without the factors that are moved in front."""
         if part is node or (graph.is_choice(part) and part not in leaves):
             return graph.select(part.args[0], *map(rest, part.args[1:]))
         return graph.mul([f for f in _factors(graph, part) if f not in common]) if part in leaves else part
@@ -263,18 +268,20 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _leaves(graph: Graph, choice: Node) -> list[Node]:
-    """Return the values other than 0 between which `choice` and the choices nested in its branches choose."""
+    """Return the nonzero values between which `choice`, with the selects nested in its branches, chooses."""
     sides = [side for side in choice.args[1:] if not graph.is_zero(side)]
     return [leaf for side in sides for leaf in (_leaves(graph, side) if graph.is_choice(side) else [side])]
 
 
 def _factors(graph: Graph, node: Node) -> tuple[Node, ...]:
-    """Return the factors of an element-wise product; a factor that is itself a product is split, too."""
+    """Return the factors of an element-wise product; factors of a factor that is itself a product are listed too,
+    instead of it.
+    """
     return tuple(part for factor in graph.factors(node) for part in graph.factors(factor))
 
 
 def _is_finite(factor: Node) -> bool:
-    """Return whether `factor` is finite whenever the entries that it reads are, or is a power of an index."""
+    """Return whether `factor` is finite for all finite inputs, or is a power of an index form."""
     return factor.total or (factor.op == "pow" and factor.args[0].op == "index" and factor.args[1].op == "const")
 
 
@@ -282,12 +289,14 @@ def _is_finite(factor: Node) -> bool:
 
 
 def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Apply the rules of `products`, such as ``inv(A) A = 1``, to the product `node`; None if none applies."""
+    """Return the product `node` after the rules of `products`, such as ``inv(A) A`` to ``1``; None if none applies."""
     return without_cancelling(graph, node)
 
 
 def without_cancelling(graph: Graph, node: Node) -> Node | None:
-    """Return the product `node` after the rules of `products`; None if none applies or it is not a product."""
+    """Return the product `node` after the rules of `products`, such as ``exp(u) exp(-u)`` to 1; None if none applies or
+    `node` is not a product.
+    """
     if node.op not in ("ein", "mul") or not may_cancel(node.args):
         return None
     found = cancelled(graph, product_of(graph, node))
@@ -295,14 +304,14 @@ def without_cancelling(graph: Graph, node: Node) -> Node | None:
 
 
 def _factor_of_inverse(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite inv(F R) F as inv(R); None without such operands."""
+    """Rewrite ``inv(F R) F`` as ``inv(R)``; None without such operands."""
     found = without_factor_of_inverse(graph, product_of(graph, node), facts.uses)
     return None if found is None else build(graph, found)
 
 
 def _inverse_of_operand(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``(1 - inv(F F^T)) F`` as ``F - inv(F)^T``: distribute a product over an addition with an inverse that
-    then cancels; None without one.
+    """Rewrite ``(1 - inv(F F^T)) F`` as ``F - inv(F)^T``: the product is multiplied out because an inverse then
+    cancels. None if none does.
     """
     product = product_of(graph, node)
     for n, (addition, own) in enumerate(product.parts):
@@ -319,13 +328,15 @@ def _inverse_of_operand(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite sum(x - sum(x)/n) as 0: distribute a sum over an addition where terms then cancel; else None."""
+    """Rewrite ``sum(x - sum(x)/n)`` as 0: a sum of an addition is taken term by term because terms then cancel. None if
+    none do.
+    """
     return _cancelled_terms(graph, node, LEVELS)
 
 
 def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
-    """Distribute sums over additions where terms then cancel, in `node` and in sums inside it down to `levels`; None if
-    none do.
+    """Take sums in `node` term by term where terms then cancel, also in sums nested up to `levels` deep; None if none
+    do.
     """
     for terms in _distributions(graph, node):
         found = graph.add([_without_zero(graph, term, levels) for term in terms])
@@ -336,8 +347,8 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
-    """Yield the terms of the sum `node` over an addition, summed one by one, for each addition among its operands; with
-    `is_alone` only over indices that no other operand has.
+    """Yield, for each addition among the operands of the sum `node`, the list of sums of its single terms. With
+    `is_alone`, only if the addition has a summed index that no other operand has.
     """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))
@@ -352,7 +363,9 @@ def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterat
 
 
 def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Distribute a sum over an addition where its terms then cancel with others of the addition `node`; else None."""
+    """Take one sum in the addition `node` term by term, if its terms then cancel with other terms of `node`; None if
+    none do.
+    """
     for term in node.args:
         coefficient, core = graph.split_view(term)
         is_sum = core.op == "ein" and core.shape == term.shape
@@ -365,14 +378,18 @@ def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
-    """Return 0 if `term` is a sum whose terms all cancel, as far as `levels` nested sums show it; else `term`."""
+    """Return 0 if `term` is a sum whose terms all cancel, looking at most `levels` nested sums deep; else `term`
+    itself.
+    """
     _, core = graph.split_view(term)
     found = _cancelled_terms(graph, core, levels - 1) if core.op == "ein" and levels else None
     return term if found is None or not graph.is_zero(found) else found
 
 
 def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
-    """Return `product` with the operand `term` under `labels` added; the factors of a scalar are added one by one."""
+    """Return `product` with one more operand, `term` with the axes `labels`. A scalar `term` becomes ones and its
+    factors as scalar operands.
+    """
     coefficient, term = graph.split_view(term)
     ones = (graph.filled(1, shape), labels)
     parts: list[Operand] = [(term, labels)] if term.shape else [ones, *((factor, ()) for factor in graph.factors(term))]
@@ -383,8 +400,10 @@ def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], 
     return build(graph, product._replace(coefficient=coefficient * product.coefficient, parts=parts))
 
 
-def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite transposed(S) as S for symmetric S, such as X^T X; None for other transposed or scaled tensors."""
+def _symmetric_transposed(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """Rewrite the transposed tensor ``S^T`` as ``S`` for a symmetric matrix S, such as ``X^T X``; None for
+    other nodes.
+    """
     if not is_view(node) or not node.args:
         return None
     coefficient, (labels,), output, _ = node.data
@@ -394,8 +413,8 @@ def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Write ``S[j, i]`` as ``S[i, j]`` in the order of the result's labels for symmetric operands S, with a sign for
-    antisymmetric ones; None if nothing changes.
+    """Return the product `node` with symmetric operands ``S[j, i]`` written ``S[i, j]``, in the order of the result's
+    labels, and antisymmetric ones with a sign; None if nothing changes.
     """
     if not is_core(node):
         return None
@@ -406,8 +425,8 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: a number that all terms of an operand have is written in front;
-    None without one.
+    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: a number that all terms of an operand have moves in front. None if
+    there is none.
     """
     if not is_core(node):
         return None
@@ -425,7 +444,9 @@ def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite the diagonal of f(x repeated in columns, y repeated in rows) as f(x, y); None without such an operand."""
+    """Rewrite the product `node`, in which an operand ``f(A)[i, i]`` repeats a label, with the diagonal taken before
+    the function. So ``f(x[:, None], y)[i, i]`` is ``f(x, y)[i]`` and no matrix is built; None without such an operand.
+    """
     coefficient, inputs, output, extents = node.data
     parts = list(zip(node.args, inputs, strict=True))
     found = [_with_diagonals(graph, arg, labels) for arg, labels in parts]
@@ -435,7 +456,9 @@ def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
-    """Return `arg` under repeated `labels`, ``f(A)[i, i]``, with the diagonals taken inside element-wise functions."""
+    """Return ``(arg, labels)`` for an operand with repeated labels, such as ``exp(A)[i, i]``, as ``exp(diagonal of
+    A)[i]``. Return it unchanged unless `arg` is an element-wise function of repeated or transposed tensors.
+    """
     own = tuple(dict.fromkeys(labels))
     tensors = [part for part in arg.args if part.shape]
     if len(own) == len(labels) or arg.op not in ELEMENTWISE or not all(map(_is_repeated, tensors)):
@@ -456,13 +479,21 @@ def _is_repeated(tensor: Node) -> bool:
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
-    "call": (_logsumexp, _outside),
-    "pow": (_power, _roots_outside, _outside),
-    "add": (_scalar_inside, _joined, _opposite_terms, _distributed, _alike, _unit_circle, _content),
+    "call": (_logsumexp, _function_inside_view),
+    "pow": (_power, _roots_outside, _function_inside_view),
+    "add": (
+        _scalar_inside,
+        _join_in_inner_addition,
+        _opposite_terms,
+        _distributed,
+        _equal_products,
+        _unit_circle,
+        _common_coefficient,
+    ),
     "select": (_before_choice,),
     "ein": (
         _diagonal,
-        _unmoved,
+        _symmetric_transposed,
         _ordered,
         _cancelled,
         _factor_of_inverse,
@@ -475,7 +506,7 @@ RULES: Rules = {
 ORDERED: Rules = {"ein": (_ordered,)}
 """What makes two products with a symmetric operand one."""
 
-WITHOUT_TRANSPOSES: Rules = {"ein": (_diagonal, _unmoved, _ordered)}
+WITHOUT_TRANSPOSES: Rules = {"ein": (_diagonal, _symmetric_transposed, _ordered)}
 """The same rules, without those that drop transposes of symmetric matrices."""
 
 SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)

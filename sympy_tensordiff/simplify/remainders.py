@@ -24,7 +24,9 @@ CASES_LIMIT = 16
 
 
 class RemainderSum(NamedTuple):
-    """A sum whose equation is eliminated, for one residue class of the sizes in it: variables, constraints, body."""
+    """A sum for sizes in one residue class, after its equation is eliminated: the variables, constraints and body of
+    the sum.
+    """
 
     variables: list[int]
     rows: Rows
@@ -34,7 +36,9 @@ class RemainderSum(NamedTuple):
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[RemainderSum] | None:
-    """Return one sum without the equation for each residue class of its size coefficients; None if there is none."""
+    """Return the sum over `rows` as one sum for each residue class of the sizes, without an equation such as ``m*i +
+    2*j == k`` that has no unit coefficient; None if no equation has the needed form.
+    """
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
         numbers = [(abs(c), v) for v, c in row.form.terms if hidden and v in variables and v not in hidden]
@@ -48,8 +52,8 @@ def systems_by_remainders(
 
 
 def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
-    """Return constraints for ``rest mod modulus == 0``, one system per residue class of its symbolic coefficients; None
-    if too many.
+    """Return constraints that ``rest`` is divisible by `modulus`, one system for each combination of residues of its
+    symbolic coefficients. None if these depend on `variables` or there are too many.
 
     None if a coefficient depends on `variables` itself, or if there are more than ``CASES_LIMIT`` choices.
     """
@@ -86,8 +90,8 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> RemainderSum:
-    """Return the sum with the variable `v` eliminated by `equation`, for the residue class of the sizes that is
-    described by the constraints `given`.
+    """Return the sum with `v` eliminated by solving `equation` for it, for sizes that satisfy the constraints `given`
+    (their residue class).
 
     Of the constraints `given` the last is the congruence under which ``v`` is an integer; it is solved for another
     index if possible. The `digits` are indices that are known to be remainders by the coefficient of ``v``.
@@ -97,7 +101,7 @@ def _system(
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
 
     def exact(form: Affine) -> Affine:
-        """Return `form` with `v` eliminated by the equation where that needs no division; else unchanged."""
+        """Return `form` with `v` eliminated by the equation, if that needs no division; else `form` itself."""
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation
 
@@ -114,8 +118,8 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return the constraint `row` with `v` eliminated by `equation`; if `row` is linear in `v` it is multiplied by the
-    coefficient of `v`, so that no quotient arises.
+    """Return `row` with `v` replaced by its value from `equation`. If `row` is linear in `v`, it is multiplied by the
+    coefficient of `v` instead of dividing.
     """
     parts = slope(row.form, v)
     if parts is None:
@@ -134,8 +138,8 @@ def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
 def _solved(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
 ) -> dict[int, Affine] | None:
-    """Return ``{v: modulus*t + remainder}`` from the congruence `row`; None if no variable has a coefficient of 1 or
-    -1.
+    """Return ``{v: modulus*t + remainder}``, the solution of the congruence `row` for one variable with a new variable
+    ``t``. None if no variable has a coefficient that is coprime to the modulus.
 
     Indices in `last` are taken only if need be. A remainder without other indices is the least one: with ``t = 2*u + p
     mod 2`` for ``p + t == 0 mod 2`` the products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is
@@ -162,8 +166,8 @@ def _solved(
 def _solved_twice(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
-    """Solve the congruence `row` modulo its divisor `share` for a variable in `last`, then for another one; None if a
-    step fails.
+    """Return the solution of the congruence `row` in two steps: modulo `share`, a divisor of its modulus, then modulo
+    the rest. None if a step fails.
 
     Modulo the divisor `share` the coefficients of the other indices vanish.
 

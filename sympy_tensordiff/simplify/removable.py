@@ -63,7 +63,9 @@ _LARGEST_FRACTION = 10**6
 
 
 class Powers(dict[Node, int]):
-    """The nodes that are powers of a variable ``u``, with their exponents, and the series in ``u`` known so far."""
+    """The nodes that are powers of a variable ``u``, with their exponents. It also stores the power series in ``u``
+    that are known so far.
+    """
 
     def __init__(self, exponents: Mapping[Node, int]) -> None:
         super().__init__(exponents)
@@ -88,14 +90,16 @@ class Variable(NamedTuple):
 
 
 class SeriesTerm(NamedTuple):
-    """A term ``rest*u**order*f(u)*g(u)*...`` with the ``factors`` f, g, ...."""
+    """A term ``rest*u**order*f(u)*g(u)*...``, where ``factors`` are f(u), g(u), ... and ``rest`` does not depend on
+    ``u``.
+    """
 
     rest: Node
     order: int
     factors: tuple[Node, ...]
 
     def series(self, powers: Powers, length: int) -> Series | None:
-        """Return the series of the term without its rest; None if one of the factors has none."""
+        """Return the series in ``u`` of the term without ``rest``; None if a factor has no known series."""
         found = [powers.series(factor, length) for factor in self.factors]
         known = [one for one in found if one is not None]
         return None if len(known) < len(found) else shifted(product(known, length), self.order)
@@ -118,7 +122,7 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
         if node in outer:
             choice = by_series(graph, parts, whole[node]) if _may_cancel(node) else None
             if choice is None:
-                outer.update(_apart(parts, whole, node))
+                outer.update(_separate_arguments(parts, whole, node))
             else:
                 found[node] = choice
     if not found:
@@ -132,14 +136,14 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
 
 
 def _may_cancel(node: Node) -> bool:
-    """Whether `node` is a sum, a product or a logarithm of numbers."""
+    """Whether `node` is a scalar sum, product or logarithm, in which terms may cancel."""
     is_logarithm = node.op == "call" and node.data is sympy.log
     return not node.shape and (node.op in ("add", "mul") or is_logarithm)
 
 
 def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node]) -> dict[Node, Node]:
-    """Return each of ``nodes`` mapped to itself with reads of `arrays` replaced by their entries, if these are
-    arithmetic only.
+    """Return a dictionary from each of ``nodes`` to its form with reads of `arrays` replaced by the formulas of the
+    entries; only formulas of plain arithmetic are inserted.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -168,8 +172,9 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
     return done
 
 
-def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be rewritten one by one: all but several factors with exponentials.
+def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
+    """Return the arguments of `node` that may be rewritten separately. Factors with exponentials are left out if there
+    are several, because kernels scale these together.
 
     ``whole`` maps each argument to its form without reads. Exponentials in several factors of a product may grow
     beyond all numbers while the product does not: kernels scale them together, and need all of them as they are.
@@ -183,8 +188,8 @@ def _apart(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Se
 
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
-    """Return the condition under which `node` is replaced by its series about 0, and the series; None if no terms
-    cancel.
+    """Return ``(condition, series)``: where the condition holds, near 0, `node` is to be replaced by the series because
+    its terms cancel there. None if no terms cancel.
 
     None if its terms do not cancel.
     """
@@ -216,7 +221,8 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
 
 
 class ArithmeticParts(dict[Node, frozenset[Node]]):
-    """The nodes in the arithmetic of a node, worked out once; none if there are `MAX_NODES` or more.
+    """A cache from each node to the nodes that it is made of by arithmetic; an empty set if there are `MAX_NODES` or
+    more.
 
     ``variables`` are those of all nodes so far by ``u`` and its lead: nodes of one graph have most of them in common.
     """
@@ -254,12 +260,12 @@ def is_arithmetic(entry: Node) -> bool:
 
 
 def _arithmetic(node: Node) -> Sequence[Node]:
-    """Return the arguments of an arithmetic operation or call; none for other nodes."""
+    """Return the arguments of an arithmetic operation or function call; () for other nodes."""
     return node.args if node.op in _ARITHMETIC else ()
 
 
 def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Variable]:
-    """Yield the variables u such that functions in `node` have power series in u, each once."""
+    """Yield the variables ``u`` in which functions in `node` can be expanded as power series, each once."""
     seen: set[tuple[Node, Node]] = set()
     for part in parts.functions(node):
         argument = part.args[0]
@@ -274,8 +280,8 @@ def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Var
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield the candidates for the variable ``u`` of a series at `node`: itself, the base of a power, and a product
-    itself once for each factor by which powers of it are recognised (`Variable.lead`).
+    """Yield the candidates for the series variable ``u`` that `node` offers: the node itself, the base of a power, or a
+    product.
     """
     if node.op == "const":
         return
@@ -293,13 +299,15 @@ def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
 
 
 def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
-    """Return the term `node` split into its factors: those in ``u``, and the rest."""
+    """Return the term `node` as ``rest*u**order*f(u)*...``, where u is `variable` and the rest does not depend
+    on it.
+    """
     rest: list[Node] = []
     factors: list[Node] = []
     order = 0
 
     def is_known(factor: Node) -> bool:
-        """Whether `factor` is a number, or has a series in ``u``."""
+        """Whether `factor` is a number or has a known power series in ``u``."""
         if parts[factor].isdisjoint(variable.powers):
             return factor.op == "const"
         return variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is not None
@@ -325,7 +333,7 @@ def _is_integer(exponent: Node) -> bool:
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
-    """Return the series of the sum of `terms`, all of which have the same rest; None if a term has no series."""
+    """Return the series of the sum of `terms`, without their common ``rest``; None if a term has no series."""
     found = [term.series(powers, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)
@@ -341,7 +349,9 @@ def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
 
 
 def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tuple[float, int] | None:
-    """Return the radius with the smallest bound of errors, and the number of coefficients; None without one."""
+    """Return ``(radius, number of coefficients)`` with the smallest error bound: below the radius the series is used.
+    None if no radius is accurate enough.
+    """
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]
     for radius in RADII:
@@ -360,8 +370,8 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the rounding errors at `u` of the sum of `terms` and of its series, relative to the value in
-    units of the last place.
+    """Return a bound of the relative rounding error at `u`, in units of the last place: the larger one of the sum of
+    `terms` and of its series.
     """
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))
@@ -373,7 +383,9 @@ def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float
 
 
 def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
-    """Return the value of `node` at `u`, and the sum of the sizes of its terms, which scales rounding errors."""
+    """Return the value of `node` at `u`, and the sum of the absolute values of its terms, which bounds the rounding
+    error.
+    """
     if node in powers:
         return u ** powers[node], abs(u ** powers[node])
     if node.op == "const":
@@ -414,7 +426,7 @@ _VALUES: dict[Any, Callable[[float], float]] = {
 
 
 def _polynomial(graph: Graph, u: Node, series: Series, count: int) -> Node:
-    """Return the first `count` terms of `series` in `u` by Horner's rule."""
+    """Return a node for the first `count` terms of `series` in `u`, evaluated by Horner's rule."""
     exponents = [k for k in range(count) if series.coefficients[k]]
     result = graph.zero
     for n in reversed(range(len(exponents))):

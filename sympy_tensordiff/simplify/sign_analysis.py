@@ -16,10 +16,10 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class SignFacts(NamedTuple):
-    """The sign of a value, and whether it is flat: its derivative is 0 wherever the value is 0.
+    """The sign of a value, as far as known, and whether it is flat. Flat means that its derivative is 0 wherever the
+    value is 0, as for ``x**2``.
 
-    `sign` is 1 for a positive value, 0 for a nonnegative one, -1 if unknown. `flat` says that the derivative is 0
-    wherever the value is.
+    `sign` is 1 for a positive value, 0 for a nonnegative one, -1 if unknown.
     """
 
     sign: int
@@ -34,7 +34,9 @@ Kinds = Sequence[SignFacts]
 
 
 def sign_facts(graph: Graph, node: Node) -> SignFacts:
-    """Return the sign and the flatness of `node` as far as its structure shows, stored in ``graph.signs``."""
+    """Return what the structure of `node` shows of its sign, and whether it is flat (derivative 0 where the value is
+    0). Results are stored in ``graph.signs``.
+    """
     known = graph.signs
     for part in reachable(node, known=known):
         rule = _RULES.get(part.op)
@@ -44,18 +46,20 @@ def sign_facts(graph: Graph, node: Node) -> SignFacts:
 
 
 def _common_kind(kinds: Kinds) -> SignFacts:
-    """Return the facts that all of `kinds` share: the weakest sign, and flat if all are flat."""
+    """Return what holds for all of `kinds`: the weakest sign, and flat (derivative 0 where the value is 0) if
+    all are.
+    """
     return SignFacts(min(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
 
 
 def _const(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the sign and flatness of a number."""
+    """Return the sign of a number. It counts as flat, since its derivative is 0."""
     return SignFacts((node.data > 0) - (node.data < 0), True)
 
 
 def _index(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the sign and flatness of an index form: nonnegative if its variables are free and no coefficient is
-    negative.
+    """Return the sign of an index form: nonnegative if its variables are free and no coefficient is negative, else
+    unknown. It counts as flat, since its derivative is 0.
     """
     form = node.data
     sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)
@@ -63,13 +67,17 @@ def _index(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
 
 
 def _scalar(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the sign and flatness of a scalar symbol, from its SymPy assumptions."""
+    """Return the sign of a scalar symbol from its SymPy assumptions. It is not flat (derivative 0 where it is 0) unless
+    it is positive.
+    """
     symbol = node.data
     return SignFacts(1, True) if symbol.is_positive else SignFacts(0 if symbol.is_nonnegative else -1, False)
 
 
 def _power(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the sign and flatness of a power, from those of its base and a constant exponent."""
+    """Return the sign of a power, and whether it is flat (derivative 0 where the value is 0), from those of the base
+    and a constant exponent.
+    """
     base, exponent = kinds[0], node.args[1]
     if exponent.op != "const":
         return base if base.sign >= 0 else _UNKNOWN
@@ -81,7 +89,9 @@ def _power(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
 
 
 def _addition(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the sign and flatness of an addition: unknown if the sign of a term is."""
+    """Return the sign of an addition, unknown if the sign of a term is. It is flat (derivative 0 where the value is 0)
+    if all terms are.
+    """
     if len(node.args) == 2 and node.args[1].op == "const" and _is_distance(graph, *node.args):
         return _SQUARE
     if any(kind.sign < 0 for kind in kinds):
@@ -108,7 +118,9 @@ def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
 
 
 def _call(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the sign and flatness of a function value, from the function and the facts of its arguments."""
+    """Return the sign of a function value, and whether it is flat (derivative 0 where the value is 0), from the
+    function and the facts of its arguments.
+    """
     if record_of(node.data).is_positive:
         return SignFacts(1, True)
     if node.data is sympy.besseli and node.args[0] is graph.zero:
@@ -125,7 +137,8 @@ def _call(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
 
 
 def _total(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the sign and flatness of a sum over a range: at most nonnegative, since the range may be empty.
+    """Return the sign of a sum over a range, at best "nonnegative" since the range may be empty. It is flat (derivative
+    0 where it is 0) if the summand is and is nonnegative.
 
     A sum of values of both signs may be 0 where none of them is, so it is flat only if they are nonnegative.
     """
@@ -134,12 +147,16 @@ def _total(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
 
 
 def _guarded(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the sign and flatness of a guard or an extremum: at most nonnegative, since its value may be 0."""
+    """Return the sign of a guard or an extremum, at best "nonnegative" since the value may be 0. It is flat (derivative
+    0 where the value is 0) if the body is.
+    """
     return SignFacts(min(kinds[0].sign, 0), kinds[0].flat)
 
 
 def _contraction(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the sign and flatness of an einsum; equal operands under equal labels, as ``x[i]*x[i]``, are a square."""
+    """Return the sign of an einsum, and whether it is flat (derivative 0 where the value is 0). Equal operands with
+    equal labels, as in ``x[i]*x[i]``, count as a square.
+    """
     coefficient, inputs, output, extents = node.data
     if is_view(node):
         return SignFacts(

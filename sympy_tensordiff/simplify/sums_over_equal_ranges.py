@@ -27,7 +27,7 @@ LEVELS = 4
 
 
 class Summed(NamedTuple):
-    """A term ``number * prod(outside) * node`` of an addition, where `node` is a sum."""
+    """A term ``number * prod(outside) * node`` of an addition, where `node` is a sum over a range."""
 
     number: Number
     outside: frozenset[Node]
@@ -35,7 +35,7 @@ class Summed(NamedTuple):
 
 
 class SummedTerm(NamedTuple):
-    """A term ``number * prod(factors)`` under a sum."""
+    """A term ``number * prod(factors)`` of the body of a sum."""
 
     number: Number
     factors: tuple[Node, ...]
@@ -44,8 +44,8 @@ class SummedTerm(NamedTuple):
 def merged_sums(
     graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
 ) -> list[Node]:
-    """Return `nodes` with ``Sum f + Sum g`` over one range as ``Sum (f + g)``; additions of whole tensors are
-    unchanged.
+    """Return `nodes` with ``Sum f + Sum g`` over one range merged to ``Sum (f + g)``, if `f` and `g` share factors;
+    additions of whole tensors are unchanged.
 
     The variables in `sizes` are never bound: sums may differ in factors that contain no others. With `selected`,
     equations with tensor entries are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``, and ``f[t]`` is read outside
@@ -70,7 +70,9 @@ def merged_sums(
 
 
 def _common_outside(graph: Graph, body: Node) -> Node:
-    """Return `body` with common factors taken out of its addition, and sums distributed where terms then cancel."""
+    """Return `body` with common factors of its terms taken out, and with sums inside taken term by term where terms
+    then cancel.
+    """
     new = factor_out_common(graph, body)
     return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
 
@@ -93,7 +95,9 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """Return `addition` with sums over equal ranges and with equal factors in front merged; unchanged without any."""
+    """Return `addition` with sums over equal ranges merged, if the factors in front of them are equal; unchanged if
+    there are none.
+    """
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
     for term in _terms(graph, addition):
@@ -114,7 +118,7 @@ def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], se
 
 
 def _shortened(graph: Graph, addition: Node) -> Node:
-    """Return `addition` with a sum distributed over its terms where that leaves fewer terms; unchanged otherwise.
+    """Return `addition` with a sum ``Sum w*(f + 1)`` taken term by term, if that leaves fewer terms; else unchanged.
 
     ``Sum w*(f + 1)/Sum w - 1`` is ``Sum w*f/Sum w``.
     """
@@ -154,7 +158,7 @@ def _terms(graph: Graph, addition: Node) -> list[Node]:
 
 
 def _summed(graph: Graph, term: Node) -> Summed | None:
-    """Return `term` as number times factors times one sum; None unless exactly one factor is a sum."""
+    """Return `term` as a number times factors times one sum; None unless exactly one of its factors is a sum."""
     number, term = graph.split_coefficient(term)
     factors = graph.factors(term)
     sums = [factor for factor in factors if factor.op == "sum"]
@@ -164,8 +168,8 @@ def _summed(graph: Graph, term: Node) -> Summed | None:
 
 
 def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
-    """Return the constraints of the sum `node`, over `count` variables with fixed numbers, so that sums over equal
-    ranges have equal constraints.
+    """Return the constraints of the sum `node` with its `count` variables numbered in a standard way, so that sums over
+    equal ranges have equal constraints.
     """
     base = node.height - count
     own = {-(base + 1 + n): Affine.variable(-(n + 1)) for n in range(count)}
@@ -177,7 +181,7 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
 def _merge_group(
     graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[Node]:
-    """Return the sums in `group`, which run over one range, with those merged whose summands share factors."""
+    """Return the sums in `group`, all over the same range, with those merged whose summands have factors in common."""
     variables, rows, _ = graph.open(group[0].node)
     alike: dict[Node | None, list[SummedTerm]] = {}
     for number, _, node in group:
@@ -198,8 +202,8 @@ def _merge_group(
 
 
 def _with_equations(graph: Graph, number: Number, body: Node) -> SummedTerm:
-    """Return ``number*body`` as a product; if `body` is a guard of equations with tensor entries, its condition is one
-    factor.
+    """Return ``number*body`` as a product. If `body` is a guard by equations with tensor entries, such as ``p[t] ==
+    i``, the guard of 1 becomes one of the factors.
     """
     if body.op != "guard" or not all(row.kind == "eq" and data_entries([row.form]) for row in body.data):
         return SummedTerm(number, graph.factors(body))
@@ -210,7 +214,7 @@ def _with_equations(graph: Graph, number: Number, body: Node) -> SummedTerm:
 def _factored(
     graph: Graph, terms: Sequence[SummedTerm], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[SummedTerm]:
-    """Return `terms` with common factors taken out, first the factor of the most terms."""
+    """Return `terms` with common factors taken out, starting with the factor that occurs in the most terms."""
     waiting = list(terms)
     while (best := _most_shared(waiting)) is not None:
         common = [factor for factor in best[0].factors if all(factor in term.factors for term in best)]
@@ -234,7 +238,9 @@ def _factored(
 
 
 def _most_shared(terms: Sequence[SummedTerm]) -> list[SummedTerm] | None:
-    """Return the terms that contain the most frequent common factor; None without one."""
+    """Return the terms that contain the most frequent common factor, among groups of terms with a guard or with twins
+    such as ``X[i, j]`` and ``X[j, i]``; None if there is no such group.
+    """
     found: dict[Node, list[SummedTerm]] = {}
     for term in terms:
         for factor in term.factors:

@@ -30,7 +30,8 @@ MOST_FACTORS = 16
 
 
 def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
-    """Return whether the matrix `node` is provably its own transpose; results for comprehensions are cached in `known`.
+    """Return whether the matrix `node` provably equals its transpose, as ``X^T X`` does; answers for comprehensions are
+    cached in `known`.
 
     The symmetric matrices among the arguments of `node` must be in `known`.
     """
@@ -52,8 +53,8 @@ def is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
 
 
 def exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return 1 if the exchange of the axes `a` and `b` provably leaves `node` as it is, -1 if it changes the sign, 0 if
-    neither is known.
+    """Return 1 if exchanging the axes `a` and `b` of `node` provably leaves it unchanged (symmetric), -1 if it changes
+    the sign (antisymmetric), 0 if neither is known.
     """
     found = graph.exchange_signs
     stack: list[Exchange] = [(node, min(a, b), max(a, b))]
@@ -70,13 +71,13 @@ def exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _may_be_exchanged(node: Node) -> bool:
-    """Whether tensors of three axes, or functions of tensors, are below `node`: a cheap necessary test."""
+    """Whether an argument of `node` is a tensor that is itself computed: a cheap necessary test for a symmetry."""
     return node.op in _EXCHANGED and any(arg.shape and arg.args for arg in node.args)
 
 
 def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
-    """Return ``(argument, first, second)`` for each argument of `node` that has both axes `a` and `b` of `node`, at its
-    axes ``first`` and ``second``.
+    """Return the axes whose exchange in the arguments of `node` must be known first: ``(argument, first, second)`` for
+    each argument that has both axes `a` and `b`.
     """
     if node.op in _ENTRYWISE:
         return [(arg, a, b) for arg in node.args if arg.shape]
@@ -94,7 +95,9 @@ def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
 
 
 def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the sign of `exchange_sign` for `node`, given those of `_exchanged_parts`."""
+    """Return the result of `exchange_sign` for `node` itself, when that of its arguments is already stored in the
+    graph.
+    """
     signs = graph.exchange_signs
     if node.shape[a] != node.shape[b]:
         return 0
@@ -116,7 +119,9 @@ def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the sign of an addition: that of all its terms, or of terms that the exchange maps to one another."""
+    """Return the result of `exchange_sign` for an addition: the sign that all terms have, or under which the exchange
+    maps the terms to one another.
+    """
     own = {arg: graph.exchange_signs[arg, a, b] if arg.shape else 1 for arg in node.args}
     pairs = [arg for arg, sign in own.items() if not sign]
     found = set(own.values()) - {0}
@@ -129,8 +134,8 @@ def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the sign of an einsum: the product of those of operands that have both axes, if the exchange leaves the
-    product of the others as it is.
+    """Return the result of `exchange_sign` for an einsum: the product of the signs of the operands that have both axes,
+    if the product of the others stays the same.
     """
     first, second = node.data.output[a], node.data.output[b]
     if first == second:
@@ -155,12 +160,14 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -> tuple[int, list[Operand]]:
-    """Return a sign and the operands `parts` with exchangeable axes sorted: the first axis of the result, then summed
-    ones, then other axes of the result. Each exchange of two axes of an antisymmetric operand changes the sign.
+    """Return ``(sign, operands)`` with the exchangeable axes of symmetric operands sorted: the first axis of the
+    result, then summed ones, then others. Exchanges in antisymmetric operands change the sign.
     """
 
     def rank(label: Label) -> int:
-        """Return 0 for the first axis of the result, 1 for one that is summed over, 2 for another one."""
+        """Return the sort key of a label: 0 for the first axis of the result, 1 for a summed one, 2 for other axes of
+        the result.
+        """
         return (0 if label == output[0] else 2) if label in output else 1
 
     found: list[Operand] = []
@@ -178,8 +185,8 @@ def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -
 
 
 def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
-    """Return the operands of a product with each inner product replaced by its own operands; their summed labels are
-    renamed, so that they are different.
+    """Return the operands of a product, each inner product replaced by its own operands. Summed labels of inner
+    products get new names, unique for `level`.
     """
     found: list[Operand] = []
     for n, (node, labels) in enumerate(parts):
@@ -195,7 +202,9 @@ def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
 
 
 def with_equal_terms_joined(graph: Graph, addition: Node, known: Mapping[Node, bool]) -> Node | None:
-    """Return `addition` with equal products such as ``(A B) C`` and ``A (B C)`` collected; None without any."""
+    """Return `addition` with equal products, such as ``(A B) C`` and ``A (B C)``, added up to one term; None if there
+    are none.
+    """
     groups: dict[tuple[int, ...], list[Node]] = {}
     for term in addition.args if addition.shape else ():
         parts = _factors(product_of(graph, term).parts) if term.op == "ein" and term.args else None
@@ -219,12 +228,14 @@ def with_equal_terms_joined(graph: Graph, addition: Node, known: Mapping[Node, b
 
 
 def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return ``roots`` in which products that differ only in grouping, ``X (W v)`` and ``(X W) v``, are one node."""
+    """Return ``roots`` with products that differ only in grouping, such as ``X (W v)`` and ``(X W) v``, replaced by one
+    and the same node.
+    """
     nodes = reachable(*roots)
     first: dict[Node, Node] = {}
 
     def rewriting(node: Node) -> Node:
-        """Return the first node found that is the same product as `node` up to grouping."""
+        """Return the first node found so far that is the same product as `node`, in whatever grouping."""
         same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
         return first.setdefault(same, node)
 
@@ -232,13 +243,15 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return ``roots`` with operands of a product that share no label as products of their own: the two vectors of
-    ``outer(A @ x, B @ y)``, which may be one.
+    """Return ``roots`` with groups of operands that share no label as separate products. So ``outer(A @ x, B @ y)`` has
+    the operands ``A @ x`` and ``B @ y``, which other expressions may share.
     """
     nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
 
     def rewriting(node: Node) -> Node:
-        """Return the product `node` as a product of its groups of connected operands; itself if that is one group."""
+        """Return the product `node` with its connected groups of operands as inner products; unchanged if all operands
+        are connected.
+        """
         if not is_core(node):
             return node
         parts: list[Operand] = []
@@ -261,7 +274,9 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _groups(parts: Sequence[Operand]) -> list[list[Operand]]:
-    """Partition the operands `parts` into groups connected by shared labels."""
+    """Partition the operands `parts` into groups: operands that share a label, directly or through others, are in one
+    group.
+    """
     groups: list[tuple[set[Label], list[Operand]]] = []
     for part in parts:
         linked = [group for group in groups if not group[0].isdisjoint(part[1])]
@@ -272,7 +287,7 @@ def _groups(parts: Sequence[Operand]) -> list[list[Operand]]:
 
 
 def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
-    """Return for the square matrices below ``roots`` whether they are provably symmetric."""
+    """Return, for each square matrix below ``roots``, whether it is provably symmetric."""
     known = dict(graph.symmetric)
     for node in reachable(*roots):
         if len(node.shape) == 2 and node.shape[0] == node.shape[1] and node not in known:
@@ -282,7 +297,9 @@ def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
 
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
-    """Whether an einsum stays the same product when its two result axes are exchanged; False for many operands."""
+    """Whether exchanging the two result axes leaves an einsum the same product; False if it has too many operands to
+    test.
+    """
     product = product_of(graph, node)
     if len(product.output) != 2:
         return False
@@ -295,8 +312,8 @@ def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) 
 
 
 def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bool = False) -> Node:
-    """Return the matrix `term`, transposed with `flip`, in a canonical form: equal for all groupings and orders of a
-    product.
+    """Return the matrix `term`, transposed if `flip` is set, in a form that is the same for all groupings and orders of
+    a product.
     """
     if not term.shape or known.get(term):
         return term
@@ -312,7 +329,9 @@ def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bo
 
 
 def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
-    """Return the operands of a product with all inner products multiplied out; None for more than `MOST_FACTORS`."""
+    """Return the operands of a product with all inner products replaced by their operands; None for more than
+    `MOST_FACTORS`.
+    """
     found, level = list(parts), 0
     while len(found) <= MOST_FACTORS:
         if not any(is_core(node) or node.op == "mul" for node, _ in found):
@@ -324,19 +343,23 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
 def _ordered_product(
     graph: Graph, parts: Sequence[Operand], output: Labels, extents: Mapping[Label, Affine], known: Mapping[Node, bool]
 ) -> Node:
-    """Return the product of `parts` with the labels of each symmetric operand sorted."""
+    """Return the product of `parts` as a node, with the two labels of each symmetric operand in a standard order."""
     return graph.ein(1, in_order(parts, output, known), output, dict(extents))
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Whether the product may be symmetric: the same tensors have its first axis as its second (a necessary test)."""
+    """Whether the product may be symmetric: the tensors with the first label of the result are the same as those with
+    the second. This is necessary, not sufficient.
+    """
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)
     return at_first == sorted(arg.id for arg, labels in parts if second in labels and first not in labels)
 
 
 def _has_symmetric_entries(graph: Graph, matrix: Node) -> bool:
-    """Whether the entries of a comprehension at ``(i, j)`` and ``(j, i)`` are the same node up to signs that cancel."""
+    """Whether the entries ``(i, j)`` and ``(j, i)`` of the comprehension `matrix` are the same expression, up to signs
+    that cancel.
+    """
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         return False
     (first, second), _, body = graph.open(matrix)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from sympy_tensordiff.graph.einsums import ELEMENTWISE, written_out
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
@@ -18,6 +19,7 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.integer.solving import solve_equations
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 SPARSE_SIZE = 200
 """An entry that is written at every read of a table is at most this large, so that chains stay linear."""
@@ -35,8 +37,9 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return `entry`, over the indices `axes`, as reads of comprehensions: one for its dense terms, smaller ones for
-    guarded terms.
+    """Return `entry`, which depends on the indices `axes`, written by reads of new comprehensions (tables), so that it
+    is computed once. One table holds its dense terms; each guarded term has a smaller table of its own, read under its
+    guard.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """
@@ -55,8 +58,8 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
 
 
 def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:
-    """Return a read ``[entry]_axes[axes]`` of a new comprehension; `entry` itself without axes, or if it is a number or
-    a read.
+    """Return the entry at `axes` of a new comprehension with the body `entry`; `entry` itself if there are no axes or
+    it is a number or a read.
     """
     if not axes or entry.op in ("const", "read"):
         return entry
@@ -66,7 +69,9 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return the guarded `term` as a guard around a read of a table with fewer axes; None if no axis is saved."""
+    """Return the guarded `term` as a guard around a read of a table. The table has fewer axes, since the equations of
+    the guard fix some of `axes`; None if they fix none.
+    """
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
         return graph.zero
@@ -91,7 +96,7 @@ def _guard_around_smaller_table(
 
 
 def _is_cheap(body: Node) -> bool:
-    """Whether `body` has few nodes, and no reductions, functions and choices among them."""
+    """Whether `body` has few nodes and contains no sum, function call or select, so that it need not be stored."""
     stack, size = [body], 0
     while stack and size <= TABLE_SIZE:
         node = stack.pop()
@@ -103,7 +108,7 @@ def _is_cheap(body: Node) -> bool:
 
 
 def _size(written: Node, most: int) -> int:
-    """Return the number of nodes and constraints of `written`, counted up to `most`.
+    """Return the number of nodes and constraints in `written`; counting stops above `most`.
 
     A table counts as ``TABLE_SIZE``; a sum counts as one node, as it is shared.
     """
@@ -116,21 +121,23 @@ def _size(written: Node, most: int) -> int:
     return size
 
 
-def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each comprehension that is read once, at one index, replaced by its body at that index, and
-    with entries of operations on comprehensions in index notation.
+def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:
+    """Return `roots` with each comprehension that is read at one index replaced by its body at that index, and with
+    entries of operations on comprehensions in index notation.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
-    entry would be computed once per iteration.
+    entry would be computed once per iteration. An entry that is used several times is at most a sum over one index and
+    used in one loop, and so is each in a function that is to be differentiated: the derivative of a larger one is a
+    table of its own.
     """
-    while single := _single_reads(graph, nodes := reachable(*roots)) | _mixed_reads(nodes, roots):
+    while single := _single_reads(graph, nodes := reachable(*roots), is_input) | _mixed_reads(nodes, roots):
         roots = _written_out(graph, roots, single)
     return list(roots)
 
 
 def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
-    """Return the reads among `nodes` (arguments first) of operations, entry by entry, on comprehensions of which
-    nothing but entries is read: ``exp(-D)[i, j]`` is ``exp(-D[i, j])`` in index notation.
+    """Return the reads among `nodes` such as ``exp(-D)[i, j]``: entries of an element-wise operation on comprehensions,
+    of which only entries are used. They can be written out as ``exp(-D[i, j])``.
 
     Those that are read at several indices, or share comprehensions with others, are small: what they are made of is
     computed, and written, at each of them.
@@ -149,8 +156,8 @@ def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
 
 
 def _tree_size(tensor: Node) -> int:
-    """Return the number of nodes of an operation as a tree, with the bodies of comprehensions in it, counted up to
-    `WRITTEN_SIZE`.
+    """Return the number of nodes of `tensor` written out as a tree, bodies of comprehensions included; counting stops
+    above `WRITTEN_SIZE`.
     """
     stack, size = [tensor], 0
     while stack and size <= WRITTEN_SIZE:
@@ -161,7 +168,7 @@ def _tree_size(tensor: Node) -> int:
 
 
 def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Whether the comprehensions in an operation, and the operations on them, have one use each."""
+    """Whether the operation `tensor` is made of comprehensions, and operations on these, that nothing else uses."""
     stack = [tensor]
     while stack:
         node = stack.pop()
@@ -172,34 +179,59 @@ def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int
     return True
 
 
-def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
-    """Return the reads among `nodes` (arguments first) that `inline_single_reads` replaces."""
+def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
+    """Return the reads of comprehensions among `nodes` (arguments first) that `inline_single_reads` replaces."""
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}
+    binders: dict[Node, frozenset[Node]] = {}
     for node in reversed(nodes):
         around = summed.get(node, frozenset())
         if node.op in RANGED:
             around = around.union(graph.bound(node))
-        for arg in node.args if around else ():
+        inside = frozenset({node}) if node.op in BINDERS else binders.get(node, frozenset())
+        for arg in node.args:
             summed[arg] = summed.get(arg, frozenset()) | around
+            binders[arg] = binders.get(arg, frozenset()) | inside
+
+    def is_alone(read: Node) -> bool:
+        """Whether nothing is computed twice, and no table is lost, if the entry `read` is written out."""
+        is_small = len(binders.get(read, ())) <= 1 and read.args[0].args[0].height <= 1
+        return is_small or (uses[read] == 1 and not is_input)
+
     return {
         node
         for node in nodes
         if node.op == "read"
-        and uses[node] == uses[node.args[0]] == 1
+        and uses[node.args[0]] == 1
         and node.args[0].op == "comprehension"
+        and is_alone(node)
         and summed.get(node, frozenset())
         <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
     }
 
 
 def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:
-    """Return `roots` with each read in `reads` replaced by the body of its comprehension at its indices."""
+    """Return `roots` with each read in `reads` replaced by the body of its comprehension at its indices; powers of
+    roots among them become single powers.
+    """
     done: dict[Node, Node] = {}
     for node in reachable(*roots):
         args = [done.get(arg, arg) for arg in node.args]
         if node in reads:
             done[node] = written_out(graph, args[0], node.data)
         elif tuple(args) != node.args:
-            done[node] = graph.with_args(node, args)
+            done[node] = _power_of_root(graph, *args) if node.op == "pow" else graph.with_args(node, args)
     return [done.get(root, root) for root in roots]
+
+
+def _power_of_root(graph: Graph, base: Node, exponent: Node) -> Node:
+    """Return ``base**exponent``, which is ``x**(a*n)`` for a base ``x**a`` with the same domain and an integer n.
+
+    ``sqrt(x)**2`` is ``x`` only where ``x`` is nonnegative.
+    """
+    if exponent.op == "const" and isinstance(exponent.data, int) and base.op == "pow" and base.args[1].op == "const":
+        inner, root = base.args
+        power = root.data * exponent.data
+        if isinstance(power, Fraction) and (power.denominator > 1 or sign_facts(graph, inner).sign >= 0):
+            return graph.pow(inner, graph.const(power))
+    return graph.pow(base, exponent)

@@ -25,7 +25,9 @@ MAX_TERMS = 6
 
 
 class ScaledSum(NamedTuple):
-    """A product ``factor*total``, where ``total`` is the sum ``value`` or an array entry that equals it."""
+    """A product ``factor*total``, where ``total`` is either the sum ``value`` or an array entry that stores
+    that sum.
+    """
 
     factor: Node
     total: Node
@@ -33,8 +35,11 @@ class ScaledSum(NamedTuple):
 
 
 def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return the entries `roots` with covariances like ``mean(x*y) - mean(x)*mean(y)`` computed from ``(x - mean(x))*(y
-    - mean(y))``, outside of sums.
+    """Return `roots` with covariances ``mean(x*y) - mean(x)*mean(y)`` computed as ``mean((x - mean(x))*(y -
+    mean(y)))``, which loses no digits. Those inside of sums are unchanged; `arrays` maps stored arrays to their
+    entries.
+
+    `roots` are numbers and comprehensions.
 
     `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries.
     """
@@ -42,7 +47,7 @@ def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, 
 
 
 def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> Node:
-    """Return the entry `root` with its covariances computed from the differences from the means."""
+    """Return `root` with its covariances computed from differences from the means."""
     is_table = root.op == "comprehension"
     if not any(map(_may_have_covariance, breadth_first(root.args[0] if is_table else root, outside_of_binders))):
         return root
@@ -59,7 +64,9 @@ def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> 
 
 
 def _may_have_covariance(node: Node) -> bool:
-    """Return whether `node` is a sum with a term that multiplies two sums or reads, or squares one."""
+    """Return whether `node` is an addition with a term that is a product or square of sums (or of reads of stored
+    sums): a necessary test.
+    """
     if node.op != "add" or len(node.args) > MAX_TERMS:
         return False
     for term in node.args:
@@ -73,8 +80,8 @@ def _may_have_covariance(node: Node) -> bool:
 
 
 def _centred(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Node | None:
-    """Return the sum `node` with one covariance among its terms computed from differences from the means; None if it
-    has none.
+    """Return the addition `node` with two terms that form a covariance, ``mean(x*y) - mean(x)*mean(y)``, replaced by an
+    accurate one; None if it has no such terms.
     """
     if not _may_have_covariance(node):
         return None
@@ -92,7 +99,9 @@ def _centred(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Node | No
 def _products_of_sums(
     graph: Graph, product: Node, arrays: Mapping[Node, Node]
 ) -> Iterator[tuple[Node, ScaledSum, ScaledSum]]:
-    """Yield each ``(c, s, t)`` with ``product = c*s*t`` and two sums s and t, which are the same for a square."""
+    """Yield each way to write `product` as ``c*s*t`` with two sums s and t, as tuples ``(c, s, t)``; for a square
+    ``c*s**2`` both are s.
+    """
     factors = graph.factors(product)
     for n, factor in enumerate(factors):
         if factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data == 2:
@@ -106,7 +115,9 @@ def _products_of_sums(
 
 
 def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> ScaledSum | None:
-    """Return `node` as a factor times one sum; None if it has no sum or several as factors."""
+    """Return `node` as a factor times one sum; None unless exactly one of its factors is a sum or an array entry that
+    stores one.
+    """
     found = [(factor, value) for factor in graph.factors(node) if (value := _value(graph, factor, arrays)) is not None]
     if len(found) != 1:
         return None
@@ -119,8 +130,8 @@ def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Scaled
 
 
 def _value(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> Node | None:
-    """Return the formula of `factor`: itself if it is a sum, or the formula of the array entry that it reads if a
-    factor of that is a sum; else None.
+    """Return the formula of `factor`: itself if it is a sum; the formula of the array entry that it reads if that
+    contains a sum as a factor. Otherwise None.
     """
     if factor.op == "sum":
         return factor
@@ -132,7 +143,7 @@ def _value(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> Node | No
 
 
 def _covariance(graph: Graph, products: ScaledSum, factor: Node, one: ScaledSum, other: ScaledSum) -> Node | None:
-    """Return ``products + factor*one*other`` if it is a multiple of a covariance, else None."""
+    """Return ``products + factor*one*other`` in an accurate form if it is a multiple of a covariance; else None."""
     variables, rows, body = graph.open(one.value)
     count = _count(graph, variables, rows)
     if count is None:
@@ -158,7 +169,7 @@ def _covariance(graph: Graph, products: ScaledSum, factor: Node, one: ScaledSum,
 
 
 def _count(graph: Graph, variables: tuple[int, ...], rows: Rows) -> Node | None:
-    """Return the number of points of a rectangular index range; None for other ranges."""
+    """Return a node for the number of index points in a rectangular range; None for other ranges."""
     extents = []
     for v in variables:
         ends = {row.form.coefficient(v): row.form - row.form.coefficient(v) * Affine.variable(v) for row in rows}

@@ -38,8 +38,8 @@ _lock = RLock()
 
 
 def interned(cls: Any, args: tuple[Any, ...]) -> Any:
-    """Return the node of class ``cls`` with the arguments ``args``: the live one from the table, or a new one that is
-    entered there.
+    """Return the node of class ``cls`` with the arguments ``args``. If such a node is alive, return that same object;
+    otherwise make a new one and remember it.
     """
     key = (cls, *args)
     with _lock:
@@ -84,7 +84,9 @@ def refuse_array(variable: Any) -> None:
 
 
 def no_variable(value: Any) -> ArgumentTypeError:
-    """Return (not raise) the error that ``value`` cannot be differentiated with respect to, with advice."""
+    """Return (do not raise) the exception to raise when a user differentiates with respect to ``value``, which is not a
+    variable; its text gives advice.
+    """
     advice = "give a TensorSymbol or a real scalar symbol"
     if isinstance(value, Symbol):
         advice += f"; {value} is an integer, declared so or by its use"
@@ -98,8 +100,8 @@ def no_variable(value: Any) -> ArgumentTypeError:
 
 
 def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
-    """Return the (variable, count) pairs of a `diff` call: ``x, 2, (y, 3)`` gives ``[(x, 2), (y, 3)]``; raise for
-    anything malformed.
+    """Return the ``(variable, count)`` pairs of a `diff` call: ``x, 2, (y, 3)`` gives ``[(x, 2), (y, 3)]``. Raise
+    `ArgumentError` or `ArgumentTypeError` if the arguments are malformed.
     """
     counted: list[tuple[Any, int | None]] = []
     for variable in variables:
@@ -131,7 +133,9 @@ def _number_of_times(value: Any, variables: tuple[Any, ...]) -> int:
 
 
 class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
-    """The base class of all expression nodes of this package: immutable and interned, with all state in ``args``."""
+    """The base class of all expression nodes of this package. They are immutable, equal ones are one object, and all
+    state is in ``args``.
+    """
 
     is_commutative = True
     is_named = False
@@ -146,7 +150,7 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
-        """Return the interned node with these arguments, without validating them."""
+        """Return the node of this class with these arguments, without checking them."""
         return interned(cls, args)
 
     def __eq__(self, other: object) -> bool:
@@ -158,7 +162,9 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
     __hash__ = Expr.__hash__
 
     def sort_key(self, order: Any = None) -> Any:
-        """Override `Basic.sort_key`: the key of a deep node has its digest in place of the keys of its arguments."""
+        """Override `Basic.sort_key`. For a deeply nested node the key contains a digest (hash) of the node in place of
+        the keys of its arguments.
+        """
         if self.is_symbol or not measures(self).is_deep:
             return super().sort_key(order)
         return self.class_key(), (measures(self).size, (measures(self).digest,)), S.One.sort_key(), S.One
@@ -179,7 +185,9 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return f"$\\displaystyle {hooks.formula([self])}$"
 
     def has_free(self, *patterns: Any) -> bool:
-        """Override `Basic.has_free`; patterns that are symbols are looked up in the free symbols, without a walk."""
+        """Override `Basic.has_free`. If all patterns are symbols, they are looked up in the stored free symbols,
+        without a walk through the node.
+        """
         if all(
             isinstance(pattern, Symbol) or (misplaced_tensors.is_whole(pattern) and pattern.is_symbol)
             for pattern in patterns
@@ -189,13 +197,16 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return bool(super().has_free(*patterns))
 
     def count_ops(self, visual: Any = None) -> Any:
-        """Override `Expr.count_ops`: each occurrence counts; raise `UnsupportedError` for a huge node."""
+        """Override `Expr.count_ops`, which counts a shared part at each occurrence; raise `UnsupportedError` if that
+        would take too long.
+        """
         depth.refuse_walk(self, "the number of operations")
         return super().count_ops(visual)
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
-        """SymPy's hook for `diff`: return the derivative with respect to ``variable``; None (unevaluated) if only
-        `is_constant` asks; raise `UnsupportedError` for an integer.
+        """SymPy's hook for `diff`: return the derivative with respect to ``variable``. Return None (leave it
+        unevaluated) if SymPy only asks whether the node is constant; raise `UnsupportedError` if the variable is an
+        integer.
         """
         is_symbol = isinstance(variable, (Symbol, Idx)) and variable in self.free_symbols
         integer = is_symbol and is_integer_in(variable, self)
@@ -207,8 +218,8 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return hooks.derivative(self, variable)
 
     def diff(self, *variables: Any, **assumptions: Any) -> Any:
-        """Override `Expr.diff`: a tensor keeps its shape if ``variables`` do not occur in it. Raise `UnsupportedError`
-        for an entry of an expression that is not a variable.
+        """Override `Expr.diff`. The derivative of a tensor keeps the tensor's shape, also when it is 0. Raise
+        `UnsupportedError` for a derivative by an entry of a computed tensor.
         """
         variables = tuple(map(hooks.lifted, variables))  # SymPy's own x[p] would be another, absent variable
         for variable in variables:
@@ -245,21 +256,25 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`: convert the whole expression if ``rule`` is a notation of this package."""
+        """SymPy's hook for `rewrite`. If ``rule`` is a notation that this package registers, such as `EinsumProduct`,
+        convert the whole expression at once.
+        """
         notation = hooks.notation(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
             return notation(self)  # at once: the parts of a node alone do not know the ranges around them
         return super()._rewrite(pattern, rule, method, **hints)
 
     def _subs(self, old: Basic, new: Basic, **hints: Any) -> Any:
-        """Override `Basic._subs`: a deep node is substituted bottom-up, without recursion."""
+        """Override `Basic._subs`: substitute in a deeply nested node from the bottom up, without recursion."""
         if self is old:
             return new
         question = ("subs", old, new)  # whatever the hints, which are about the node that SymPy asks first
         return depth.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
-        """SymPy's hook for `subs`: substitute unvalidated if ``new`` is SymPy's placeholder; else None (default)."""
+        """SymPy's hook for `subs`: substitute without validation if ``new`` is a temporary placeholder of SymPy's; else
+        return None, which means SymPy's default.
+        """
         return self._substituted(old, new) if is_placeholder(new) else None
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
@@ -272,10 +287,12 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return self._unchecked(*args) if is_placeholder(new) else self.func(*args)
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
-        """Override `Basic._xreplace`: a deep node is replaced bottom-up, without recursion."""
+        """Override `Basic._xreplace`: replace in a deeply nested node from the bottom up, without recursion."""
 
         def entered(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node`` to replace in; () for a binder that contains no symbol of ``rule``."""
+            """Return the parts of ``node`` in which to replace; () for a sum or comprehension that contains no symbol
+            of ``rule``.
+            """
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
             return () if is_left else parts(node)
 
@@ -302,7 +319,9 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return (self._unchecked if isinstance(rule, IndexRenaming) else self.func)(*args), True
 
     def canonical(self) -> Any:
-        """Return the canonical form, one for all expressions that differ in names of bound indices (`td.canonical`)."""
+        """Return the canonical form: expressions that differ only in the names of bound indices have the same one
+        (`td.canonical`).
+        """
         return canonical(self)
 
     def as_dummy(self) -> Any:
@@ -310,8 +329,8 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         return canonical(self)
 
     def dummy_eq(self, other: Any, symbol: Any = None) -> bool:
-        """Override `Basic.dummy_eq`: return whether ``other`` differs in names of bound indices only; a single free
-        dummy corresponds to ``symbol``.
+        """Override `Basic.dummy_eq`: return whether ``other`` differs at most in the names of bound indices. A single
+        free dummy in this expression may correspond to ``symbol`` in the other.
         """
         other = as_expr(other, "the other expression")
         dummies = [free for free in self.free_symbols if isinstance(free, Dummy)]
@@ -339,8 +358,8 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
         raise self._without_value("complex")
 
     def _without_value(self, conversion: str) -> ArgumentTypeError:
-        """Return the error for converting the expression to a number by ``conversion``, with a `td.evaluate` call to
-        write.
+        """Return the exception for converting the expression to a number by ``conversion`` (such as ``float``); it
+        shows the `td.evaluate` call to write instead.
         """
         free = self.free_symbols
         sizes = {symbol for part in free for extent in getattr(part, "shape", ()) for symbol in extent.free_symbols}
@@ -352,7 +371,8 @@ class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
 
 
 def is_placeholder(new: Basic) -> bool:
-    """Return whether ``new`` is the product of dummies ``subs_d0*subs_m`` that simultaneous `subs` inserts temporarily.
+    """Return whether ``new`` is the temporary product of dummies, ``subs_d0*subs_m``, that SymPy's simultaneous `subs`
+    inserts.
 
     No validated node accepts it; `subs` replaces it by the final value, which is validated.
     """
@@ -360,8 +380,8 @@ def is_placeholder(new: Basic) -> bool:
 
 
 class RealScalar(TensorNode):
-    """The base class of scalar nodes: real numbers of unknown sign, with SymPy's assumptions set as constants instead
-    of deduced per node.
+    """The base class of scalar nodes. They are real numbers of unknown sign; SymPy's assumptions are constants of the
+    class, so that they need not be deduced for each node.
     """
 
     kind = NumberKind
@@ -379,7 +399,9 @@ class RealScalar(TensorNode):
 
 
 def _next_derivative(expr: Any, variable: Any) -> Any:
-    """Return the derivative of ``expr``, native or not, with respect to ``variable``; None if SymPy knows none."""
+    """Return the derivative of ``expr``, of this package or SymPy's own, with respect to ``variable``; None if SymPy
+    knows none.
+    """
     if not isinstance(expr, TensorNode) and is_entry(variable) and expr.has(Derivative, Subs):
         return hooks.derivative(expr, variable)
     return expr._eval_derivative(variable)

@@ -27,8 +27,8 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, names_in, nodes
 
 
 class Binder(TensorNode):
-    """The base class of indexed sums and comprehensions: ``args`` are the body and one tuple per limit, which starts
-    with the bound index.
+    """The base class of indexed sums and comprehensions, which bind indices. ``args`` are the body and one tuple for
+    each limit, which starts with the bound index.
     """
 
     _free: frozenset[Basic] | None = None
@@ -38,7 +38,9 @@ class Binder(TensorNode):
     body = argument(0, "The expression under the binder.")
 
     def compare(self, other: Any) -> int:
-        """Override `Basic.compare`: return -1, 0 or 1; deep binders come after all others, ordered by their digests."""
+        """Override `Basic.compare`, which returns -1, 0 or 1 to sort expressions. Deeply nested sums and comprehensions
+        come last and are ordered by a digest (hash).
+        """
         if self is other or type(self) is not type(other):
             return int(super().compare(other))
         mine, theirs = measures(self), measures(other)
@@ -76,7 +78,9 @@ class Binder(TensorNode):
         return sympy_callers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
-        """Return the free symbols of body and limits minus the bound indices; those of inner binders are cached."""
+        """Return the free symbols of the body and limits without the bound indices; for sums and comprehensions inside,
+        the stored ones are used.
+        """
         free: set[Basic] = free_symbols_in(self.args)
         # SymPy hides the sizes in the range of an Idx.
         sizes = [s.args[1].free_symbols for s in free if isinstance(s, Idx) and len(s.args) > 1]
@@ -86,30 +90,34 @@ class Binder(TensorNode):
 
     @classmethod
     def _trusted(cls, body: Expr, limits: Iterable[Any]) -> Any:
-        """Return the binder of ``body`` and ``limits`` without validation; the caller guarantees validity."""
+        """Return the sum or comprehension (the class `cls`) of ``body`` and ``limits`` without checking these; the
+        caller guarantees that they are valid.
+        """
         return cls._unchecked(body, *(limit if isinstance(limit, Tuple) else Tuple(*limit) for limit in limits))
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
-        """Return (index, lower bounds, upper bounds) per index, outermost first: it runs from the maximum of the lower
-        to the minimum of the upper bounds.
+        """Return ``(index, lower bounds, upper bounds)`` for each bound index, outermost first. An index runs from the
+        largest lower to the smallest upper bound.
         """
         raise NotImplementedError
 
     @property
     def canonical_variables(self) -> CanonicalNames:
-        """Override `Basic.canonical_variables`: return the map from bound indices to their canonical names; `xreplace`
-        with it gives the canonical form.
+        """Override `Basic.canonical_variables`: return the dictionary from bound indices to their canonical names.
+        Passed to `xreplace`, it gives the canonical form.
         """
         return CanonicalNames(zip(self.variables, canonical(self).variables, strict=True))
 
     def without_clashes(self, symbols: set[Any]) -> Any:
-        """Return an equal binder whose bound indices are renamed away from ``symbols`` and from their names."""
+        """Return an equal sum or comprehension in which no bound index is one of ``symbols`` or has the name of one;
+        indices are renamed where necessary.
+        """
         clashing = self._clashing(symbols)
         return self.with_fresh_indices(clashing, symbols) if clashing else self
 
     def with_fresh_indices(self, clashing: Iterable[Basic], others: Iterable[Basic]) -> Any:
-        """Return an equal binder with the bound indices in ``clashing`` renamed to names that occur neither in it nor
-        in ``others``.
+        """Return an equal sum or comprehension in which the bound indices in ``clashing`` have new names, which occur
+        neither in it nor in ``others``.
         """
         taken = names_in(self.args) | names_in(others)
         clashing = set(clashing)
@@ -117,8 +125,8 @@ class Binder(TensorNode):
         return self._unchecked(*map(Replacement(renaming), self.args))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic:
-        """SymPy's hook for `subs`: substitute in body and limits, with bound indices renamed first that would capture a
-        symbol of ``old`` or ``new``.
+        """SymPy's hook for `subs`: substitute in the body and limits. Bound indices that would clash with a symbol in
+        ``old`` or ``new`` are renamed first.
 
         Returns the binder itself if ``old`` is a bound index or does not occur.
         """
@@ -131,8 +139,8 @@ class Binder(TensorNode):
         return self if result is scope else result
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Apply ``rule`` to body and limits, after renaming bound indices that would capture its symbols; return result
-        and whether it changed.
+        """Apply ``rule`` to the body and limits and return ``(result, whether it changed)``. Bound indices that would
+        clash with symbols in ``rule`` are renamed first.
 
         With a bound index as a key, body and limits are replaced alike; a `Substitution` skips bound indices.
         """
@@ -157,8 +165,8 @@ class Binder(TensorNode):
         return (result, True) if changed else (self, False)
 
     def _clashing(self, symbols: set[Any]) -> set[Any]:
-        """Return the bound indices that ``symbols`` would be confused with: by identity, by the label of an `Idx`, or
-        by an undeclared name.
+        """Return the bound indices that could be confused with one of ``symbols``: the same symbol, the label of an
+        `Idx`, or an undeclared symbol of the same name.
         """
         names = {s.name: bool(s.is_integer) for s in symbols if isinstance(s, Symbol)}
         return {
@@ -170,8 +178,8 @@ class Binder(TensorNode):
         }
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`: return the binder unchanged if SymPy's general rewriting fails with an error of
-        this package.
+        """SymPy's hook for `rewrite`: if SymPy's general rewriting fails with an error of this package, return the sum
+        or comprehension unchanged.
         """
         if rule is ITE:
             return self  # what SymPy asks of conditions; the cases of numbers inside are none of them
@@ -183,7 +191,7 @@ class Binder(TensorNode):
             return self  # as SymPy's own where there is no such form: a complex body, a bound that is no index
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
-        """SymPy's hook for `simplify`: simplify the body, after Kronecker deltas are contracted if there are any."""
+        """SymPy's hook for `simplify`: simplify the body; before that, eliminate Kronecker deltas if there are any."""
         holds_delta = any(isinstance(node, KroneckerDelta) for node in nodes_in([self]))
         result = hooks.simplified(self) if holds_delta else self
         if measures(result).is_unwalkable:
@@ -197,20 +205,22 @@ class Binder(TensorNode):
         return result if body == result.body else result.func(body, *result.limits)
 
     def doit(self, **hints: Any) -> Any:
-        """Override `Basic.doit`: return the binder with its body evaluated; nothing is summed or tabulated."""
+        """Override `Basic.doit`: return the sum or comprehension with its body evaluated; a sum is not written as its
+        terms.
+        """
         depth.refuse_walk(self, "doit")
         body = self.body.doit(**hints) if hints.get("deep", True) else self.body
         return self if body == self.body else self.func(body, *self.limits)
 
 
 def _uncached_arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node``; () for a binder whose free symbols are cached."""
+    """Return the arguments of ``node``; () for a sum or comprehension whose free symbols are already stored."""
     return () if isinstance(node, Binder) and node._free is not None else node.args
 
 
 def fresh_index(index: Any, taken: set[str]) -> Any:
-    """Return an index with the assumptions and range of ``index`` and a name that is not in ``taken``, which the new
-    name is added to; a new dummy for a dummy.
+    """Return an index like ``index`` (same assumptions and range) with a new name that is not in ``taken``, and add the
+    name to ``taken``. For a dummy, return a new dummy.
     """
     if isinstance(index, Dummy):
         return Dummy(index.name, **index._assumptions_orig)

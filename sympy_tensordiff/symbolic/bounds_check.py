@@ -27,7 +27,7 @@ Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]
 
 
 class ReadContext(NamedTuple):
-    """The context of a read: the enclosing ranges and conditions as a constraint system over variables 0, 1, …
+    """The ranges and conditions around a read ``x[i]``, as a system of constraints over variables numbered 0, 1, ...
 
     ``variables`` maps an index with a numeric range to its variable, ``names`` maps back, and ``rows`` are the ranges
     and conditions.
@@ -38,8 +38,8 @@ class ReadContext(NamedTuple):
     rows: tuple[Constraint, ...] = ()
 
     def affine_form(self, index: Expr) -> Affine | None:
-        """Return ``index`` as an affine form over the variables; None if it has a symbol without a numeric range, a
-        product, or a value of data.
+        """Return ``index`` as an affine form of the variables. The result is None if it contains a symbol without a
+        numeric range, a product of symbols, or an entry of an integer tensor.
         """
         try:
             form = to_affine(index, self.variables.__getitem__)
@@ -58,8 +58,8 @@ class ReadContext(NamedTuple):
     def inside_range(
         self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr], *, of_axis: bool
     ) -> ReadContext | None:
-        """Return the context inside of a range of ``index``; None if the range may be empty, so that a read in it may
-        never happen.
+        """Return the context inside of a sum or axis over ``index``; None if its range may be empty, since then a read
+        inside need not happen.
 
         The range of an axis (``of_axis``) is never empty; if its bounds have no form, ``index`` just has no variable.
         """
@@ -79,8 +79,8 @@ class ReadContext(NamedTuple):
         return self._replace(rows=(*self.rows, *rows)) if rows else self
 
     def violation(self, inside: Constraint) -> dict[int, int] | None:
-        """Return values of the variables, preferably at range ends, at which the constraint ``inside`` is violated;
-        None if none is found.
+        """Return values of the variables for which the constraint ``inside`` fails, as an example for the error
+        message, preferably at the ends of ranges; None if none is found.
         """
         if is_implied(inside, self.rows):
             return None
@@ -114,7 +114,9 @@ def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
 
 
 def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Raise if ``node`` is an out-of-bounds read; return the parts of ``node`` to check next, each with its context."""
+    """Raise `OutOfShapeError` if ``node`` is a read out of bounds. Return the parts of ``node`` to check next, each
+    with its context.
+    """
     if isinstance(node, TensorEntry):
         _check_read(node, scope)
         parts = [index for index in node.indices if not index.is_Symbol and data_of(index)]
@@ -141,7 +143,9 @@ def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | 
 def _parts_of_branches(
     pairs: Sequence[tuple[Any, Any]], scope: ReadContext | None
 ) -> list[tuple[Any, ReadContext | None]]:
-    """Return conditions and values of a `Piecewise` with their contexts, up to the first non-affine condition."""
+    """Return the conditions and values of a `Piecewise`, each with the context in which it is evaluated; stop after the
+    first condition that is not affine.
+    """
     parts: list[tuple[Any, ReadContext | None]] = []
     for value, condition in pairs:
         if scope is None:
@@ -168,7 +172,9 @@ def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadC
 
 
 def _condition_rows(condition: Any, scope: ReadContext) -> list[Constraint] | None:
-    """Return the constraints equivalent to ``condition``; None if it is not a conjunction of affine relations."""
+    """Return the constraints that are equivalent to ``condition``; None if it is not a relation between affine forms or
+    an "and" of such.
+    """
     if condition == S.true:
         return []
     if isinstance(condition, And):
@@ -197,7 +203,9 @@ def _check_read(entry: TensorEntry, scope: ReadContext) -> None:
 def _out_of_shape_message(
     entry: TensorEntry, axis: int, form: Affine, point: dict[int, int], scope: ReadContext
 ) -> str:
-    """Return the error text for ``entry``, whose index ``form`` of ``axis`` leaves the shape at ``point``."""
+    """Return the error text for ``entry``: its index ``form`` along ``axis`` is out of bounds when the variables have
+    the values ``point``.
+    """
     atoms = sorted(form.atoms())
     where = ", ".join(f"{scope.names[variable]} = {point[variable]}" for variable in atoms)
     shape = tuple(entry.tensor.shape)

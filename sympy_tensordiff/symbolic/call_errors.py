@@ -28,8 +28,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def explained(function: Function, name: str = "", hints: Mapping[str, str] = MappingProxyType({})) -> Function:
-    """Return ``function`` wrapped so that a call that does not fit its signature raises an `ArgumentTypeError` that
-    explains the call.
+    """Return ``function`` wrapped so that a call with arguments that do not fit its signature raises an
+    `ArgumentTypeError` with the signature and advice, instead of a plain `TypeError`.
 
     Errors raised inside of the function pass unchanged.
 
@@ -40,7 +40,7 @@ def explained(function: Function, name: str = "", hints: Mapping[str, str] = Map
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        """Call the function; raise `ArgumentTypeError` if the arguments do not fit."""
+        """Call the wrapped function; raise `ArgumentTypeError` if the arguments do not fit its signature."""
         try:
             return function(*args, **kwargs)
         except TypeError as error:
@@ -56,8 +56,8 @@ def explained(function: Function, name: str = "", hints: Mapping[str, str] = Map
 def _mismatch_message(
     function: Any, name: str, problem: str, args: Sequence[Any], kwargs: Mapping[str, Any], hints: Mapping[str, str]
 ) -> str:
-    """Return the message for ``args`` and ``kwargs``, which do not fit the signature of ``function``: the signature,
-    ``problem`` (Python's message) and advice.
+    """Return the message for a call with ``args`` and ``kwargs`` that do not fit the signature of ``function``: the
+    signature, ``problem`` (Python's message) and advice.
     """
     parameters = [*signature(function).parameters.values()]
     if parameters[0].name == "cls":

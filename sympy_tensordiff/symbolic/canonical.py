@@ -21,8 +21,8 @@ from sympy_tensordiff.symbolic.traversal import names_in, parts, postorder
 
 @explained
 def canonical(expr: Any) -> Any:
-    """Return the canonical form of an expression, which is equal, with an equal hash, for all alpha-equivalent
-    expressions.
+    """Return the canonical form of `expr`. Expressions that differ only in the names of bound indices have equal
+    canonical forms with equal hashes.
 
     Parameters
     ----------
@@ -54,11 +54,15 @@ def canonical(expr: Any) -> Any:
 
 
 class CanonicalNames(dict[Any, Any]):
-    """A mapping from bound indices to canonical names; passed to `xreplace`, it makes a binder canonical."""
+    """A dictionary from bound indices to canonical names. Passed to `xreplace` of the sum or comprehension that binds
+    them, it gives the canonical form.
+    """
 
 
 class Canonical:
-    """Computes one canonical form (equal up to names of bound indices), iteratively, each node once."""
+    """Computes a canonical form, which does not depend on the names of bound indices. It visits each node once, without
+    recursion.
+    """
 
     def __init__(self) -> None:
         # Of a node in canonical form: every symbol that is free there, and the lowest number that is
@@ -75,8 +79,8 @@ class Canonical:
             result = rebuilt(node, [done[arg] for arg in parts(node)])
             if getattr(result, "is_einsum", False):
                 result = result.relabelled()
-            done[node] = self.closed(result) if getattr(result, "is_binder", False) else result
-            self.read(done[node])
+            done[node] = self.with_canonical_indices(result) if getattr(result, "is_binder", False) else result
+            self.record_free_symbols(done[node])
         result = done[expr]
         # The names given are new to the expression; those wanted must only be new to its free symbols.
         stem = unused_stem(symbol.name for symbol in self.free[result])
@@ -85,18 +89,20 @@ class Canonical:
         names = {self.name(number): Symbol(f"{stem}{number}", integer=True) for number in range(self.top)}
         result = self.renamed(result, names, parts)
         self.stem = stem
-        self.read(result)
+        self.record_free_symbols(result)
         return result
 
     def name(self, number: int) -> Symbol:
         """Return the canonical index symbol with number ``number``."""
         return Symbol(f"{self.stem}{number}", integer=True)
 
-    def closed(self, binder: Any) -> Basic:
-        """Return ``binder`` with its bound indices renamed to canonical names; its parts are canonical already."""
+    def with_canonical_indices(self, binder: Any) -> Basic:
+        """Return the sum or comprehension ``binder``, whose parts are already canonical, with its bound indices renamed
+        to canonical names.
+        """
         variables: tuple[Any, ...] = binder.variables
         for part in binder.args:
-            self.read(part)
+            self.record_free_symbols(part)
         numbers = (self.free[part].get(variable, 0) for part in binder.args for variable in variables)
         lowest = max(numbers, default=0)
         renaming = {variable: self.name(lowest + position) for position, variable in enumerate(variables)}
@@ -104,9 +110,11 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node``; () if no index of the binder is free in it, so nothing needs renaming."""
+            """Return the parts of ``node`` in which a renamed index may occur; () if none of the renamed indices is
+            free in it.
+            """
             if node is not binder:
-                self.read(node)
+                self.record_free_symbols(node)
                 if self.free[node].keys().isdisjoint(variables):
                     return ()
             return parts(node)
@@ -114,8 +122,8 @@ class Canonical:
         return self.renamed(binder, renaming, touched)
 
     def renamed(self, expr: Basic, renaming: Mapping[Any, Basic], touched: Callable[[Any], tuple[Any, ...]]) -> Basic:
-        """Return ``expr`` with symbols renamed by ``renaming``; below a node only the parts that ``touched`` returns
-        are entered.
+        """Return ``expr`` with symbols renamed by ``renaming``. ``touched(node)`` returns the parts of a node to rename
+        in.
         """
         done: dict[Basic, Basic] = dict(renaming)
         for node in postorder(expr, done, touched):
@@ -123,7 +131,7 @@ class Canonical:
             done[node] = rebuilt(node, [done[arg] for arg in below]) if below else node
         return done[expr]
 
-    def read(self, expr: Basic) -> None:
+    def record_free_symbols(self, expr: Basic) -> None:
         """Record in ``self.free`` the free symbols of every node of ``expr``."""
         for node in postorder(expr, self.free):
             is_tensor = getattr(node, "is_tensor_expr", False) and node.is_symbol
@@ -142,8 +150,8 @@ class Canonical:
 
 
 def rebuilt(node: Any, args: list[Basic]) -> Any:
-    """Return ``node`` with the arguments ``args``, itself if they are the same; nodes of this package are not validated
-    again.
+    """Return ``node`` with the arguments ``args``; the same object if they are unchanged. Nodes of this package are not
+    validated again.
     """
     # Equal numbers may be two objects.
     if not args or all(new is old or (old.is_Number and new == old) for new, old in zip(args, node.args, strict=True)):
@@ -152,6 +160,8 @@ def rebuilt(node: Any, args: list[Basic]) -> Any:
 
 
 def unused_stem(names: Iterable[str]) -> str:
-    """Return the shortest of ``_``, ``__``, … such that none of ``names`` is that stem followed by a number."""
+    """Return the shortest of ``_``, ``__``, ... that, followed by a number, is none of ``names``; canonical indices are
+    named so.
+    """
     taken = {len(match[1]) for name in names if (match := re.fullmatch(r"(_+)\d+", name))}
     return "_" * next(length for length in range(1, len(taken) + 2) if length not in taken)

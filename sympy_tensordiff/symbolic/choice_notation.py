@@ -14,8 +14,8 @@ from sympy_tensordiff.symbolic.repeated_tensors import is_a, rank
 
 
 def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
-    """Return the notation of a `Piecewise` over function arguments, for printing as ``where(...)``; None if it is not
-    of that kind.
+    """Return the notation (for printing as ``where(...)``) of a `Piecewise` whose values and conditions are made of
+    function arguments, given in `values`; None if it contains anything else.
 
     ``values`` maps the arguments to the notations of the operands; 1 or 0 by one condition is an `Indicator`.
     """
@@ -31,14 +31,16 @@ def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | N
 
 
 def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a branch value: a number, a function argument or a nested choice; else None."""
+    """Return the notation of a value of a branch: a number, a function argument or a nested choice. Return None for
+    anything else.
+    """
     if isinstance(value, Piecewise):
         return choice_notation(value, values)
     return Leaf(value) if value.is_Number else values.get(value)
 
 
 def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a condition on function arguments; None if it is not made of relations."""
+    """Return the notation of a condition made of relations between function arguments; None for other conditions."""
     if isinstance(condition, (And, Or, Not)):
         parts = tuple(_condition(part, values) for part in _ordered(condition))
         return None if None in parts else Connected(type(condition).__name__.lower(), parts)
@@ -54,8 +56,8 @@ def _ordered(condition: Any) -> list[Any]:
 
 
 def clipped(node: Any) -> tuple[Any, Any, Any] | None:
-    """Return the tensor, lower and upper bound of ``min(max(tensor, lower), upper)`` with scalar bounds; None for other
-    nodes.
+    """Return ``(tensor, lower, upper)`` if `node` is ``min(max(tensor, lower), upper)`` with scalar bounds, so that it
+    prints as ``clip``; None for other nodes.
     """
     above, high = _bounded(node, "Min")
     tensor, low = _bounded(above, "Max")
@@ -63,8 +65,8 @@ def clipped(node: Any) -> tuple[Any, Any, Any] | None:
 
 
 def _bounded(node: Any, name: str) -> tuple[Any, Any]:
-    """Return the tensor and the scalar in ``max(tensor, scalar)``, or in the minimum, as `name` says; (None, None) for
-    other nodes.
+    """Return ``(tensor, scalar)`` if `node` is ``max(tensor, scalar)``, or the minimum, as `name` says; ``(None,
+    None)`` for other nodes.
     """
     if not is_a(node, "TensorFunction") or type(node.template.expr).__name__ != name or len(node.operands) != 2:
         return None, None

@@ -35,12 +35,12 @@ ShapeError
 
 
 def _relation(name: str, relation: Any, condition: str) -> Callable[[Scalar, Scalar], Any]:
-    """Return the public function ``name`` that gives 1 where SymPy's ``relation`` of two operands holds and 0
-    elsewhere; ``condition`` describes it.
+    """Return the public function ``name``, such as `td.less`, which is 1 where SymPy's ``relation`` of two operands
+    holds and 0 elsewhere. ``condition`` describes it in its docstring.
     """
 
     def applied(A: Scalar, B: Scalar) -> Any:
-        """Return the elementwise indicator of the relation between ``A`` and ``B``."""
+        """Return 1 where the relation between ``A`` and ``B`` holds, 0 elsewhere, entry by entry."""
         return elementwise(lambda a, b: Piecewise((1, relation(a, b)), (0, True)), A, B)
 
     example = f'>>> td.{name}(td.TensorSymbol("A", (3, 4)), 0).shape\n(3, 4)'
@@ -58,8 +58,8 @@ not_equal = _relation("not_equal", sympy.Ne, "the entries differ")
 
 
 class _Condition(NamedTuple):
-    """An elementwise condition: the tensors that it reads, and a function from scalars in their place to the SymPy
-    condition.
+    """An elementwise condition: the tensors that it reads, and a function that returns the SymPy condition for scalars
+    in their place.
 
     An operand that is a plain tensor means "is not 0".
     """
@@ -70,8 +70,8 @@ class _Condition(NamedTuple):
 
 
 def _condition_of(condition: Any, owner: str) -> _Condition:
-    """Return ``condition`` as a `_Condition`: the relation itself for a comparison, a constant for a bool, ``value !=
-    0`` for another tensor.
+    """Return ``condition`` as a `_Condition`. A comparison is used as it is, a bool is constant, and any other tensor
+    means ``value != 0``.
     """
     if isinstance(condition, (bool, Boolean)):
         return _Condition((), lambda: sympify(condition))
@@ -105,11 +105,13 @@ ShapeError
 
 
 def _indicator_of(connective: Any, conditions: Sequence[Any], owner: str) -> Any:
-    """Return the elementwise indicator (1 or 0) of ``connective`` applied to all ``conditions``."""
+    """Return 1 where ``connective`` (And, Or or Not) of all ``conditions`` is true and 0 elsewhere, entry by entry;
+    errors name ``owner``.
+    """
     truths = [_condition_of(condition, owner) for condition in conditions]
 
     def indicator(*values: Any) -> Any:
-        """Return the indicator for scalars ``values`` in place of the operands of all conditions."""
+        """Return the scalar expression, 1 or 0, for scalars ``values`` in place of the operands of all conditions."""
         rest = iter(values)
         relations = [truth.holds(*islice(rest, len(truth.operands))) for truth in truths]
         return Piecewise((1, connective(*relations)), (0, True))
@@ -200,7 +202,9 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     infinite = [side in (S.Infinity, S.NegativeInfinity) for side in sides]
 
     def choice(*values: Any) -> Any:
-        """Return the `Piecewise` between the two sides; infinite sides are constants, not operands."""
+        """Return the `Piecewise` between the two sides, for scalars ``values`` in place of the operands. Infinite sides
+        are constants and not among these.
+        """
         rest = iter(values)
         a, b = (side if is_infinite else next(rest) for side, is_infinite in zip(sides, infinite, strict=True))
         return Piecewise((a, holds(*rest)), (b, True))

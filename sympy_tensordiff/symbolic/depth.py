@@ -31,8 +31,8 @@ _MAX_COUNTED_SIZE = 10**12
 
 
 class Measures(NamedTuple):
-    """The nesting depth of an expression, its size as a tree, a digest of its structure, and whether a tensor in it is
-    symmetric.
+    """Measures of an expression: its nesting depth, its size if shared parts count each time, a digest (hash) of its
+    structure, and whether a tensor in it is symmetric.
 
     The digest is the same in every process. The size stops counting at a large number.
     """
@@ -44,17 +44,21 @@ class Measures(NamedTuple):
 
     @property
     def is_deep(self) -> bool:
-        """Return whether the expression is nested so deeply that recursive functions must be avoided."""
+        """Return whether the expression is nested so deeply, or is so large, that recursive functions must be
+        avoided.
+        """
         return self.depth > MAX_RECURSIVE_DEPTH or self.size > MAX_RECURSIVE_SIZE
 
     @property
     def is_unprintable(self) -> bool:
-        """Return whether a text of the expression would overflow the stack or be too long."""
+        """Return whether the expression is too deep or too large to be printed."""
         return self.depth > MAX_PRINTED_DEPTH or self.size > MAX_PRINTED_SIZE
 
     @property
     def is_unwalkable(self) -> bool:
-        """Return whether a recursive walk over all paths would overflow the stack or take too long."""
+        """Return whether the expression is too deep or too large for a recursive walk that visits shared parts each
+        time.
+        """
         return self.depth > MAX_WALKED_DEPTH or self.size > MAX_WALKED_SIZE
 
     @property
@@ -69,7 +73,8 @@ KnownMeasures: TypeAlias = dict[int, tuple[Any, Measures]]
 
 
 def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
-    """Return the measures of ``expr``, adding those of all nodes visited to ``known``.
+    """Return the `Measures` of ``expr``. Those of all its parts are computed too and stored: in the nodes, or in
+    ``known`` for SymPy's own.
 
     Nodes of ours remember theirs. Native nodes cannot, so a caller who builds an expression step by step passes one
     ``known`` to all calls, and each node is visited once.
@@ -104,7 +109,9 @@ def _without_measures(node: Any) -> tuple[Any, ...]:
 
 
 class _Passes(local):
-    """Per thread: the recursive questions being answered bottom-up over a deep node, with their answers so far."""
+    """For each thread: the recursive methods that are being computed from the bottom up for a deep node, with their
+    results so far.
+    """
 
     def __init__(self) -> None:
         self.running: dict[Hashable, dict[Any, Any]] = {}
@@ -114,8 +121,8 @@ _passes = _Passes()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)``, a recursive method; for a deep node all nodes below are answered first, so that
-    recursion stays shallow.
+    """Return ``answer(node)``, where `answer` is a recursive method. For a deep node it is called for all nodes below
+    first and the results are stored, so that it never recurses deeply.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.
@@ -145,7 +152,9 @@ def ordered(root: Basic, below: Below = parts) -> list[Any]:
 
 
 def refuse_walk(node: Any, operation: str) -> None:
-    """Raise `UnsupportedError` if ``node`` is too deep or too large for the recursive ``operation``."""
+    """Raise `UnsupportedError` if ``node`` is too deep or too large for ``operation``, which visits shared parts each
+    time.
+    """
     found = measures(node)
     if found.is_unwalkable:
         raise UnsupportedError(
@@ -155,7 +164,9 @@ def refuse_walk(node: Any, operation: str) -> None:
 
 
 def not_walked(node: Any, collected: list[Any]) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` that are not among the nodes ``collected`` by SymPy's breadth-first walk."""
+    """Return the arguments of ``node`` that are not yet among the nodes ``collected`` by SymPy's breadth-first walk, so
+    that it visits shared nodes once.
+    """
     if _seen.collected is not collected:
         _seen.collected, _seen.ids, _seen.count = collected, set(), 0
     _seen.ids.update(map(id, collected[_seen.count :]))
@@ -164,7 +175,7 @@ def not_walked(node: Any, collected: list[Any]) -> tuple[Any, ...]:
 
 
 class _Seen(local):
-    """The nodes that SymPy's latest breadth-first walk has visited, by their ids; each thread has its own."""
+    """For each thread: the ids of the nodes that SymPy's latest breadth-first walk has visited."""
 
     def __init__(self) -> None:
         self.collected: list[Any] | None = None
@@ -176,7 +187,7 @@ _seen = _Seen()
 
 
 def atoms(node: Any, types: tuple[Any, ...]) -> set[Any]:
-    """Return the same as `Basic.atoms` for ``types``, with one visit to each node."""
+    """Return the same as `Basic.atoms` for ``types``; each shared part is visited only once."""
     kinds = tuple(kind if isinstance(kind, type) else type(kind) for kind in types)
     return {part for part in nodes_in([node]) if (isinstance(part, kinds) if kinds else not part.args)}
 
@@ -188,8 +199,8 @@ OPERANDS_PER_LEVEL = 50
 
 
 class BoundedDepth:
-    """Limits the nesting of native scalars to ``deepest`` levels: a deeper one is wrapped by ``hold`` as a tensor
-    entry.
+    """Keeps scalars of SymPy's own classes from being nested more than ``deepest`` levels: ``hold`` wraps a deeper one
+    as a tensor entry.
 
     SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. A wrapped
     scalar, the entry of a comprehension without axes, is a leaf for SymPy, and this package reads through it.
@@ -202,11 +213,13 @@ class BoundedDepth:
         self.measures: KnownMeasures = {}
 
     def applied(self, function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
-        """Return ``function(*arguments)`` as the function `applied` below does, with a shared cache of depths."""
+        """Return ``function(*arguments)``, left unevaluated if an argument is deep, like the function `applied`;
+        measures are cached in this object.
+        """
         return applied(function, arguments, is_deep, self.measures)
 
     def bounded(self, scalar: Any) -> Any:
-        """Return ``scalar``, or the entry that wraps it if it has ``deepest`` levels or more."""
+        """Return ``scalar``; if it is nested ``deepest`` levels or more, return a tensor entry that wraps it."""
         if hasattr(scalar, "_measures") or not isinstance(scalar, Expr) or not scalar.args:
             return scalar
         for node in postorder(scalar, self.levels, native_parts):
@@ -220,7 +233,8 @@ class BoundedDepth:
 def applied(
     function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False, known: KnownMeasures | None = None
 ) -> Any:
-    """Return the SymPy function or class ``function`` applied to ``arguments``, unevaluated if one of them is deep.
+    """Return ``function(*arguments)`` for a SymPy function or class. If an argument is deep, it is left unevaluated,
+    because SymPy's evaluation would recurse.
 
     Evaluation would walk through deep arguments. ``is_deep`` says that they are deep, without measuring; ``known``
     caches measures.
@@ -249,7 +263,9 @@ def _operand_order(argument: Any, measured: Measures) -> tuple[bool, int, bytes]
 
 
 def packed(root: Basic) -> list[tuple[Any, tuple[int, ...] | None]]:
-    """Return the nodes of ``root`` for pickling: (leaf, None) or (class, earlier positions of its arguments)."""
+    """Return the nodes of ``root`` as a flat list for pickling. An item is ``(leaf, None)``, or ``(class, positions of
+    its arguments in the list)``.
+    """
     numbers: dict[int, int] = {}
     result: list[tuple[Any, tuple[int, ...] | None]] = []
     for node in ordered(root):
@@ -260,7 +276,7 @@ def packed(root: Basic) -> list[tuple[Any, tuple[int, ...] | None]]:
 
 
 def unpacked(table: list[tuple[Any, tuple[int, ...] | None]]) -> Any:
-    """Return the root node from a table that `packed` has made."""
+    """Return the expression from a list made by `packed`."""
     nodes: list[Any] = []
     for head, numbers in table:
         if numbers is None:

@@ -98,7 +98,7 @@ class EinsumProduct(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the product with the given arguments."""
+        """Return the shape of the product that has the arguments ``args`` (the subscripts, then the operands)."""
         parsed = parse_subscripts(args[0].name)
         extents = label_extents(parsed, [shape_of(expr) for expr in args[1:]])
         return tuple(extents[label] for label in parsed.output)
@@ -139,8 +139,8 @@ class EinsumProduct(TensorOperation):
         return self._of_shape((Str(self.subscripts.translate(letters)), *self.operands), self.shape)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """Return the entry at ``indices``: a sum over the labels not in the output; ``read`` gives the operands'
-        entries.
+        """Return the entry at ``indices``: a sum over the labels that are not in the output. ``read(operand, indices)``
+        returns an entry of an operand.
         """
         inputs, output = self._parsed
         extents = self.label_extents
@@ -186,12 +186,12 @@ class DeltaTensor(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the delta tensor with the given argument: half of the shape, twice."""
+        """Return the shape of the tensor with the argument ``args[0]``, half of the shape: that half twice."""
         return 2 * tuple(args[0].args)
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the index expressions of the node: the extents of half of its shape."""
+        """Return the extents of half of the shape: the index expressions in this node."""
         return tuple(self.args[0].args)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
@@ -240,7 +240,7 @@ class FilledTensor(TensorOperation):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the index expressions of the node: the extents of its shape."""
+        """Return the extents of the shape: the index expressions in this node."""
         return tuple(self.args[1].args)
 
     value: Expr = argument(0, "The value of all entries.")
@@ -252,8 +252,8 @@ class FilledTensor(TensorOperation):
 
 
 def aligned(values: Iterable[Any], owner: str) -> tuple[Any, ...]:
-    """Return ``values`` as operands of one shape: tensors are broadcast, scalars unchanged; ``owner`` names the
-    operation in errors.
+    """Return ``values`` as operands of one shape: tensors are broadcast by NumPy's rule, scalars stay scalars.
+    ``owner`` is the operation's name in errors.
     """
     operands = tuple(operand(value, owner) for value in values)
     shape = broadcast_shape(operands, owner)
@@ -261,8 +261,8 @@ def aligned(values: Iterable[Any], owner: str) -> tuple[Any, ...]:
 
 
 def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
-    """Return the common shape of elementwise ``operands`` by NumPy's rule; raise `ShapeError`, on behalf of ``owner``,
-    if there is none.
+    """Return the common shape of ``operands`` by NumPy's broadcasting rule. Raise `ShapeError`, with the operation's
+    name ``owner``, if there is none.
     """
     shapes = [shape_of(expr) for expr in operands]
     shape: list[Any] = []
@@ -280,8 +280,8 @@ def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
 
 
 def repeated(tensor: Any, shape: Sequence[Any]) -> Any:
-    """Return ``tensor``, of rank > 0, broadcast to ``shape``: repeated along its axes of extent 1 and its missing
-    leading axes.
+    """Return ``tensor`` broadcast to ``shape``: repeated along its axes of extent 1, and along leading axes that it
+    does not have. Its rank must not be 0.
     """
     own = shape_of(tensor)
     missing = len(shape) - len(own)
@@ -305,8 +305,8 @@ def with_unit_axes(tensor: Any, axes: Sequence[int]) -> Any:
 
 
 def _mismatch_message(operands: Sequence[Any], first: int, second: int, back: int) -> str:
-    """Return the error text for operands number ``first`` and ``second``, whose extents of the axis ``back`` from the
-    end differ.
+    """Return the error text for operands number ``first`` and ``second``: their extents on the axis number ``back``
+    from the end differ, so that they cannot be broadcast.
     """
     one, other = operands[first], operands[second]
     here, there = shape_of(one), shape_of(other)
@@ -323,7 +323,9 @@ def _mismatch_message(operands: Sequence[Any], first: int, second: int, back: in
 
 
 def _product_with_ones(small: Any, large: Any) -> str:
-    """Return an einsum call, as text for an error, that broadcasts ``small`` to the shape of ``large``."""
+    """Return the text of an einsum call that repeats ``small`` to the shape of ``large``, as advice in an error
+    message.
+    """
     own, shape = shape_of(small), shape_of(large)
     labels = "ijklmnopqrstuvwxyz"[: len(shape)]
     shown = str(small) if len(str(small)) <= 40 else "x"
@@ -337,6 +339,6 @@ def _product_with_ones(small: Any, large: Any) -> str:
 
 
 def named(position: int, expr: Any) -> str:
-    """Return the name of an operand in a message: its ``position``, and its text if that is short."""
+    """Return what to call an operand in a message: its number ``position``, and its text if that is short."""
     text = str(expr)
     return f"operand {position} ({text})" if len(text) <= 40 else f"operand {position}"

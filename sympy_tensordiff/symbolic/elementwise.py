@@ -20,12 +20,14 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 
 def order_key(expr: Any) -> Any:
-    """Return the sort key of an operand: SymPy's, then a digest, for a total order, the same in every process."""
+    """Return a sort key for operands that is the same in every process: SymPy's key, then a digest (hash) for operands
+    that have equal ones.
+    """
     return bool(shape_of(expr)), default_sort_key(expr), measures(expr).digest
 
 
 class Entrywise(TensorOperation):
-    """The base class of elementwise operations."""
+    """The base class of operations that work entry by entry, such as sums, products and functions of tensors."""
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
@@ -33,7 +35,9 @@ class Entrywise(TensorOperation):
         return broadcast_shape(args, cls.__name__)
 
     def applied(self, *values: Any) -> Any:
-        """Return the scalar operation applied to ``values`` in place of the operands."""
+        """Return the operation on the scalars ``values``, which stand for the operands: for a sum, the sum of
+        ``values``.
+        """
         raise NotImplementedError
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
@@ -43,9 +47,7 @@ class Entrywise(TensorOperation):
 
 
 def _with_values(expr: Any, values: dict[Any, Any]) -> Any:
-    """Return ``expr`` with the symbols in ``values`` replaced; a `Piecewise` is rebuilt by `choice`, without SymPy's
-    evaluation.
-    """
+    """Return ``expr`` with the symbols in ``values`` replaced. A `Piecewise` is not evaluated by SymPy in doing so."""
     if not expr.has(Piecewise):
         return expr.xreplace(values)
     if isinstance(expr, Piecewise):
@@ -54,8 +56,8 @@ def _with_values(expr: Any, values: dict[Any, Any]) -> Any:
 
 
 def choice(cases: Iterable[tuple[Any, Any]]) -> Any:
-    """Return a `Piecewise` of the (value, condition) ``cases`` in which only constant conditions are evaluated; NaN if
-    no case is left.
+    """Return a `Piecewise` of the (value, condition) ``cases``, in which only the conditions True and False are
+    evaluated; NaN if no case remains.
     """
     found = []
     for value, condition in cases:
@@ -69,7 +71,9 @@ def choice(cases: Iterable[tuple[Any, Any]]) -> Any:
 
 
 class Commutative(Entrywise):
-    """The base class of sum and product: the operands are kept in one sorted order."""
+    """The base class of sums and products of tensors, whose operands are sorted, so that ``A + B`` and ``B + A`` are
+    one node.
+    """
 
     def __new__(cls, *operands: Any) -> Any:
         checked = aligned(operands, cls.__name__)
@@ -78,7 +82,7 @@ class Commutative(Entrywise):
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
-        """Return the interned node with these operands in sorted order, without validation."""
+        """Return the node with these operands in sorted order, without checking them."""
         return super()._unchecked(*sorted(args, key=order_key))
 
 
@@ -178,7 +182,8 @@ class TensorPow(Entrywise):
 
 
 class TensorFunction(Entrywise):
-    """A function of real numbers, applied entry by entry (`elementwise` makes it from any kind of function).
+    """A function of real numbers, applied to tensors entry by entry; the function is stored as a template,
+    ``Lambda((t0, t1), exp(t0)*t1)``.
 
     Parameters
     ----------
@@ -233,8 +238,8 @@ class TensorFunction(Entrywise):
         return _with_values(template.expr, dict(zip(template.variables, map(sympify, values), strict=True)))
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
-        """Return the node with ``old`` replaced by ``new`` in the operands and in the template's expression, but not in
-        its variables.
+        """Return the node with ``old`` replaced by ``new`` in the operands and in the body of the template; the
+        template's variables are unaffected.
         """
         operands = tuple(arg._subs(old, new) for arg in self.operands)
         if is_placeholder(new):  # it stands for symbols, of which a template has none
@@ -247,8 +252,8 @@ class TensorFunction(Entrywise):
         return result
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Apply ``rule`` to operands and template expression, not to the template's variables; return result and
-        whether it changed.
+        """Apply ``rule`` to the operands and the body of the template, and return ``(result, whether it changed)``; the
+        template's variables are unaffected.
         """
         if isinstance(rule, Transform) or self in rule:
             replaced: tuple[Any, bool] = super()._replaced(rule)
@@ -261,8 +266,8 @@ class TensorFunction(Entrywise):
         return result, result is not self
 
     def _with(self, operands: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
-        """Return the node with other ``operands`` and with ``change`` applied to the template; new free symbols become
-        operands.
+        """Return the node with other ``operands`` and with ``change`` applied to the body of its template. Free symbols
+        that thus enter the body become operands.
         """
         variables = [Dummy(real=True) for _ in operands]
         body = self.applied(*variables)
@@ -273,12 +278,15 @@ class TensorFunction(Entrywise):
 
 
 def placeholders(count: int) -> list[Symbol]:
-    """Return the first ``count`` template variables ``t0``, ``t1``, …, the same for all templates."""
+    """Return the first ``count`` of the symbols ``t0``, ``t1``, ..., which all templates of elementwise functions use
+    as variables.
+    """
     return [Symbol(f"t{number}", real=True) for number in range(count)]
 
 
 def closed_template(template: Any) -> Any:
-    """Return the `Lambda` ``template`` with standard variables ``t0, t1, ...``.
+    """Return the `Lambda` ``template`` with its variables renamed to ``t0, t1, ...``; raise an error if its body
+    contains other free symbols.
 
     Raises `ArgumentTypeError` if it is not a `Lambda` of symbols, and `ArgumentError` if it has free symbols.
     """
@@ -300,8 +308,8 @@ def closed_template(template: Any) -> Any:
 
 
 def apply_to(variables: Sequence[Any], body: Any, operands: Sequence[Any]) -> Any:
-    """Return the elementwise function ``body`` of ``variables`` applied to ``operands``; tensor entries and free
-    symbols in ``body`` become further operands.
+    """Return the elementwise function with the formula ``body`` in ``variables``, applied to ``operands``. Tensor
+    entries and free symbols in ``body`` become further operands.
 
     Raises `ArgumentError` if ``body`` has a variable inside of a tensor or a sum.
     """

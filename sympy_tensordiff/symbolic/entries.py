@@ -23,7 +23,7 @@ from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient, di
 from sympy_tensordiff.symbolic import depth, misplaced_tensors, sympy_callers
 from sympy_tensordiff.symbolic.base import RealScalar, TensorNode, argument, arguments
 from sympy_tensordiff.symbolic.entry_printing import PrintedEntry
-from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
+from sympy_tensordiff.symbolic.indices import Substitution, as_index, is_data, parse
 from sympy_tensordiff.symbolic.missing_names import INSTEAD as INSTEAD
 from sympy_tensordiff.symbolic.missing_names import METHODS as METHODS
 from sympy_tensordiff.symbolic.missing_names import OPERATORS_OF_NUMPY, message_for_ufunc, raise_for_attribute
@@ -31,7 +31,7 @@ from sympy_tensordiff.symbolic.printing import short
 
 
 class TensorExpr(TensorNode):
-    """A tensor-valued expression: has a ``shape``; ``T[i, j]`` is its entry, a scalar.
+    """An expression whose value is a tensor. It has a ``shape``, and ``T[i, j]`` is its entry, a scalar.
 
     Operators are entry by entry (`operators` has them); SymPy's scalar nodes take those of rank 0 only.
     """
@@ -75,7 +75,9 @@ class TensorExpr(TensorNode):
 
     @property
     def _op_priority(self) -> float:
-        """Return SymPy's priority of operators: above that of scalars for rank > 0, so ``T`` decides ``x + T``."""
+        """Return SymPy's priority in binary operations. It is above that of scalars for rank > 0, so that the tensor
+        ``T`` handles ``x + T``.
+        """
         return 30.0 if self.rank else Expr._op_priority  # x + T asks T first
 
     @property
@@ -93,31 +95,35 @@ class TensorExpr(TensorNode):
         return entry
 
     def _part(self, indices: tuple[Any, ...]) -> Any:
-        """Return the part of the tensor that ``indices``, with slices, ``...`` or None among them, select (implemented
-        in `operators`).
+        """Return the part of the tensor selected by ``indices``, which may contain slices, ``...`` and None
+        (implemented in `operators`).
         """
         raise NotImplementedError
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
-        """Return the entry at ``indices`` in index notation, or None for a variable."""
+        """Return the entry at ``indices`` in index notation, such as ``Sum_k A[i, k]*B[k, j]``; None for a variable,
+        whose entry is not computed.
+        """
         return None
 
     @property
     def is_scalar(self) -> bool:
-        """Whether the rank is 0; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a scalar."""
+        """Whether the rank is 0. Raise `UnsupportedError` if the caller is SymPy code that is about to use a whole
+        tensor as a scalar.
+        """
         misplaced_tensors.refuse_property_access(self, sys._getframe(1))
         return self.rank == 0
 
     def _eval_Mod(self, other: Any) -> Any:  # noqa: N802
-        """SymPy's hook for `Mod`: return an unevaluated `Mod`, because SymPy's gcd takes an object with ``__iter__``
-        for a list.
+        """SymPy's hook for `Mod`: return an unevaluated `Mod`, because evaluation would treat the tensor, which has
+        ``__iter__``, as a list.
         """
         return Mod(self, other, evaluate=False)  # SymPy's gcd takes what has an __iter__ for a list
 
     @property
     def is_extended_real(self) -> bool | None:
-        """Return True for rank 0, else None; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a
-        scalar.
+        """Return True for rank 0, else None (unknown). Raise `UnsupportedError` if the caller is SymPy code that is
+        about to use a whole tensor as a scalar.
         """
         misplaced_tensors.refuse_property_access(self, sys._getframe(1))
         return self._eval_is_extended_real()
@@ -134,14 +140,16 @@ class TensorExpr(TensorNode):
         return ArrayKind(NumberKind) if misplaced_tensors.is_whole(self) else NumberKind
 
     def match(self, pattern: Any, old: bool = False) -> Any:
-        """Override `Basic.match`: return None for a whole tensor and a ``pattern`` for scalars."""
+        """Override `Basic.match`: a whole tensor does not match a ``pattern`` for scalars, so return None."""
         if misplaced_tensors.is_whole(self) and not isinstance(pattern, (Wild, TensorExpr)):
             return None
         return super().match(pattern, old)
 
     @property
     def is_finite(self) -> bool:
-        """Return True; raise `UnsupportedError` if SymPy asks in order to use a whole tensor as a scalar."""
+        """Return True. Raise `UnsupportedError` if the caller is SymPy code that is about to use a whole tensor as a
+        scalar.
+        """
         misplaced_tensors.refuse_property_access(self, sys._getframe(1))
         return True
 
@@ -155,7 +163,9 @@ class TensorExpr(TensorNode):
         return True
 
     def _eval_Eq(self, other: Any) -> None:  # noqa: N802
-        """SymPy's hook for `Eq`: raise `UnsupportedError` if a side is a whole tensor; else None, for SymPy."""
+        """SymPy's hook for `Eq`: raise `UnsupportedError` if a side is a whole tensor; else return None, which means
+        SymPy's default.
+        """
         for side in (self, other):
             misplaced_tensors.refuse_whole(side, "Eq of a whole tensor", misplaced_tensors.comparison("equal"))
 
@@ -196,7 +206,9 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @classmethod
     def _trusted(cls, tensor: TensorExpr, indices: Iterable[Expr]) -> Any:
-        """Return the entry at ``indices`` without validation; for a variable of rank 0 the variable itself."""
+        """Return the entry of `tensor` at ``indices`` without checking them; for a variable of rank 0 return the
+        variable itself.
+        """
         indices = tuple(ordered(indices) if tensor.symmetric else indices)
         return cls._unchecked(tensor, *indices) if indices or not tensor.is_symbol else tensor
 
@@ -239,7 +251,9 @@ class TensorEntry(PrintedEntry, RealScalar):
         return body.doit(**hints) if hints.get("deep", True) else body
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
-        """Override `Basic._xreplace`: a `Substitution` without symbols of the tensor replaces in the indices only."""
+        """Override `Basic._xreplace`. If ``rule`` is a `Substitution` without symbols of the tensor, it is applied to
+        the indices only, and the tensor is not walked through.
+        """
         if not isinstance(rule, Substitution) or not self.tensor.free_symbols.isdisjoint(rule):
             replaced: tuple[Any, bool] = super()._xreplace(rule)
             return replaced
@@ -256,7 +270,8 @@ class TensorEntry(PrintedEntry, RealScalar):
 
 
 def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:
-    """Return ``indices`` as index expressions; raise if their number or an index is invalid.
+    """Return ``indices`` as SymPy expressions. Raise an error if there are too many or too few, or if one is not an
+    integer expression.
 
     Raises `ShapeError` if their number is not the rank, `OutOfShapeError` if a constant index is out of range, and
     `IndexExpressionError` if one is not an index expression.
@@ -268,7 +283,7 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
         )
     result = []
     for axis, (value, extent) in enumerate(zip(indices, tensor.shape, strict=True)):
-        index = as_expr(value, "an index")
+        index = as_index(value, "an index")
         try:
             form, _ = parse(index)
         except IndexExpressionError as error:
@@ -285,9 +300,7 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
 
 
 def _products_of_remainders(form: Affine) -> set[IndexProduct]:
-    """Return the products in ``form`` that belong to multiples of ``n*floor(e/n)``, as the remainder of a division by
-    ``n`` has them.
-    """
+    """Return the products in ``form`` that come from remainders: ``n*floor(e/n)`` is part of ``Mod(e, n)``."""
     factors: dict[SymbolicQuotient, Affine] = {}
     products: dict[SymbolicQuotient, set[IndexProduct]] = {}
     for v, c in form.terms:
@@ -305,8 +318,8 @@ def _products_of_remainders(form: Affine) -> set[IndexProduct]:
 
 
 def _check_strides(entry: Any) -> None:
-    """Raise `IndexExpressionError` if an index multiplies symbols, unless one term has the coefficient 1 or only sizes
-    of the tensor are multiplied.
+    """Raise `IndexExpressionError` if an index of `entry` contains a product of symbols that the package cannot solve
+    for. Allowed is ``n*i + j`` with one coefficient 1, or a product of sizes alone.
     """
     for index in entry.indices if entry.is_tensor_entry else ():
         form, atoms = parse(index)

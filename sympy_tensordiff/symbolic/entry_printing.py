@@ -35,13 +35,15 @@ WRITTEN_SIZE = 40
 
 
 class PrintedEntry(Printed):
-    """The mixin that prints an entry: ``A[i, j]``, in LaTeX with subscripts; of an elementwise operation by the
-    operands' entries, ``2*x[i]``.
+    """The mixin that prints a tensor entry: ``A[i, j]`` in text, subscripts in LaTeX. An entry of an elementwise
+    operation is printed as the operation on entries, ``2*x[i]``.
     """
 
     @property
     def precedence(self) -> int:
-        """Return how tightly the printed form binds: as the operation that it shows."""
+        """Return the operator precedence of the printed form, by which SymPy decides on parentheses: that of the
+        operation shown, or that of an atom.
+        """
         written = self.of_operands()
         if written is None:
             return int(PRECEDENCE["Atom"])
@@ -49,7 +51,9 @@ class PrintedEntry(Printed):
         return int(precedence(written) if place == "text" else precedence_traditional(written))
 
     def of_operands(self: Any) -> Any | None:
-        """Return the operation on operands' entries that this entry of an elementwise operation is, or None."""
+        """Return an entry of an elementwise operation as the operation on entries: ``A[i, j] + B[i, j]`` for ``(A +
+        B)[i, j]``. None for an entry of another tensor.
+        """
         return None if self.tensor.is_symbol else _entry_of_operands(self)
 
     def _sympystr(self: Any, printer: Any) -> str:
@@ -93,8 +97,8 @@ class PrintedEntry(Printed):
 
 @lru_cache(maxsize=1 << 8)
 def _entry_of_operands(entry: Any) -> Any | None:
-    """Return the entry of an elementwise operation as the operation on its operands' entries, that of a small
-    comprehension as its body; None for another or a deep tensor.
+    """Return the entry of an elementwise operation as the operation on entries of its operands, and that of a small
+    comprehension as its body at the indices. None for an entry of another or a deeply nested tensor.
     """
     tensor = entry.tensor
     if entry.indices and is_a(tensor, "TensorComprehension") and measures(tensor).size <= WRITTEN_SIZE:
@@ -105,7 +109,9 @@ def _entry_of_operands(entry: Any) -> Any | None:
         return None
 
     def read(operand: Any, indices: Sequence[Any], varying: Any = None) -> Any:
-        """Return the entry of ``operand``, itself written by the entries of its operands; a scalar is unchanged."""
+        """Return the entry of ``operand`` at ``indices``, written in the same way if it is an operation itself; a
+        scalar is returned unchanged.
+        """
         if not getattr(operand, "shape", ()):
             return operand
         if is_a(operand, "FilledTensor"):

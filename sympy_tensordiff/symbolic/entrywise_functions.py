@@ -87,7 +87,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @cache
 def _template(function: Callable[..., Basic]) -> Lambda:
-    """Return the `Lambda` of a function of one variable, used by `TensorFunction`."""
+    """Return `function`, of one variable, as a SymPy `Lambda`, in which `TensorFunction` stores functions."""
     (t,) = placeholders(1)
     return Lambda((t,), function(t))
 
@@ -118,10 +118,12 @@ ArgumentTypeError, UnsupportedError
 
 
 def _function_of_one(name: str, function: Callable[..., Basic], description: str) -> Callable[[Scalar], Any]:
-    """Return the public elementwise function ``name`` of one operand that applies SymPy's ``function``."""
+    """Return the public elementwise function ``name`` of one operand, such as `td.exp`, which applies SymPy's
+    ``function``. ``description`` starts its docstring.
+    """
 
     def applied(x: Scalar) -> Any:
-        """Return the function applied to ``x``, elementwise."""
+        """Return the function of ``x``, entry by entry."""
         tensor = operand(x, name)
         if not shape_of(tensor):
             return as_expr(function(tensor), "the value of the function")
@@ -180,12 +182,14 @@ Where operands are tied, a number takes the whole derivative; otherwise they sha
 
 
 def _function_of_several(name: str, function: Any, what: str) -> Callable[..., Any]:
-    """Return the public function ``name`` that applies ``function`` (`Max` or `Min`) to any number of tensors or
-    scalars entry by entry; ``what`` names the result in its docstring.
+    """Return the public function ``name`` (`td.maximum` or `td.minimum`), which applies ``function`` to any number of
+    tensors or scalars entry by entry. ``what`` names the result in its docstring.
     """
 
     def applied(*operands: Any) -> Any:
-        """Return the elementwise extremum of ``operands``; raise `ArgumentTypeError` if there are none."""
+        """Return the maximum (or minimum) of ``operands``, entry by entry; raise `ArgumentTypeError` if there
+        are none.
+        """
         if not operands:
             raise ArgumentTypeError(f"{name}: there is nothing to compare: give at least one operand")
         return elementwise(function, *operands)

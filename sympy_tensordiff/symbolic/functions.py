@@ -213,7 +213,7 @@ def transpose(A: Expression, axes: Any = None) -> Any:
 
 
 def is_symmetric(matrix: Any) -> bool:
-    """Return whether ``matrix`` is symmetric by its structure: made of variables declared symmetric, deltas and scalars
+    """Return whether ``matrix`` is symmetric by construction: a variable declared so, a unit matrix, or made of these
     by inverses, adjugates and elementwise operations.
     """
     rows, columns = shape_of(matrix)

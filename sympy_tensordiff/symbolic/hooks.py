@@ -11,7 +11,7 @@ _EQUATIONS = "sympy_tensordiff.drawing.equations"
 
 
 class Hook:
-    """A function that a package imported later provides, so that earlier packages can call it.
+    """A function slot that a package imported later fills, so that packages imported earlier can call it.
 
     The first call imports ``module``, which registers the function; without a module, or while that is imported, a
     call applies the default ``function``.
@@ -22,7 +22,7 @@ class Hook:
         self.module = module
 
     def register(self, function: Callable[..., Any]) -> None:
-        """Set the function that the hook calls."""
+        """Set the function that the hook is to call."""
         self.function = function
 
     def __call__(self, *arguments: Any) -> Any:
@@ -63,7 +63,9 @@ notations: dict[Any, Callable[[Any], Any]] = {}
 
 
 def notation(target: Any) -> Callable[[Any], Any] | None:
-    """Return the function that converts expressions to the class ``target``; None if there is no such conversion."""
+    """Return the function that converts an expression to the notation of the class ``target``, such as `EinsumProduct`;
+    None if there is none.
+    """
     import_module(_DERIVATIVES)
     return notations.get(target)
 

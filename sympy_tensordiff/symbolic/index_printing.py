@@ -23,7 +23,8 @@ from sympy_tensordiff.symbolic.indices import data_of, parse
 
 
 def show_index(printer: Any, index: Any, **how: Any) -> Any:
-    """Return the printed form of an index or bound by ``printer``, with its terms arranged for a reader.
+    """Return the printed form of an index or bound, in the format of ``printer``, with its terms in an order that reads
+    well: ``p - k``, not ``-k + p``.
 
     >>> from sympy import StrPrinter, floor, Symbol
     >>> k, p = Symbol("k", integer=True), Symbol("p", integer=True)
@@ -46,7 +47,9 @@ def show_index(printer: Any, index: Any, **how: Any) -> Any:
 
 @contextmanager
 def with_methods(printer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
-    """Context manager: ``printer`` has ``methods`` as attributes inside, except those that it already overrides."""
+    """Return a context manager inside of which ``printer`` has the given ``methods``; those that the printer already
+    overrides are left alone.
+    """
     given = {name: method for name, method in methods.items() if name not in vars(printer)}
     vars(printer).update(given)
     try:
@@ -57,7 +60,9 @@ def with_methods(printer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
 
 
 def arranged(index: Any) -> Any:
-    """Return ``index`` as an unevaluated expression with its terms arranged for a reader."""
+    """Return ``index`` as an unevaluated expression with its terms in an order that reads well: ``p - k``, not ``-k +
+    p``.
+    """
     if index.is_Add:
         return Add(*_ordered(_with_remainders(index)), evaluate=False)
     if isinstance(index, floor | ceiling):
@@ -86,14 +91,14 @@ def _ordered(total: Any) -> list[Any]:
 
 
 def _times(coefficient: Any, factor: Any) -> Any:
-    """Return ``coefficient*factor`` with the factor arranged."""
+    """Return ``coefficient*factor`` with the terms of the factor in reading order."""
     if factor.is_Atom or coefficient == 1:
         return coefficient * arranged(factor)
     return Mul(coefficient, *Mul.make_args(arranged(factor)), evaluate=False)
 
 
 def _fraction(argument: Any) -> Any:
-    """Return the argument of a floor as one fraction, ``(p + 1)/2`` for ``p/2 + 1/2``, with its numerator arranged."""
+    """Return the argument of a floor as one fraction: ``(p + 1)/2`` for ``p/2 + 1/2``."""
     if argument.is_Mul and any(factor.is_Pow and factor.exp.is_negative for factor in argument.args):
         above, below = argument.as_numer_denom()
         return Mul(arranged(above), *map(_inverse, Mul.make_args(below)), evaluate=False)
@@ -111,7 +116,8 @@ def _inverse(factor: Any) -> Any:
 
 
 def _with_remainders(index: Any) -> Any:
-    """Return ``index`` with ``m*f - m*d*floor(f/d)`` written as ``m*Mod(f, d)``; itself if there is no such term.
+    """Return ``index`` with ``m*f - m*d*floor(f/d)`` written as ``m*Mod(f, d)``; unchanged if it contains no such
+    terms.
 
     ``f`` may contain quotients; terms with extrema or remainders are left as they are.
     """
@@ -133,8 +139,8 @@ def _with_remainders(index: Any) -> Any:
 
 
 def _expression(form: Affine, atoms: Mapping[Any, Any]) -> Any:
-    """Return an affine form over slots as a SymPy expression; ``atoms`` has symbols by slot and tensors of integers by
-    name.
+    """Return an affine form as a SymPy expression; ``atoms`` maps the variables of the form to symbols, and names of
+    integer tensors to the tensors.
     """
     terms = [Integer(form.constant)]
     for slot, c in form.terms:
@@ -143,8 +149,8 @@ def _expression(form: Affine, atoms: Mapping[Any, Any]) -> Any:
 
 
 def _variable(variable: Any, atoms: Mapping[Any, Any]) -> Any:
-    """Return one variable of an affine form as a SymPy expression: a slot, an entry, a product, a positive part or a
-    floor quotient.
+    """Return one variable of an affine form as a SymPy expression: a symbol, an entry of an integer tensor, a product,
+    a maximum with 0 or a floor quotient.
     """
     if isinstance(variable, int):
         return atoms[variable]

@@ -33,6 +33,7 @@ from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import divide_with_rest, quotient_by, times
 from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.symbolic.call_errors import explained
+from sympy_tensordiff.symbolic.hooks import lifted
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in
 
@@ -40,11 +41,11 @@ Slots = dict[Expr, int]
 
 
 class IndexRenaming(dict[Expr, Expr]):
-    """A mapping for `xreplace` from indices to fresh indices; the result needs no validation."""
+    """A dictionary for `xreplace` from indices to new indices; the result of such a renaming need not be validated."""
 
 
 class Substitution(dict[Expr, Expr]):
-    """A mapping for `xreplace` that replaces free symbols only; binders keep their bound indices."""
+    """A dictionary for `xreplace` that replaces free symbols only; sums and comprehensions keep their bound indices."""
 
 
 @explained
@@ -73,7 +74,8 @@ def indices(names: str, *others: str) -> Any:
 
 
 def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
-    """Return the affine form of an index expression over ``variable(atom)`` for each integer symbol.
+    """Return the affine form of an index expression, such as ``2*i + 1``. ``variable(symbol)`` returns the variable
+    that stands for an integer symbol in the form.
 
     `expr` is an integer combination of integer symbols, of floors and ceilings of rational combinations, of ``Mod`` by
     a positive integer, of ``Max``, ``Min`` and ``Abs``, and of entries of integer tensors, each an `IndirectIndex`.
@@ -98,8 +100,8 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
 
 
 def relation_row(relation: Any, difference: Affine) -> Constraint:
-    """Return an equation or inequality of integers as a constraint, given ``difference``, the form of left minus right
-    side.
+    """Return an integer relation, such as ``i < j``, as a constraint; ``difference`` is the affine form of left minus
+    right side.
 
     >>> i = indices("i")
     >>> relation_row(i < 3, to_affine(i - 3, str))
@@ -121,7 +123,7 @@ def is_data(expr: Any) -> bool:
 
 
 def data_of(expr: Any) -> list[Any]:
-    """Return the tensors of integers whose entries occur in an index expression.
+    """Return the integer tensors whose entries occur in the index expression `expr`, as ``p`` in ``2*p[i] + 1``.
 
     >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
     >>> i, idx, jdx = indices("i"), TensorSymbol("idx", 3, dtype=int), TensorSymbol("jdx", 3, dtype=int)
@@ -158,8 +160,17 @@ def as_expr(value: object, description: str) -> Any:
     return distinct(expr) if any(isinstance(part, (sympy.Derivative, sympy.Subs)) for part in parts) else expr
 
 
+def as_index(value: object, description: str) -> Any:
+    """Return ``value`` as `as_expr` does, with entries of an ``IndexedBase`` of integers as entries of index arrays."""
+    expr = as_expr(value, description)
+    entries = [part for part in nodes_in([expr]) if isinstance(part, sympy.Indexed)] if expr.args else []
+    return expr.xreplace({entry: lifted(entry) for entry in entries if entry.is_integer}) if entries else expr
+
+
 def as_int(value: Any, description: str) -> int:
-    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``description``, for others and bools."""
+    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``description``, for a bool or anything
+    that is not an integer.
+    """
     try:
         if not isinstance(value, bool):
             return index(value)
@@ -185,8 +196,8 @@ def may_be_integer(symbol: Any) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
-    """Return ``(form, symbols)``: the affine form of ``expr`` over variables 0, 1, ..., and the symbol of each
-    variable.
+    """Return ``(form, symbols)``: ``expr`` as an affine form of variables 0, 1, ..., and the symbol of each variable.
+    Raise `IndexExpressionError` if it is not affine or not always an integer.
 
     Raises `IndexExpressionError` if ``expr`` is not an integer for all values of its symbols.
     """
@@ -200,8 +211,8 @@ def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
 
 
 def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return ``(numerator form, denominator)`` of a rational combination of indices; new symbols are added to
-    ``slots``; raise for others.
+    """Return ``(form, denominator)`` with ``expr = form/denominator``, for a rational combination of indices. New
+    symbols are added to ``slots``; raise `IndexExpressionError` for other expressions.
     """
     if not isinstance(expr, Expr):
         raise IndexExpressionError(f"{expr!r} is no index: an index must be an integer combination of integer symbols")
@@ -229,7 +240,7 @@ def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
-    """Return the sum of (numerator, denominator) pairs over their common denominator."""
+    """Return the sum of fractions, given and returned as pairs ``(affine form, denominator)``."""
     common = lcm(*(denominator for _, denominator in terms))
     total = Affine()
     for form, denominator in terms:
@@ -238,7 +249,7 @@ def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
 
 
 def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return ``(numerator form, denominator)`` of a `Max`, `Min` or `Abs`."""
+    """Return a `Max`, `Min` or `Abs` of indices as ``(affine form, denominator)``."""
     parts = [_rational_form(arg, slots) for arg in expr.args]
     common = lcm(*(denominator for _, denominator in parts))
     forms = [form * (common // denominator) for form, denominator in parts]
@@ -248,13 +259,15 @@ def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return ``(numerator form, denominator)`` of a product."""
+    """Return a product as ``(affine form, denominator)``."""
     parts = [_rational_form(factor, slots) for factor in expr.args]
     return times(*(form for form, _ in parts)), prod(denominator for _, denominator in parts)
 
 
 def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
-    """Return ``(numerator, denominator)`` of ``expr``, both as forms; a symbolic denominator is assumed positive."""
+    """Return ``(numerator, denominator)`` of ``expr``, both as affine forms. A denominator with symbols is assumed to
+    be positive.
+    """
     if not any(
         (isinstance(power, Pow) and not power.exp.is_Integer) or power.exp.is_negative for power in expr.atoms(Pow)
     ):
@@ -266,7 +279,9 @@ def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
 
 
 def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return ``(numerator form, denominator)`` of ``floor``, ``ceiling``, or ``frac`` of a quotient by a number."""
+    """Return a ``floor``, ``ceiling`` or ``frac`` as ``(affine form, denominator)``, with a variable for the floor
+    quotient.
+    """
     form, divisor = _quotient_form(expr.args[0], slots)
     if isinstance(expr, floor):
         return quotient_by(form, divisor), 1
@@ -278,21 +293,23 @@ def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _over_common_denominator(dividend: Expr, modulus: Expr, slots: Slots) -> tuple[Affine, Affine, int]:
-    """Return ``(dividend form, modulus form, denominator)`` with both brought to a common denominator."""
+    """Return ``(dividend, modulus, denominator)``: both expressions as affine forms over one common denominator."""
     (form, one), (divisor, other) = _rational_form(dividend, slots), _rational_form(modulus, slots)
     denominator = lcm(one, other)
     return form * (denominator // one), divisor * (denominator // other), denominator
 
 
 def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> tuple[Affine, int]:
-    """Return ``(numerator form, denominator)`` of ``Mod(form, divisor)/denominator``; symbolic ones are positive."""
+    """Return ``Mod(form, divisor)/denominator`` as ``(affine form, denominator)``. A divisor with symbols is assumed to
+    be positive.
+    """
     if divisor.is_constant and divisor.constant < 1:
         raise IndexExpressionError(f"the modulus of {expr} must be positive, not {expr.args[1]}")
     return form - times(quotient_by(form, divisor), divisor), denominator
 
 
 def _data_entry(expr: Any, slots: Slots) -> IndirectIndex:
-    """Return the entry ``idx[form]`` as a `IndirectIndex`; its indices were checked when the entry was made."""
+    """Return the entry ``p[i]`` of an integer tensor as a variable of affine forms (an `IndirectIndex`)."""
     if not expr.is_tensor_entry:
         return IndirectIndex(expr.name, ())
     forms = [_rational_form(index, slots) for index in expr.indices]
@@ -325,7 +342,8 @@ def _rejection_reason(expr: Any) -> str:
 
 
 def integers_by_use(exprs: Iterable[sympy.Basic]) -> set[Any]:
-    """Return the symbols, free or bound, that are not declared integers but occur as an index, bound or extent.
+    """Return the symbols in `exprs` that are not declared integers but are used as an index, bound or extent, and so
+    must be integers.
 
     >>> from sympy import symbols
     >>> from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -349,7 +367,9 @@ def is_integer_in(symbol: Any, *exprs: sympy.Basic) -> bool:
 
 
 def _index_parts(node: Any) -> Iterable[Any]:
-    """Return the index expressions that belong to ``node`` itself, of this package or of SymPy."""
+    """Return the index expressions (indices, bounds and extents) that belong to ``node`` itself; it may be
+    SymPy's own.
+    """
     own: Iterable[Any] | None = getattr(node, "index_parts", None)
     if own is not None:
         return own
@@ -358,7 +378,9 @@ def _index_parts(node: Any) -> Iterable[Any]:
 
 
 def _side_of_congruence(relation: Any) -> tuple[Any, ...]:
-    """Return the left side of a congruence ``Mod(e, m) == number`` as the only index expression; else ()."""
+    """Return ``(Mod(e, m),)`` for a relation ``Mod(e, m) == number``, so that ``e`` counts as an index expression; ()
+    for other relations.
+    """
     left, right = relation.args
     is_congruence = isinstance(left, Mod) and right.is_Integer and left.args[1].is_Integer and left.args[1] > 1
     return (left,) if is_congruence else ()

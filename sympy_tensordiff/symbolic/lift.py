@@ -101,7 +101,8 @@ def lift(expr: Any) -> Any:
 
 
 def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
-    """Return ``value`` lifted if its class is SymPy's own notation, else unchanged; parts are not examined.
+    """Return ``value`` converted to this package's classes if its own class is SymPy's notation, such as `Indexed`;
+    else unchanged. Its parts are not examined.
 
     A bare `IndexedBase` without a shape is the tensor of its name in ``tensors``, if there is one.
     """
@@ -118,18 +119,24 @@ hooks.lifted.register(lift_native)
 
 
 def as_operand(value: object, description: str) -> Any:
-    """Return ``value`` as an expression of this package, lifted if it is native; errors call it ``description``."""
+    """Return ``value`` as an expression of this package; SymPy's own notation is converted. Errors call it
+    ``description``.
+    """
     expr = as_expr(value, description)
     return _without_indices(expr) if isinstance(expr, TensorNode) else lift(expr)
 
 
 def _without_indices(expr: Any) -> Any:
-    """Return an expression whose scans depend on no index that is bound around them."""
+    """Return an equal expression in which no scan (loop over time) depends on an index that a sum or comprehension
+    around it binds.
+    """
     return over_indices(expr) if any(getattr(node, "is_scan", False) for node in nodes_in([expr])) else expr
 
 
 class _Lift(Rewriting):
-    """One traversal that converts SymPy notation to this package's classes; checks that one name means one tensor."""
+    """One traversal that converts SymPy notation to this package's classes. It also checks that equal names mean equal
+    tensors.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,8 +145,8 @@ class _Lift(Rewriting):
     # -------------------------------------------------------------- tensors
 
     def register_tensor(self, tensor: TensorSymbol, written: Expr) -> TensorSymbol:
-        """Return ``tensor``, written as ``written`` in the expression; raise `ShapeError` if its name means another
-        tensor there.
+        """Record that ``tensor`` occurs, and return it. Raise `ShapeError` if another tensor of its name has occurred;
+        ``written`` is the user's notation, for the message.
         """
         other, origin = self.tensors.setdefault(tensor.name, (tensor, written))
         if other != tensor:
@@ -156,7 +163,7 @@ class _Lift(Rewriting):
         return tensor
 
     def visit_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
-        """Return the tensor symbol unchanged, after the check of its name."""
+        """Return the tensor symbol, after checking that its name means one tensor only."""
         return self.register_tensor(expr, expr)
 
     def visit_indexed_base(self, expr: sympy.IndexedBase, scope: Scope) -> Any:
@@ -182,7 +189,9 @@ class _Lift(Rewriting):
     # -------------------------------------------------------------- deltas
 
     def visit_kronecker_delta(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Lift a `KroneckerDelta`; its optional index range becomes a `Piecewise` that is 0 outside of it."""
+        """Convert a `KroneckerDelta`. If it has an index range, it becomes a `Piecewise` that is 0 outside of the
+        range.
+        """
         left, right = yield self.all(expr.args[:2], scope)
         parse(left - right)  # says which symbol is declared to be no integer
         delta = sympy.KroneckerDelta(left, right)
@@ -198,12 +207,13 @@ class _Lift(Rewriting):
     # -------------------------------------------------------------- binders
 
     def visit_binder(self, expr: Binder, scope: Scope) -> Recursion[Any]:
-        """Convert the parts of a binder of this package; its bound indices are unchanged."""
+        """Convert the parts of a sum or comprehension of this package; its bound indices are unchanged."""
         inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
         return (yield self.rebuilt(expr, inner))
 
     def visit_reduction(self, expr: sympy.Sum | sympy.Product, scope: Scope) -> Recursion[Any]:
-        """Convert to an `IndexedSum` or `IndexedProduct`; reverse a range of negative length by Karr's convention.
+        """Convert SymPy's `Sum` or `Product` to an `IndexedSum` or `IndexedProduct`. A range that ends before it begins
+        is reversed as SymPy does (Karr's convention).
 
         Raises `ArgumentError` for a limit without a complete range and `UnsupportedError` for an imaginary body.
         """
@@ -234,20 +244,24 @@ class _Lift(Rewriting):
         )
 
     def visit_matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Lift a matrix or array expression, its operands first, so that nothing recurses."""
+        """Convert a matrix or array expression of SymPy's. Its operands are converted first, so that nothing recurses
+        deeply.
+        """
         yield self.all(matrix_operands(expr), scope)  # remembered, so that nothing recurses below
         result = lift_matrix(expr, lambda part: self.run(part, scope))
         return self.register_tensor(result, expr) if isinstance(result, TensorSymbol) else result
 
     def visit_complex_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Lift the arguments of a function of complex numbers, such as a conjugate; raise `UnsupportedError` unless
+        """Convert the arguments of a function of complex numbers, such as a conjugate; raise `UnsupportedError` unless
         they are declared real.
         """
         refuse_undeclared(expr, [old for old, _ in scope])
         return (yield self.rebuilt(expr, scope))
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Return ``expr`` with converted arguments; a SymPy operation on tensors becomes a tensor node."""
+        """Return ``expr`` with converted arguments. If one of these is a whole tensor, a SymPy sum, product or power
+        becomes a tensor operation.
+        """
         args = yield self.all(expr.args, scope)
         if any(map(is_whole, args)) and not isinstance(expr, TensorNode) and type(expr) is not Tuple:
             return whole_operation(expr, args)
@@ -274,8 +288,8 @@ NATIVE = (sympy.Sum, sympy.Product, sympy.Integral, sympy.IndexedBase, sympy.Ind
 
 
 def _tensor_of_base(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
-    """Return the tensor symbol of an `IndexedBase`, of ``shape`` if it has none; raise `UnsupportedError` for offsets,
-    strides or complex entries.
+    """Return the tensor symbol for SymPy's `IndexedBase` `base`; ``shape`` is used if it has none. Raise
+    `UnsupportedError` for offsets, strides or complex entries.
     """
     if base.offset != 0 or base.strides is not None:
         raise UnsupportedError(
@@ -290,15 +304,17 @@ def _tensor_of_base(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
 
 
 def _size_symbols(name: str, rank: int) -> tuple[Expr, ...]:
-    """Return size symbols for the ``rank`` axes of the tensor ``name`` without a shape; no two tensors share one."""
+    """Return new size symbols ``n_x``, or ``n_x_0``, ``n_x_1``, ..., for the axes of a tensor ``x`` without a shape; no
+    two tensors share a symbol.
+    """
     if rank == 1 and not re.search(r"_\d+$", name):
         return (Symbol(f"n_{name}", integer=True, positive=True),)
     return tuple(Symbol(f"n_{name}_{axis}", integer=True, positive=True) for axis in range(rank))
 
 
 def properties_of(tensor: TensorSymbol | NamedTensor) -> str:
-    """Return the properties of a tensor symbol as a text for messages: symmetric, positive definite, of integers below
-    a bound; empty for none.
+    """Return the declared properties of a tensor symbol as text for messages, such as ", symmetric" or " of integers
+    below n"; "" if there are none.
     """
     if tensor.symmetric:
         return ", positive definite" if tensor.positive else ", symmetric"
@@ -310,14 +326,18 @@ def properties_of(tensor: TensorSymbol | NamedTensor) -> str:
 
 
 class _IntegerIndices:
-    """The integer symbols that replace the indices of a `Sum` or `Product`, renamed where they would be captured."""
+    """The integer symbols that replace the indices of one SymPy `Sum` or `Product`; they are renamed where they would
+    clash with other symbols.
+    """
 
     def __init__(self, expr: sympy.Sum | sympy.Product) -> None:
         self.expr = expr
         self.chosen: set[Any] = set()
 
     def bind(self, position: int, scope: Scope) -> tuple[Scope, Any]:
-        """Return the scope inside of limit number ``position``, and the integer symbol of its index."""
+        """Return ``(scope, symbol)`` for limit number ``position``: the integer symbol of its index, and the scope
+        inside of the limit, in which the symbol replaces the index.
+        """
         index = self.expr.limits[position][0]
         if not isinstance(index, (Symbol, Idx)):
             return scope, index  # refused with the sum
@@ -329,8 +349,8 @@ class _IntegerIndices:
         return rebound(scope, index, target), target
 
     def _captures(self, position: int, index: Any, target: Any, scope: Scope) -> bool:
-        """Return whether ``target``, the integer symbol of ``index``, would be confused with another symbol in the
-        expression or its scope.
+        """Return whether ``target``, the integer symbol for ``index``, could be confused with another symbol in the
+        expression or around it.
         """
         if target != index and target in symbols_in([self.expr]):
             return True
@@ -350,8 +370,8 @@ def _as_integer_symbol(index: Any) -> Any:
 
 
 def _without_redundant_operands(low: Expr, high: Expr) -> Expr:
-    """Return the upper bound ``high`` without operands of its `Max` that are provably below ``low``, as they add
-    nothing to the range.
+    """Return the upper bound ``high`` without those operands of its `Max` that are certainly below ``low``; they do not
+    change the range.
     """
     if not isinstance(high, Max):
         return high

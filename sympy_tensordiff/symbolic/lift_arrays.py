@@ -53,8 +53,8 @@ def symbol(expr: Any, lift: Lift) -> Any:
 
 
 def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
-    """Return the entry of ``parent``, lifted, at ``indices``; raise `UnsupportedError`, which quotes ``expr``, if it is
-    not a tensor.
+    """Return the entry of ``parent`` at ``indices``, after both are converted by `lift`. Raise `UnsupportedError`,
+    which quotes ``expr``, if the parent is not a tensor.
     """
     tensor = lift(parent)
     if not is_whole(tensor):
@@ -64,8 +64,8 @@ def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
 
 
 def read(tensor: Any, indices: Sequence[Expr]) -> Any:
-    """Return the entry of a lifted tensor; for one-operand einsums that only permute axes, and for constants, the entry
-    that is read in the end.
+    """Return the entry of a tensor of this package. Transposes and constant tensors are seen through: the entry ``[i,
+    j]`` of ``A.T`` is ``A[j, i]``.
     """
     is_product = isinstance(tensor, EinsumProduct) and len(tensor.operands) == 1
     moves = (is_product and set(tensor.output) == set(tensor.inputs[0])) or isinstance(
@@ -75,8 +75,8 @@ def read(tensor: Any, indices: Sequence[Expr]) -> Any:
 
 
 def explicit(expr: Any, lift: Lift) -> Any:
-    """Return an explicit array as the sum of its nonzero entries times deltas; raise `UnsupportedError` for more than
-    `EXPLICIT_LIMIT` of them.
+    """Convert an explicit array to a tensor: the sum of its nonzero entries times Kronecker deltas of their positions.
+    Raise `UnsupportedError` for more than `EXPLICIT_LIMIT` of them.
     """
     shape = tuple(map(sympy.Integer, expr.shape))
     values = {place: expr[place] for place in itertools.product(*map(range, expr.shape))}
@@ -88,21 +88,25 @@ def explicit(expr: Any, lift: Lift) -> Any:
         )
 
     def entry(*indices: Expr) -> Expr:
-        """Return the entry at ``indices``: the sum of all values times deltas of their positions."""
+        """Return the entry at ``indices``: the sum of all values, each times Kronecker deltas of its position."""
         return Add(*(Mul(*map(KroneckerDelta, indices, place), value) for place, value in values.items()))
 
     return tabulate(shape, values.values(), entry)
 
 
 def tabulate_function(shape: Sequence[Expr], function: Callable[..., Any], lift: Lift) -> Any:
-    """Return the tensor of ``shape`` with the entries ``function(i, j, …)``, each lifted."""
+    """Return the tensor of ``shape`` with the entries ``function(i, j, ...)``, each converted to this package's classes
+    by `lift`.
+    """
     arguments = [Dummy(integer=True) for _ in shape]  # nothing around can mean them
     body = lift(function(*arguments))
     return tabulate(shape, (body,), lambda *indices: body.xreplace(dict(zip(arguments, indices, strict=True))))
 
 
 def _comprehension(expr: Any, lift: Lift) -> Any:
-    """Lift an `ArrayComprehension`; raise `ShapeError` if the length of an axis depends on another index."""
+    """Convert SymPy's `ArrayComprehension` to a tensor; raise `ShapeError` if the length of an axis depends on another
+    index.
+    """
 
     def function(*arguments: Expr) -> Any:
         """Return the entry at ``arguments``, which count from 0 instead of from the lower limits."""
@@ -128,9 +132,8 @@ def elementwise(kind: type) -> Rule:
 
 
 def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
-    """Return the tensor operation for a scalar `Add` or `Mul` whose converted ``operands`` include whole tensors.
-
-    Raises `UnsupportedError` for any other node.
+    """Return the tensor operation for `expr`, a SymPy `Add` or `Mul` whose converted ``operands`` include whole
+    tensors; raise `UnsupportedError` for any other node.
     """
     whole = [operand for operand in operands if is_whole(operand)]
     name = "a case of Piecewise" if isinstance(expr, ExprCondPair) else type(expr).__name__
@@ -145,7 +148,7 @@ def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
 
 
 def apply_function(expr: Any, lift: Lift) -> Any:
-    """Lift a function of one argument that is applied elementwise."""
+    """Convert SymPy's elementwise application of a function of one argument to a tensor."""
     tensor, argument = lift(expr.expr), Dummy(real=True)
     body = lift(expr.function(argument))
     if all(argument not in node.free_symbols for node in nodes_in([body]) if isinstance(node, TensorNode)):
@@ -173,7 +176,8 @@ def network(expr: Any, lift: Lift) -> Any:
 
 
 def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
-    """Return the product of ``factors`` with the axes ``output``, summed over all other labels.
+    """Return the einsum of ``factors``, whose labels are numbers: its result has the axes ``output``, and all other
+    labels are summed.
 
     Raises `UnsupportedError` if there are more labels than subscripts have letters.
     """
@@ -204,7 +208,8 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
-    """Return ``expr`` as einsum factors and output labels; transposes, diagonals and contractions only change labels.
+    """Return ``(factors, output labels)`` of `expr`, a product of matrices or arrays. Transposes, diagonals and
+    contractions only change the labels, for which `labels` gives new numbers.
 
     With ``sums=False``, matrix products and contractions are factors of their own.
     """
@@ -237,7 +242,7 @@ def renamed(factors: Sequence[Factor], names: Mapping[int, int]) -> list[Factor]
 
 
 def _factors_of_product(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
-    """Return the factors of a matrix product and the labels of its two axes; a long product is split into products of
+    """Return ``(factors, labels of the two axes)`` of a matrix product. A long product is first split into products of
     at most `MAX_FACTORS` matrices.
     """
     args = [part for arg in expr.args for part in (_factors_of_power(arg) if 1 in expr.shape else [arg])]
@@ -253,8 +258,8 @@ def _factors_of_product(expr: Any, lift: Lift, labels: Iterator[int]) -> Network
 
 
 def _factors_of_power(arg: Any) -> list[Any]:
-    """Return the factors of an integer matrix power, which are cheaper one by one if the product ends in a vector; else
-    ``arg`` alone.
+    """Return ``[A, A, A]`` for the matrix power ``A**3``, which is cheaper if the product ends in a vector; ``[arg]``
+    for anything else.
     """
     if isinstance(arg, sympy.MatPow) and arg.exp.is_Integer and 1 < arg.exp <= MAX_FACTORS:
         return [arg.base] * int(arg.exp)
@@ -265,7 +270,7 @@ def _factors_of_power(arg: Any) -> list[Any]:
 
 
 def _reshape(expr: Any, lift: Lift) -> Any:
-    """Lift a `Reshape`; raise `ShapeError` if the numbers of entries differ."""
+    """Convert SymPy's `Reshape`; raise `ShapeError` if the numbers of entries differ."""
     tensor = lift(expr.expr)
     old, new = shape_of(tensor), tuple(expr.shape)
     reshaped = in_shape(tensor, new)

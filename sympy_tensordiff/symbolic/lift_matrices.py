@@ -77,14 +77,15 @@ def lift_matrix(expr: Any, lift: Lift) -> Any:
 
 
 def _refusal(expr: Any) -> UnsupportedError:
-    """Return the error that ``expr`` has no index form, with what to write instead."""
+    """Return the exception to raise for ``expr``, which cannot be written with indices; its text says what to write
+    instead.
+    """
     way_out = next((REFUSED[kind] for kind in type(expr).__mro__ if kind in REFUSED), OTHERWISE)
     return UnsupportedError(f"{type(expr).__name__} has no index form: {expr}; {way_out}")
 
 
 def matrix_operands(expr: Any) -> list[Any]:
-    """Return the sub-expressions that `lift_matrix` lifts in ``expr``, except entries of explicit arrays and of
-    functions.
+    """Return the parts of ``expr`` that `lift_matrix` will convert; entries of explicit arrays are left out.
 
     If these are lifted first and cached, deep expressions need no recursion.
     """
@@ -98,8 +99,8 @@ def matrix_operands(expr: Any) -> list[Any]:
 
 
 def _matadd(expr: Any, lift: Lift) -> Any:
-    """Lift a sum of matrices; a row, or a sum in whose terms most matrices are transposes, is lifted as the transpose
-    of the transposed sum.
+    """Convert a sum of matrices. If it is a row, or most matrices in it are transposed, it becomes the transpose of a
+    sum, which has fewer transposes.
 
     SymPy transposes sums term by term; this way a residual and its transpose share one tensor.
     """
@@ -113,7 +114,9 @@ def _matadd(expr: Any, lift: Lift) -> Any:
 
 
 def _matpow(expr: Any, lift: Lift) -> Any:
-    """Lift an integer power of a square matrix by repeated squaring; raise `UnsupportedError` for another exponent."""
+    """Convert an integer power of a square matrix, by repeated squaring; raise `UnsupportedError` for another
+    exponent.
+    """
     base, exponent = expr.args
     if base.shape == (1, 1):
         return TensorPow(lift(base), lift(exponent))
@@ -136,19 +139,19 @@ def _matpow(expr: Any, lift: Lift) -> Any:
 
 
 def _inverse(expr: Any, lift: Lift) -> Any:
-    """Lift an inverse; of a 1 x 1 matrix as a power."""
+    """Convert an inverse matrix; that of a 1 x 1 matrix becomes a power."""
     matrix = lift(expr.arg)
     return TensorPow(matrix, -1) if expr.shape == (1, 1) else TensorInverse(matrix)
 
 
 def _determinant(expr: Any, lift: Lift) -> Any:
-    """Lift a determinant; of a 1 x 1 matrix as its entry."""
+    """Convert a determinant; that of a 1 x 1 matrix becomes its entry."""
     matrix = lift(expr.arg)
     return only_entry(matrix) if expr.arg.shape == (1, 1) else TensorDeterminant(matrix)
 
 
 def only_entry(matrix: Any) -> Any:
-    """Return the entry of a lifted matrix of shape ``(1, 1)``."""
+    """Return the only entry of a matrix of shape ``(1, 1)``."""
     if isinstance(matrix, EinsumProduct):
         inputs = ",".join(matrix.inputs).replace(matrix.output[1], matrix.output[0])
         return EinsumProduct(f"{inputs}->", *matrix.operands)
@@ -156,13 +159,13 @@ def only_entry(matrix: Any) -> Any:
 
 
 def _trace(expr: Any, lift: Lift) -> Any:
-    """Lift a trace: the factors of the product with equal labels of rows and columns."""
+    """Convert a trace to an einsum in which rows and columns have the same label."""
     factors, (row, column) = arrays.labelled(expr.arg, lift, itertools.count())
     return arrays.contraction(arrays.renamed(factors, {column: row}), ())
 
 
 def _dot_product(expr: Any, lift: Lift) -> Any:
-    """Lift a `DotProduct` of two row or column vectors to a scalar."""
+    """Convert a `DotProduct` of two row or column vectors to a scalar."""
     vectors = [lift(arg) for arg in expr.args]
     return arrays.contraction([Factor(v, (0, 1) if shape_of(v)[1] == 1 else (1, 0)) for v in vectors], ())
 
@@ -171,7 +174,7 @@ def _dot_product(expr: Any, lift: Lift) -> Any:
 
 
 def _slice(expr: Any, lift: Lift) -> Any:
-    """Lift a slice of a matrix to a comprehension."""
+    """Convert a slice of a matrix, ``A[1:5, ::2]``, to a comprehension."""
     tensor = lift(expr.parent)
     row, _, down = map(lift, expr.rowslice)
     column, _, right = map(lift, expr.colslice)
@@ -184,7 +187,7 @@ def _slice(expr: Any, lift: Lift) -> Any:
 
 
 def _diagonal_of(expr: Any, lift: Lift) -> Any:
-    """Lift the diagonal of a matrix to a column; raise `ShapeError` if its length is not known."""
+    """Convert the diagonal of a matrix to a column; raise `ShapeError` if its length is not known."""
     tensor = lift(expr.arg)
     rows, columns = shape_of(tensor)
     lengths = [extent for extent in (rows, columns) if extent.is_Integer]
@@ -196,7 +199,7 @@ def _diagonal_of(expr: Any, lift: Lift) -> Any:
 
 
 def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
-    """Lift a matrix with all entries off the diagonal replaced by 0."""
+    """Convert SymPy's `DiagonalMatrix`: the matrix with all entries off the diagonal replaced by 0."""
     tensor = lift(expr.arg)
     if same_extent(*shape_of(tensor)):
         return EinsumProduct("ii,ij->ij", tensor, DeltaTensor(tensor.shape[0]))
@@ -204,7 +207,7 @@ def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
 
 
 def _diag_matrix(expr: Any, lift: Lift) -> Any:
-    """Lift the diagonal matrix of a row or column vector."""
+    """Convert SymPy's `DiagMatrix`, which has a given row or column vector on its diagonal."""
     tensor = lift(expr.args[0])
     rows, columns = shape_of(tensor)
     if rows == 1:
@@ -213,7 +216,7 @@ def _diag_matrix(expr: Any, lift: Lift) -> Any:
 
 
 def _block_matrix(expr: Any, lift: Lift) -> Any:
-    """Lift a block matrix: a `Piecewise` on the indices selects the block."""
+    """Convert a block matrix to a comprehension, in which a `Piecewise` selects the block by the indices."""
     rows, columns = _block_starts(expr.rowblocksizes), _block_starts(expr.colblocksizes)
     places = itertools.product(range(len(rows) - 1), range(len(columns) - 1))
     blocks = [(r, c, lift(expr.blocks[r, c])) for r, c in places]
@@ -234,13 +237,13 @@ def _block_matrix(expr: Any, lift: Lift) -> Any:
 
 
 def _block_starts(extents: Sequence[Expr]) -> list[Expr]:
-    """Return the first index of each block, and the total extent."""
+    """Return the first index of each block along an axis, followed by the total extent."""
     return list(itertools.accumulate(extents, initial=S.Zero))
 
 
 def _block_condition(index: Expr, starts: list[Expr], number: int) -> list[Any]:
-    """Return the condition, as a list, that ``index``, not in an earlier block, is in block ``number``; empty for the
-    last block.
+    """Return ``[index < start of the next block]``, the condition that ``index`` is in block ``number`` if it is in no
+    earlier one; [] for the last block.
     """
     return [Lt(index, starts[number + 1])] if number + 2 < len(starts) else []
 

@@ -10,7 +10,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpre
 from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import linear
-from sympy_tensordiff.symbolic.indices import as_expr, is_integer_in, may_be_integer, parse
+from sympy_tensordiff.symbolic.indices import as_expr, as_index, is_integer_in, may_be_integer, parse
 from sympy_tensordiff.symbolic.misplaced_tensors import index_letters, is_whole, refuse_whole
 from sympy_tensordiff.symbolic.real_values import refuse_imaginary
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, native_parts, nodes_in
@@ -19,7 +19,8 @@ NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN
 
 
 def checked_body(value: Any, owner: str) -> Expr:
-    """Return ``value`` as a real scalar expression, the body of a sum or tensor; raise if it is not one.
+    """Return ``value`` as a real scalar expression, to be the body of a sum or tensor; raise an error that names
+    ``owner`` if it is not one.
 
     Raises `ArgumentTypeError` for anything else, and an error for a whole tensor or an imaginary unit in it.
     """
@@ -41,7 +42,8 @@ def checked_body(value: Any, owner: str) -> Expr:
 
 
 def checked_extent(value: Any, owner: str) -> Expr:
-    """Return ``value`` as an extent: a positive integer combination of integer symbols, or a quotient of one.
+    """Return ``value`` as an extent: a positive integer expression such as ``2*n + 1``. Raise an error that names
+    ``owner`` if it is not one.
 
     Raises `ShapeError` for anything else, and `UnsupportedError` for a maximum or minimum.
     """
@@ -64,7 +66,7 @@ def checked_extent(value: Any, owner: str) -> Expr:
 
 
 def checked_axis(limit: Any, owner: str) -> Tuple:
-    """Return ``limit`` as the tuple ``(index, extent)`` of a comprehension; raise an error on behalf of ``owner`` if it
+    """Return ``limit`` as the tuple ``(index, extent)`` of a comprehension; raise an error that names ``owner`` if it
     is not valid.
     """
     parts = _parts_of_limit(limit)
@@ -86,8 +88,8 @@ def checked_axis(limit: Any, owner: str) -> Tuple:
 
 
 def checked_range(limit: Any, owner: str) -> Tuple:
-    """Return ``limit`` as the tuple ``(index, lower, upper)`` of a reduction; raise an error on behalf of ``owner`` if
-    it is not valid.
+    """Return ``limit`` as the tuple ``(index, lower, upper)`` of a sum or other reduction; raise an error that names
+    ``owner`` if it is not valid.
     """
     parts = _parts_of_limit(limit)
     if len(parts) == 1 and isinstance(parts[0], Idx) and parts[0].lower is not None:
@@ -117,8 +119,8 @@ def checked_index(value: Any, owner: str) -> Expr:
 
 
 def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
-    """Raise `ArgumentError` if a declared assumption about ``index`` does not hold on its whole range, as SymPy would
-    simplify wrongly.
+    """Raise `ArgumentError` if an assumption declared for ``index``, such as positive, does not hold in its whole
+    range; SymPy would simplify wrongly.
     """
     if isinstance(index, Idx):
         return
@@ -137,8 +139,8 @@ def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
 
 
 def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
-    """Raise `IndexExpressionError` if a range depends on its own index or on one that is bound further inside (earlier
-    in ``limits``).
+    """Raise `IndexExpressionError` if the range of an index depends on that index or on one that is bound inside of it
+    (earlier in ``limits``).
     """
     inner: list[Expr] = []
     for index, *bounds in limits:
@@ -161,7 +163,9 @@ def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
 
 
 def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
-    """Raise `ArgumentError` if two indices look alike: an `Idx` and a symbol of its name, or two of one name."""
+    """Raise `ArgumentError` if two indices would look alike when printed: an `Idx` and a symbol of its name, or two
+    different symbols of one name.
+    """
     indices = [limit[0] for limit in limits]
     labels = [_label(index) for index in indices]
     for position, label in enumerate(labels):
@@ -183,8 +187,8 @@ def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
 
 
 def _is_mistaken(symbol: Any, body: Expr, indices: list[Any]) -> bool:
-    """Return whether ``symbol``, which has the name of an index, is an integer in ``body`` while it or the index is not
-    declared so.
+    """Return whether ``symbol``, which has the name of an index, is an integer in ``body`` although it or the index is
+    not declared so: it may be meant to be that index.
     """
     declared = symbol.is_integer and all(index.is_integer for index in indices if index.name == symbol.name)
     return isinstance(symbol, Symbol) and not declared and is_integer_in(symbol, body)
@@ -196,10 +200,10 @@ def _label(symbol: Any) -> Any:
 
 
 def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
-    """Return the operands of the `Max` (of a lower bound) or `Min` (of an upper bound) that ``bound`` is; else
-    ``bound`` alone.
+    """Return the operands of a bound that is a maximum (for a lower bound) or minimum (for an upper one), as `extremum`
+    says: ``(a, b)`` for ``Max(a, b)``. Else ``(bound,)``.
 
-    The other extremum is not split. ``extremum`` is `Max` for a lower bound and `Min` for an upper one.
+    The other extremum is not split.
 
     >>> from sympy import Max
     >>> from sympy_tensordiff.symbolic import indices
@@ -220,7 +224,7 @@ def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
     it is not an index expression.
     """
     side = "lower" if extremum is Max else "upper"
-    bound = as_expr(value, "a bound of a range")
+    bound = as_index(value, "a bound of a range")
     if not isinstance(bound, Expr) or bound in NOT_FINITE:
         raise ArgumentError(
             f"{owner}: the {side} bound of {index} is {bound}; a finite range is needed, e.g. ({index}, 0, n - 1)"

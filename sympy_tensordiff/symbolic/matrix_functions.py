@@ -29,7 +29,9 @@ ShapeError
 
 
 def square(value: Any, owner: str) -> Any:
-    """Return ``value`` as a square matrix, or a stack of matrices in its last two axes, or raise `ShapeError`."""
+    """Return ``value`` as an expression; raise `ShapeError`, with the function's name `owner`, unless it is a square
+    matrix or a stack of such in its last two axes.
+    """
     matrix = operand(value, owner)
     shape = shape_of(matrix)
     if len(shape) < 2:
@@ -115,7 +117,7 @@ class TensorAdjugate(MatrixFunction):
 
 
 class TensorCofactor(TensorOperation):
-    """The derivative of the determinant of a square matrix with respect to the matrix, ``order`` times.
+    """The derivative of order ``order`` of the determinant of a square matrix with respect to the matrix.
 
     Parameters
     ----------
@@ -233,12 +235,15 @@ class TensorLogSumExp(TensorOperation):
 
 
 def checked_axis(axis: Any, tensor: Any, owner: str) -> int:
-    """Return ``axis`` of ``tensor``, perhaps negative, as a number from 0 on; raise `ShapeError` if there is none."""
+    """Return the number from 0 on of ``axis``, which may be negative; raise `ShapeError`, with the function's name
+    `owner`, if `tensor` does not have it.
+    """
     return checked_axes((axis,), tensor, owner)[0]
 
 
 def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
-    """Return ``axes`` of ``tensor``, perhaps negative, as numbers from 0 on; None means all.
+    """Return the numbers from 0 on of ``axes``, which may be negative; None means all axes. Raise `ShapeError` if
+    `tensor` does not have one of them.
 
     Raises `ShapeError` if there is no such axis or one is named twice.
     """

@@ -35,8 +35,8 @@ from sympy_tensordiff.symbolic.notation import (
 
 
 def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
-    """Return the notation of an einsum: as an elementwise product or matrix products where possible, else in index
-    notation.
+    """Return the printed notation of an einsum: elementwise or matrix products where possible, such as ``A @ x``, else
+    index notation.
 
     ``operands`` are the notations of the operands with the labels ``inputs``.
     """
@@ -60,8 +60,8 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
 
 
 def added_labels(inputs: Sequence[str], output: str) -> list[str]:
-    """Return the labels that are summed over one operand's axis, ``sum(A, axis)``, rather than contracted in a matrix
-    product.
+    """Return the labels that are summed as in ``sum(A, axis=0)``, and not contracted by a matrix product such as ``A @
+    B``.
 
     They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
     """
@@ -77,8 +77,8 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
-    """Return the product in index notation; an outer product among the operands is split into its two vectors, and
-    operands of three axes or more with the same labels are one operand.
+    """Return the notation of a product by indices. An outer product among the operands is split into two vectors, and
+    operands of three or more axes with equal labels are multiplied to one.
     """
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:
@@ -94,8 +94,8 @@ def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
 
 
 class _Network:
-    """The graph of an einsum: vectors at labels and matrices between them; ``matrices[i][k]`` has rows ``i`` and
-    columns ``k``.
+    """An einsum as a graph: labels are points, vectors are attached to a label, and a matrix is an edge between two
+    labels. ``matrices[i][k]`` has rows ``i`` and columns ``k``.
     """
 
     def __init__(self, tensors: Sequence[tuple[str, Any]], extents: Mapping[str, Any]) -> None:
@@ -112,7 +112,9 @@ class _Network:
                 self.vectors[row] += [] if is_ones(factor) else [factor]
 
     def _connect(self, row: str, column: str, matrix: Any) -> None:
-        """Add the edge ``matrix`` between two labels; if there is one already, multiply both elementwise."""
+        """Add ``matrix`` as an edge between two labels. If there is an edge already, the two are multiplied
+        elementwise.
+        """
         known = self.matrices[row].get(column)
         if known is not None and isinstance(known, Transposed):
             row, column, known, matrix = column, row, self.matrices[column][row], transposed(matrix)
@@ -121,9 +123,8 @@ class _Network:
         self.matrices[column][row] = transposed(joined)
 
     def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
-        """Return ``(scalar factors, matrix-valued factor or None)`` of the einsum; None if it is not a matrix product.
-
-        Returns ``(scalars, tensor)``, ``tensor`` being None for a scalar result; None if the einsum has no matrix form.
+        """Return ``(scalar factors, tensor factor or None)``, which together are the einsum written by matrix products;
+        None if it has no such form.
         """
         scalars: list[Any] = []
         columns: dict[str, Any] = {}
@@ -147,19 +148,19 @@ class _Network:
         return scalars, next(iter(columns.values()), matrix)
 
     def _edges(self, component: Sequence[str]) -> int:
-        """Return the number of edges between the labels of ``component``."""
+        """Return the number of matrices (edges) between the labels of ``component``."""
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a label not in ``kept`` with two edges, whose product can be taken there; None if there is none.
-        Labels whose neighbours share an edge come first.
+        """Return a label not in ``kept`` with exactly two matrices, which can be replaced by their product there; None
+        if there is none. Labels whose neighbours are connected come first.
         """
         ends = {label: list(self.matrices[label]) for label in component if label not in kept}
         found = [label for label in ends if len(ends[label]) == 2]
         return next((label for label in found if ends[label][0] in self.matrices[ends[label][1]]), (*found, None)[0])
 
     def _join(self, label: str) -> None:
-        """Replace the two edges at ``label`` by one edge, their matrix product."""
+        """Replace the two matrices at ``label`` by their product, so that the label disappears."""
         ends = list(self.matrices[label])
         vectors = self.vectors[label]
         between = [Diagonal(product(factors=vectors))] if vectors else []
@@ -176,7 +177,7 @@ class _Network:
         self._connect(row, column, matrix)
 
     def _components(self) -> list[list[str]]:
-        """Return the connected components, their labels in the order of the operands."""
+        """Return the groups of labels that matrices connect; within a group they are in the order of the operands."""
         found: list[list[str]] = []
         seen: set[str] = set()
         for label in self.vectors:
@@ -187,7 +188,9 @@ class _Network:
         return found
 
     def _breadth_first(self, label: str) -> dict[str, str]:
-        """Return the labels connected with ``label``, in breadth-first order, each with its predecessor."""
+        """Return the labels that matrices connect to ``label``, nearest first, each mapped to the label before it on
+        the way.
+        """
         before = {label: label}
         queue = [label]
         for current in queue:
@@ -206,7 +209,9 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors at ``label``; a subtree behind an edge to a label not in ``without`` is one vector."""
+        """Return the vectors at ``label``. What hangs at it through a matrix to a label not in ``without`` counts as
+        one vector, ``A @ (B @ v)``.
+        """
         hanging = [
             Chain((matrix, *self._columns(other, label)))
             for other, matrix in self.matrices[label].items()
@@ -215,19 +220,23 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """Return the factors after a matrix with columns ``label`` in a chain ``A B v``, whose rows are ``before``."""
+        """Return the factors that follow a matrix with columns ``label`` in a chain such as ``A @ B @ v``; ``before``
+        is the label of its rows.
+        """
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
             return (self._column(label, (before,)),)
         return (self.matrices[label][others[0]], *self._columns(others[0], label))
 
     def _column(self, label: str, without: Collection[str]) -> Any:
-        """Return the elementwise product of all vectors at ``label`` as one vector, ones if there are none."""
+        """Return the elementwise product of all vectors at ``label``, as one vector; a vector of ones if there are
+        none. What hangs at labels in ``without`` is left out.
+        """
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 
     def _path_product(self, path: Sequence[str], open_ends: bool) -> Any:
-        """Return the matrix product along ``path``; its end labels are axes of the result (``open_ends``) or contracted
-        with vectors.
+        """Return the matrix product along ``path``. If ``open_ends`` is set, its end labels are axes of the result;
+        otherwise it is multiplied by vectors at both ends.
         """
         factors: list[Any] = []
         for place, label in enumerate(path):
@@ -242,8 +251,8 @@ class _Network:
         return _chain(factors)
 
     def _scalar(self, component: Sequence[str]) -> Any:
-        """Return the scalar of a ``component`` of summed labels that matrices join to a tree, such as ``x.T A y``: the
-        product along the path between the two most distant labels.
+        """Return the scalar that a ``component`` of summed labels contributes, such as ``x.T @ A @ y``: the matrix
+        product along its longest path. The component must not contain a cycle.
         """
         first = list(self._breadth_first(component[0]))[-1]
         last = list(self._breadth_first(first))[-1]
@@ -260,7 +269,9 @@ class _Network:
         return Constant("ones", (self.extents[label],))
 
     def _trace(self, component: Sequence[str]) -> Any | None:
-        """Return ``trace(A B ...)`` for a cycle of summed labels; None for a tree."""
+        """Return ``trace(A @ B ...)`` for a component of summed labels that contains a cycle; None if it
+        contains none.
+        """
         own = [(labels, tensor) for labels, tensor in self.tensors if labels[0] in component]
         if len(own) == 1 and len(component) == 1 and len(own[0][0]) == 2:
             return Call("trace", (own[0][1],))
@@ -277,7 +288,7 @@ class _Network:
         return Call("trace", (min(there, back, key=count_transposes),))
 
     def _cycle(self, component: Sequence[str]) -> list[str]:
-        """Return the labels of the cycle in ``component``, in their order around; empty for a tree."""
+        """Return the labels of the cycle in ``component``, in their order around; [] if there is none."""
         left = {label: set(self.matrices[label]) for label in component}
         ends = [label for label in component if len(left[label]) <= 1]
         while ends:
@@ -291,7 +302,7 @@ class _Network:
         return ring
 
     def _cyclic_product(self, ring: Sequence[str]) -> Any:
-        """Return the matrix product along the cycle of labels ``ring``, whose trace is the contraction."""
+        """Return the matrix product once around the cycle of labels ``ring``; its trace is the contraction."""
         factors: list[Any] = []
         for label, previous, following in zip(ring, [ring[-1], *ring], [*ring[1:], ring[0]], strict=False):
             vectors = self._vectors_at(label, (previous, following))
@@ -301,7 +312,9 @@ class _Network:
 
 
 def _chain(factors: list[Any]) -> Any:
-    """Return the notation of the matrix product of ``factors``; unit matrices next to a diagonal matrix are dropped."""
+    """Return the notation of the matrix product of ``factors``. A unit matrix is left out if the product contains a
+    diagonal matrix.
+    """
     factors = [part for factor in factors for part in (factor.factors if isinstance(factor, Chain) else (factor,))]
     if any(isinstance(factor, Diagonal) for factor in factors):
         factors = [factor for factor in factors if not (isinstance(factor, Constant) and factor.name == "identity")]

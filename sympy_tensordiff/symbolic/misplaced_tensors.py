@@ -21,8 +21,8 @@ CASES = "select entries by td.where(td.greater(A, B), A, B)"
 
 
 def comparison(name: str) -> str:
-    """Return a sentence for error messages about comparing tensors with a Python operator: use `td.<name>`, or any
-    comparison function of the package if ``name`` is empty.
+    """Return advice for the error about a Python comparison of tensors, such as ``A < B``: to use `td.<name>`, or one
+    of the comparison functions if ``name`` is empty.
     """
     names = "td.greater(A, B), td.less_equal(A, B), td.equal(A, B), …" if not name else f"td.{name}(A, B)"
     return (
@@ -98,8 +98,8 @@ def index_letters(rank: int) -> list[str]:
 
 
 def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") -> None:
-    """Raise `UnsupportedError` if ``operand`` is a tensor of rank > 0 where a scalar (``place``) is needed; the other
-    texts are advice.
+    """Raise `UnsupportedError` if ``operand`` is a whole tensor. ``place`` names what needs a scalar; the other texts
+    are advice.
     """
     if not is_whole(operand):
         return
@@ -113,14 +113,16 @@ def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") ->
 
 
 def refuse_property_access(tensor: Any, asking: FrameType) -> None:
-    """Raise `UnsupportedError` if the calling frame reads a property of the whole ``tensor`` as if it were a scalar."""
+    """Raise `UnsupportedError` if ``asking`` is the call frame of a SymPy function that is about to treat the whole
+    ``tensor`` as a scalar.
+    """
     found = ASKING.get(sympy_callers.function_of(asking))
     if found is not None:
         refuse_whole(tensor, *found)
 
 
 def refuse_as_argument(tensor: Any, asking: FrameType) -> None:
-    """Raise `UnsupportedError` if the calling SymPy function, found on the stack, would use the tensor as a scalar."""
+    """Raise `UnsupportedError` if a SymPy function on the call stack would use ``tensor`` as a scalar argument."""
     frames = sympy_callers.frames_around(asking, 3) if is_whole(tensor) else []
     if not frames:
         return
@@ -142,6 +144,8 @@ def refuse_as_argument(tensor: Any, asking: FrameType) -> None:
 
 
 def _refuse_trivial_power(tensor: Any, base: Any, exponent: Any) -> None:
-    """Raise `UnsupportedError` for the base 1 or the exponent 0, where SymPy's ``Pow`` would return the scalar 1."""
+    """Raise `UnsupportedError` for ``Pow(1, tensor)`` and ``Pow(tensor, 0)``, which SymPy would replace by the scalar
+    1.
+    """
     if base == 1 or exponent == 0:
         refuse_whole(tensor, f"Pow({base}, {exponent})", "SymPy makes it the scalar 1: write ** or td.ones(A.shape)")

@@ -35,8 +35,8 @@ class NormOf(Expr):
 
 
 def with_norms(expr: Any) -> Any:
-    """Return the scalar ``expr`` with roots of sums of squares replaced by `NormOf`; tensors, binders and conditions
-    inside are not entered.
+    """Return the scalar ``expr`` with roots of sums of squares printed as norms (`NormOf`). The inside of tensors, sums
+    and conditions is unchanged.
     """
     if isinstance(expr, Boolean):
         return expr
@@ -53,8 +53,8 @@ def with_norms(expr: Any) -> Any:
 
 
 def at_no_zero(function: Any) -> Any | None:
-    """Return the tensor ``x`` of an elementwise function like ``x/norm(x)`` that is replaced by 0 at ``x = 0``; None
-    for others.
+    """Return the tensor ``x`` of a function like ``x/norm(x)``, which is defined as 0 at ``x = 0``, so that this
+    condition need not be printed; None for other functions.
     """
     body, operands = function.template.expr, dict(zip(function.template.variables, function.operands, strict=True))
     if not isinstance(body, Piecewise) or len(body.args) != 2 or body.args[1].args != (S.Zero, S.true):
@@ -71,7 +71,7 @@ def at_no_zero(function: Any) -> Any | None:
 
 
 def _is_norm(tensor: Any) -> bool:
-    """Return whether a tensor consists of sums of squares, or of their roots by `hypot`."""
+    """Return whether `tensor` consists of sums of squares, or of their roots made by `hypot`."""
     if type(tensor).__name__ == "TensorFunction":
         return type(tensor.template.expr).__name__ == "hypot"
     if type(tensor).__name__ != "EinsumProduct":
@@ -83,7 +83,7 @@ def _is_norm(tensor: Any) -> bool:
 
 
 def _is_power_of_size(power: Any, tensor: Any) -> bool:
-    """Return whether ``power`` is ``abs(tensor)**p`` with a symbol in p."""
+    """Return whether ``power`` is ``abs(tensor)**p`` with an exponent that contains a symbol."""
     size = power.base
     is_size = type(size).__name__ == "TensorFunction" and isinstance(size.template.expr, Abs)
     return is_size and size.operands == (tensor,) and not power.exponent.is_number
@@ -98,7 +98,7 @@ def _squared(expr: Any) -> Any | None:
 
 
 def _at_no_zero(expr: Piecewise) -> Any | None:
-    """Return the value of a `Piecewise` like ``x/norm(x)``, 0 where the norm is 0; None for any other."""
+    """Return the value of a `Piecewise` such as ``x/norm(x)`` that is 0 where the norm is 0; None for any other."""
     if len(expr.args) != 2 or expr.args[1].args != (S.Zero, S.true) or not isinstance(expr.args[0].cond, Ne):
         return None
     value, condition = expr.args[0].args

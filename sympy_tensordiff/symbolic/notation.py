@@ -20,7 +20,9 @@ class Leaf(NamedTuple):
 
 
 class Constant(NamedTuple):
-    """A tensor of ``ones`` or ``zeros`` of a shape, or the delta tensor ``identity`` of shape ``shape + shape``."""
+    """The notation of a tensor of ``ones`` or ``zeros``, or of the unit tensor ``identity`` of shape ``shape +
+    shape``.
+    """
 
     name: str
     shape: tuple[Any, ...]
@@ -40,7 +42,9 @@ class Divisor(NamedTuple):
 
 
 class Product(NamedTuple):
-    """An elementwise product: a number, SymPy scalars, scalars made of tensors (``inner``), factors and divisors."""
+    """The notation of an elementwise product: a number, SymPy scalars, scalars computed from tensors (``inner``),
+    tensor factors and divisors.
+    """
 
     number: Any
     scalars: tuple[Any, ...]
@@ -58,7 +62,7 @@ class Product(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """A matrix product; the first factor may be a `Row`, the last one a column vector."""
+    """The notation of a matrix product. The first factor may be a `Row`, and the last one a column vector."""
 
     factors: tuple[Any, ...]
 
@@ -110,21 +114,23 @@ class Call(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """An elementwise function without a name here: an expression of its arguments."""
+    """The notation of an elementwise function that has no name in this package: its formula and its arguments."""
 
     template: Any
     args: tuple[Any, ...]
 
 
 class Repeated(NamedTuple):
-    """A scalar that is added to every entry of a tensor of the given shape."""
+    """The notation of a scalar that is added to every entry of a tensor of the given shape."""
 
     scalar: Leaf
     shape: tuple[Any, ...]
 
 
 class Expanded(NamedTuple):
-    """A tensor with new axes of extent 1; ``new`` says for each axis of the result whether it is new."""
+    """The notation of a tensor with new axes of extent 1, such as ``x[:, None]``; ``new`` says for each axis of the
+    result whether it is new.
+    """
 
     tensor: Any
     new: tuple[bool, ...]
@@ -138,20 +144,24 @@ class Variant(NamedTuple):
 
 
 def variant(text: Any, formula: Any) -> Any:
-    """Return a `Variant` of both notations (Python text, formula); a single notation if they are equal."""
+    """Return a `Variant` of the two notations, for Python text and for formulas; a single notation if they are
+    equal.
+    """
     text, formula = getattr(text, "text", text), getattr(formula, "formula", formula)
     return text if text == formula else Variant(text, formula)
 
 
 def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
-    """Return ``change(*notations)``; a `Variant`, with ``change`` applied to each form, if a notation is one."""
+    """Return ``change(*notations)``. If one of these is a `Variant`, apply ``change`` to the texts and to the formulas,
+    and return a `Variant`.
+    """
     if not any(isinstance(notation, Variant) for notation in notations):
         return change(*notations)
     return variant(*(change(*(getattr(n, form, n) for n in notations)) for form in Variant._fields))
 
 
 class Relation(NamedTuple):
-    """A relation between entries: its sign as Python writes it, and its sides."""
+    """The notation of a comparison of entries: its sign as in Python, and both sides."""
 
     sign: str
     left: Any
@@ -159,27 +169,27 @@ class Relation(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """Conditions joined by ``and`` or ``or``, or the negation ``not`` of one."""
+    """The notation of conditions joined by ``and`` or ``or``, or of one negated by ``not``."""
 
     name: str
     conditions: tuple[Any, ...]
 
 
 class Indicator(NamedTuple):
-    """The tensor that is 1 where a condition holds for the entries, 0 elsewhere."""
+    """The notation of a tensor that is 1 where a condition holds for the entries, else 0."""
 
     condition: Any
 
 
 class Choice(NamedTuple):
-    """The value of the first branch whose condition holds for the entries, or ``rest`` if none holds."""
+    """The notation of ``where``: the value of the first branch whose condition holds, or ``rest`` if none holds."""
 
     branches: tuple[tuple[Any, Any], ...]
     rest: Any
 
 
 class Einsum(NamedTuple):
-    """A product that needs index notation: operands with their labels, and the labels of the result."""
+    """The notation of a product that needs indices: operands with their labels, and the labels of the result."""
 
     inputs: tuple[str, ...]
     output: str
@@ -203,7 +213,7 @@ def total(terms: Iterable[Any]) -> Any:
 
 
 def _comes_after(term: Any, terms: Sequence[Any]) -> bool:
-    """Return whether ``term`` is the transpose of one of ``terms``, so that it comes after it."""
+    """Return whether ``term`` is the transpose of another of ``terms``; a sum is written ``M + M.T``."""
     return isinstance(term, Transposed) and any(is_same(term.matrix, other) for other in terms)
 
 
@@ -214,7 +224,9 @@ def product(
     factors: Iterable[Any] = (),
     divisors: Iterable[Divisor] = (),
 ) -> Any:
-    """Return an elementwise product of notations: products in factors merged, scalars in front, sums at the end."""
+    """Return the notation of an elementwise product. Products among the factors are merged, scalars are put in front,
+    and sums at the end.
+    """
     factors, all_scalars, all_inner, all_divisors = list(factors), list(scalars), list(inner), list(divisors)
     if any(isinstance(factor, Variant) for factor in factors):
         forms = ([getattr(factor, form, factor) for factor in factors] for form in Variant._fields)
@@ -236,7 +248,8 @@ def product(
 
 
 def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
-    """Return the transpose of a notation of rank 2; the notation itself if it is symmetric by its form.
+    """Return the notation of a transposed matrix, with few transposes in it; `matrix` itself if its form shows that it
+    is symmetric.
 
     Sums are transposed term by term if ``by_terms``: not if a term may be a vector that is repeated to a matrix.
     """
@@ -269,7 +282,7 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
 
 
 def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
-    """Return the transpose of ``f(A)`` as ``f(A.T)``, unless that has more transposes."""
+    """Return the transpose of ``f(A)`` as ``f(A.T)``, unless that contains more transposes."""
     inner = matrix.base if isinstance(matrix, Power) else matrix.args[0]
     moved = transposed(inner, by_terms=by_terms)
     if count_transposes(moved) > count_transposes(inner):
@@ -278,7 +291,7 @@ def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
 
 
 def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
-    """Return the transpose of a product, with transposed factors and divisors where that has fewer transposes."""
+    """Return the transpose of a product, with its factors transposed if that contains fewer transposes."""
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):
         return _with_fewest_transposes(matrix, Chain(moved[::-1]))
@@ -289,7 +302,9 @@ def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
 
 
 def _is_vector(notation: Any) -> bool:
-    """Return whether a factor is a vector, or a function of one, which broadcasting repeats to a matrix."""
+    """Return whether a factor of a matrix-valued product is a vector, or an elementwise function of one, which
+    broadcasting repeats.
+    """
     match notation:
         case Leaf(tensor):
             return len(getattr(tensor, "shape", ())) == 1
@@ -301,7 +316,9 @@ def _is_vector(notation: Any) -> bool:
 
 
 def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
-    """Return ``function(matrix)``, entry by entry; as ``function(matrix.T).T`` if that has fewer transposes."""
+    """Return the notation ``function(matrix)`` of an elementwise function; ``function(matrix.T).T`` if that contains
+    fewer transposes.
+    """
     turned = transposed(matrix) if count_transposes(matrix) > 1 else matrix
     if count_transposes(turned) + 1 < count_transposes(matrix):
         return transposed(function(turned))
@@ -331,8 +348,8 @@ def _has_same_terms(one: Sum, other: Sum) -> bool:
 
 
 def _with_fewest_transposes(matrix: Any, moved: Any) -> Any:
-    """Return the transpose of ``matrix``: itself if ``moved`` (its parts transposed) is equal, else the form with fewer
-    transposes.
+    """Return the transpose of ``matrix`` in the form with the fewest transposes. ``moved`` is its transpose part by
+    part; if that equals ``matrix``, this is returned.
     """
     if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
         return matrix
@@ -360,7 +377,7 @@ def count_transposes(notation: Any) -> int:
 
 
 def split_scalar(notation: Any) -> tuple[Product, Any]:
-    """Return ``(scalars in front, tensor without them)`` of a notation."""
+    """Return ``(scalars in front, tensor without them)`` of a notation: ``2*a`` and ``X`` for ``2*a*X``."""
     if not isinstance(notation, Product):
         return NOTHING, notation
     bare = product(factors=notation.factors, divisors=notation.divisors)
@@ -368,7 +385,7 @@ def split_scalar(notation: Any) -> tuple[Product, Any]:
 
 
 def in_front(scalar: Any) -> Product:
-    """Return a scalar notation as a `Product` of scalars only, to be put in front of tensors."""
+    """Return a scalar notation as a `Product` of scalars only, which can be put in front of tensors."""
     if isinstance(scalar, Product):
         return scalar
     if not isinstance(scalar, Leaf):
@@ -378,7 +395,7 @@ def in_front(scalar: Any) -> Product:
 
 
 def _signed(term: Any) -> tuple[bool, Any]:
-    """Return whether ``term`` is subtracted, and the term without its sign."""
+    """Return ``(is_subtracted, term without its sign)``."""
     if isinstance(term, Product) and term.number.is_negative:
         return True, product(*term._replace(number=-term.number))
     if isinstance(term, Leaf) and term.node.could_extract_minus_sign():
@@ -393,22 +410,24 @@ def _signed(term: Any) -> tuple[bool, Any]:
 
 
 def _is_scalar(notation: Any) -> bool:
-    """Return whether ``notation`` is that of a scalar."""
+    """Return whether ``notation`` denotes a scalar."""
     return isinstance(notation, Repeated) or (isinstance(notation, Leaf) and not getattr(notation.node, "rank", 0))
 
 
 def is_filled_with_ones(notation: Any) -> bool:
-    """Return whether ``notation`` is a tensor of ones, of any rank."""
+    """Return whether ``notation`` denotes a tensor of ones of any rank."""
     return isinstance(notation, Constant) and notation.name == "ones"
 
 
 def is_ones(notation: Any) -> bool:
-    """Return whether ``notation`` is a vector of ones, with which a product is a sum."""
+    """Return whether ``notation`` is a vector of ones; a product with it is a sum."""
     return is_filled_with_ones(notation) and len(notation.shape) == 1
 
 
 def index_names(notation: Einsum) -> dict[str, str]:
-    """Return an index name for each label: the label, unless an operand has a symbol of this name."""
+    """Return an index name for each label of a contraction: the label itself, unless a symbol in an operand has this
+    name.
+    """
     labels = dict.fromkeys("".join(notation.inputs))
     taken = {str(symbol) for operand in notation.operands for symbol in _symbols(operand)}
     free = [letter for letter in "ijklmnpqrstuvwabcdefgh" if letter not in taken and letter not in labels]
@@ -416,7 +435,7 @@ def index_names(notation: Einsum) -> dict[str, str]:
 
 
 def _symbols(part: Any) -> set[Any]:
-    """Return the symbols in ``part``, a notation or anything in one."""
+    """Return the symbols in ``part``, which is a notation or any part of one."""
     if isinstance(part, tuple):
         return set().union(*map(_symbols, part))
     if isinstance(part, Basic):

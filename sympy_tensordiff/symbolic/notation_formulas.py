@@ -66,7 +66,9 @@ CONNECTIVES = {"and": r" \wedge ", "or": r" \vee ", "not": r"\neg "}
 
 
 class TraditionalWriter(Writer):
-    """The base of the writers of formulas in LaTeX and two-dimensional form; subclasses define signs and layout."""
+    """The base of the writers of mathematical formulas (LaTeX and two-dimensional text); subclasses define signs and
+    layout. The written form of a notation is a string or SymPy's `prettyForm`.
+    """
 
     levels = MappingProxyType(
         {Choice: 0, Sum: ADD, Chain: MUL, Outer: MUL, Row: POW, Transposed: POW, Inverse: POW, Power: POW},
@@ -88,14 +90,16 @@ class TraditionalWriter(Writer):
     connective: Callable[..., str]  # of its name
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write instead of ``notation``; a scalar added to a matrix is a multiple of ones."""
+        """Return the notation to write instead of ``notation``: a scalar added to a matrix is written as a multiple of
+        a matrix of ones.
+        """
         # In a sum of matrices, a number may be read as a multiple of the unit matrix.
         if isinstance(notation, Repeated) and len(notation.shape) > 1:
             return product(factors=[in_front(notation.scalar), Constant("ones", notation.shape)])
         return super().replacement(notation)
 
     def level(self, notation: Any) -> int:
-        """Return the precedence of the written form of ``notation``."""
+        """Return the precedence of the written form of ``notation``, by which parentheses are set."""
         if isinstance(notation, Row) and isinstance(notation.vector, Chain):
             return MUL
         if isinstance(notation, Einsum) and (not notation.output or self.has_two_factors(notation)):
@@ -107,7 +111,9 @@ class TraditionalWriter(Writer):
         return False
 
     def row(self, notation: Row) -> Any:
-        """Return the form of a transposed vector; the transpose of a product has transposed factors in reverse."""
+        """Return the formula of a transposed vector, such as ``x^T``. That of a product has its factors transposed in
+        reverse order.
+        """
         vector = notation.vector
         if not isinstance(vector, Chain):
             return self.superscript(vector, self.top)
@@ -115,40 +121,44 @@ class TraditionalWriter(Writer):
         return self.write(Chain((Row(column), *map(transposed, matrices[::-1]))))
 
     def outer(self, notation: Outer) -> Any:
-        """Return the form of a column times a row."""
+        """Return the formula of an outer product, ``x y^T``: a column times a row."""
         return self.write(Chain((notation.column, Row(notation.row))))
 
     def transposed(self, notation: Transposed) -> Any:
-        """Return the form of a transposed matrix."""
+        """Return the formula of a transposed matrix, ``A^T``; ``A^-T`` for a transposed inverse."""
         matrix = notation.matrix
         is_inverse = isinstance(matrix, Inverse)
         return self.superscript(*(matrix.matrix, f"-{self.top}") if is_inverse else (matrix, self.top))
 
     def inverse(self, notation: Inverse) -> Any:
-        """Return the form of an inverse matrix."""
+        """Return the formula of an inverse matrix, ``A^-1``."""
         return self.superscript(notation.matrix, "-1")
 
     def power(self, notation: Power) -> Any:
-        """Return the form of an elementwise power."""
+        """Return the formula of an elementwise power."""
         exponent = self.at(notation.exponent, MUL if self.power_sign else 0)  # the sign would belong to its first term
         return self.superscript(notation.base, self.joined(self.power_sign, exponent))
 
     def elementwise(self, factors: Sequence[Any], alone: int) -> Any:
-        """Return the form of an elementwise product; a single factor has parentheses below the precedence ``alone``."""
+        """Return the formula of an elementwise product of tensors. A single factor gets parentheses if its precedence
+        is below ``alone``.
+        """
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
-        """Return the form of a scalar in front of other factors, in parentheses if it ends in a sum sign."""
+        """Return the formula of a scalar in front of other factors; in parentheses if it is a sum or ends in one over
+        indices.
+        """
         form = self.printer._print(scalar)
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
         return self.parenthesized(form) if is_open or scalar.is_Add else form
 
     def relation(self, notation: Relation) -> Any:
-        """Return the form of a comparison such as ``x < y``."""
+        """Return the formula of a comparison such as ``x < y``."""
         return self.joined(self.at(notation.left, 0), f" {self.sign_of(notation.sign)} ", self.at(notation.right, 0))
 
     def connected(self, notation: Connected) -> Any:
-        """Return the form of conditions joined by a connective."""
+        """Return the formula of conditions joined by "and" or "or", or negated by "not"."""
         sign = self.connective(notation.name)
         is_not, parts = notation.name == "not", [self.write(part) for part in notation.conditions]
         parts = [
@@ -158,11 +168,11 @@ class TraditionalWriter(Writer):
         return self.joined(sign, *parts) if is_not else self.between(sign, parts)
 
     def indicator(self, notation: Indicator) -> Any:
-        """Return the form of an indicator: its condition in brackets."""
+        """Return the formula of an indicator, which is its condition in square brackets."""
         return self.bracketed(self.write(notation.condition))
 
     def choice(self, notation: Choice) -> Any:
-        """Return the form of a choice by cases."""
+        """Return the formula of a choice (``where``) as a list of cases."""
         before, otherwise = self.words
         branches = [
             (self.at(value, 0), self.joined(before, self.write(condition))) for value, condition in notation.branches
@@ -170,7 +180,7 @@ class TraditionalWriter(Writer):
         return self.cases([*branches, (self.at(notation.rest, 0), otherwise)])
 
     def einsum(self, notation: Einsum) -> Any:
-        """Return the form of a contraction: the sum of the product of the entries, in brackets with the indices of the
+        """Return the formula of a contraction: a sum of products of entries, in square brackets with the indices of the
         result.
         """
         names = index_names(notation)
@@ -202,8 +212,8 @@ class LatexWriter(TraditionalWriter):
     has_sums = False
 
     def has_two_factors(self, notation: Einsum) -> bool:
-        """Return whether a contraction is written as a product of two tensors with their labels: it has a tensor as its
-        result and no constants.
+        """Return whether a contraction is written as a product of two tensors with a star and labels: its result is a
+        tensor and no operand is constant.
         """
         operands = notation.operands
         return bool(notation.output) and len(operands) == 2 and not any(isinstance(t, Constant) for t in operands)
@@ -225,7 +235,7 @@ class LatexWriter(TraditionalWriter):
         return rf"\sum_{{{', '.join(indices)}}} {body}"
 
     def cases(self, branches: Sequence[tuple[str, str]]) -> str:
-        """Return a cases environment."""
+        """Return the LaTeX of a list of cases, each a value and a condition."""
         return " ".join([r"\begin{cases}", r" \\ ".join(map(" & ".join, branches)), r"\end{cases}"])
 
     def delta(self, left: str, right: str) -> str:
@@ -241,7 +251,7 @@ class LatexWriter(TraditionalWriter):
         return CONNECTIVES[name]
 
     def constant(self, constant: Constant) -> str:
-        """Return the symbol of a constant tensor, with its sizes if it has two or more axes."""
+        """Return the LaTeX symbol of a constant tensor; with its sizes if it has two or more axes."""
         rank = len(constant.shape)
         if rank == 0:
             return "0" if constant.name == "zeros" else "1"
@@ -264,7 +274,9 @@ class LatexWriter(TraditionalWriter):
         return text + " ".join([*(self.at(item, POW) for item in notation.inner), *self.quotient(notation)])
 
     def scalar(self, notation: Product, followed: bool) -> str:
-        """Return the LaTeX of the scalars in front, with a space after them if ``followed``; empty for 1."""
+        """Return the LaTeX of the scalars in front of a product; "" if they are 1. ``followed`` says that factors
+        follow, so that a space is added.
+        """
         sign = "- " if notation.number.is_negative else ""
         scalar = notation._replace(number=abs(notation.number)).scalar
         if not followed:
@@ -272,8 +284,8 @@ class LatexWriter(TraditionalWriter):
         return sign if scalar == 1 else f"{sign}{self.front(scalar)} "
 
     def quotient(self, notation: Product) -> list[str]:
-        """Return the elementwise product of the factors divided by that of the divisors, as a list of forms; empty if
-        there are neither.
+        """Return the LaTeX of the factors divided by the divisors of an elementwise product, in a list; [] if there are
+        neither.
         """
         factors, divisors = notation.factors, [divisor.tensor for divisor in notation.divisors]
         if not divisors:
@@ -286,7 +298,7 @@ class LatexWriter(TraditionalWriter):
         return [r" \oslash ".join([self.elementwise(factors, POW), *(self.at(divisor, POW) for divisor in divisors)])]
 
     def chain(self, notation: Chain) -> str:
-        """Return the LaTeX of a matrix product, with thin spaces next to names of several letters."""
+        """Return the LaTeX of a matrix product; names of several letters are set off by thin spaces."""
         text, *rest = (self.at(factor, MUL if n else SCALED) for n, factor in enumerate(notation.factors))
         for factor in rest:
             # Words that touch other letters would be read as one: a thin space is between them.
@@ -295,8 +307,8 @@ class LatexWriter(TraditionalWriter):
         return str(text)
 
     def _of_entries(self, tensor: Any, indices: Sequence[str]) -> str | None:
-        """Return the entry of a sum, power or repeated tensor by entries of its operands, ``(X_{i k} - X_{j k})^{2}``;
-        None for another tensor.
+        """Return the LaTeX of an entry of a sum, power or repeated tensor, written by entries of its operands: ``(X_{i
+        k} - X_{j k})^{2}``. None for another tensor.
         """
         match tensor:
             case Variant():
@@ -318,7 +330,9 @@ class LatexWriter(TraditionalWriter):
         return f"{form}^{{{above}}}"
 
     def call(self, notation: Call) -> str:
-        """Return the LaTeX of a function call; a keyword argument becomes a subscript of the name."""
+        """Return the LaTeX of a function call. A keyword argument, such as an axis, becomes a subscript of the
+        function's name.
+        """
         first, *rest = args = self.arguments(notation.args)
         if notation.name in SPECIAL:
             return SPECIAL[notation.name] % ", ".join(args)
@@ -329,7 +343,9 @@ class LatexWriter(TraditionalWriter):
         return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(", ".join(args))
 
     def applied(self, notation: Applied) -> str:
-        """Return the LaTeX of an elementwise function: an undefined one by its name, with primes for derivatives."""
+        """Return the LaTeX of an elementwise function without a name in this package. An undefined function is written
+        by its name, with primes for derivatives.
+        """
         args = self.parenthesized(", ".join(self.arguments(notation.args)))
         body, names = notation.template.expr, notation.template.variables
         body = body.shown() if isinstance(body, Subs) else body
@@ -340,7 +356,7 @@ class LatexWriter(TraditionalWriter):
         return f"{self.printer._print(notation.template)}{args}"
 
     def einsum(self, notation: Einsum) -> str:
-        """Return the LaTeX of a contraction, of two factors as a product with their labels."""
+        """Return the LaTeX of a contraction; one of two factors is written as a product with a star and labels."""
         if self.has_two_factors(notation):
             left, right = (self.at(operand, POW) for operand in notation.operands)
             return rf"{left} *_{{\left({', '.join(notation.inputs)} \to {notation.output}\right)}} {right}"
@@ -377,6 +393,6 @@ def _has_repeated(tensor: Any) -> bool:
 
 
 def _read_operands(tensor: Einsum) -> list[tuple[str, Any]]:
-    """Return the operands with their labels, without tensors of ones."""
+    """Return the operands of a contraction with their labels; tensors of ones are left out."""
     parts = zip(tensor.inputs, tensor.operands, strict=True)
     return [(labels, operand) for labels, operand in parts if not is_filled_with_ones(operand)]

@@ -79,13 +79,15 @@ class PrettyWriter(TraditionalWriter):
         return prettyForm(*form.right(indices))
 
     def named(self, name: str, args: Sequence[Any], keywords: Sequence[tuple[str, Any]] = ()) -> Form:
-        """Return a function call by its name, ``abs`` as bars; keywords with the value None are left out."""
+        """Return the form of a call of the function ``name``; ``abs`` is written as bars, and keywords with the value
+        None are left out.
+        """
         if name == "abs":
             return prettyForm(*args[0].parens("|", "|"))
         return super().named(name, args, [(key, value) for key, value in keywords if value is not None])
 
     def applied(self, notation: Applied) -> Form:
-        """Return the form of an elementwise function without a name."""
+        """Return the form of an elementwise function that has no name in this package."""
         function = self.parenthesized(self.printer._print(notation.template))
         return self.joined(function, self.parenthesized(self.between(", ", self.arguments(notation.args))))
 

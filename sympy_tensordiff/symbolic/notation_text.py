@@ -50,7 +50,7 @@ RELATIONS = {
 
 
 class Writer:
-    """The base of all writers of notations: one method per class of notation; the results (forms) are strings here.
+    """The base of all writers of notations: one method for each class of notation. Here the written forms are strings.
 
     ``printer``, a SymPy printer, may be None if only levels are needed. Writers of other forms override how forms are
     joined and parenthesized.
@@ -65,12 +65,14 @@ class Writer:
         self.printer = printer
 
     def write(self, notation: Any) -> Any:
-        """Return the written form of ``notation``, by the method for its class."""
+        """Return the written form of ``notation``, by calling the method named after its class."""
         notation = self.replacement(notation)
         return getattr(self, type(notation).__name__.lower())(notation)
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write for ``notation``: the formula of a `Variant`, the scalar of a `Repeated`."""
+        """Return the notation to write instead of ``notation``: the formula of a `Variant`, or the scalar of a
+        `Repeated`.
+        """
         if isinstance(notation, Variant):
             return self.replacement(notation.formula)
         return notation.scalar if isinstance(notation, Repeated) else notation
@@ -81,7 +83,7 @@ class Writer:
         return self.parenthesized(form) if self.level(notation) < least else form
 
     def level(self, notation: Any) -> int:
-        """Return the precedence of the written form of ``notation``."""
+        """Return the precedence of the written form of ``notation``, by which parentheses are set."""
         notation = self.replacement(notation)
         if isinstance(notation, Leaf):
             return int(self.level_of_leaf(notation.node))
@@ -108,11 +110,11 @@ class Writer:
         return [self.at(arg, 0) for arg in args]
 
     def leaf(self, leaf: Leaf) -> Any:
-        """Return the form of a leaf, printed by SymPy's printer."""
+        """Return the form of a leaf (a scalar, symbol or comprehension), which SymPy's printer writes."""
         return self.printer._print(leaf.node)
 
     def sum(self, notation: Sum) -> Any:
-        """Return the printed form of a sum: its terms, joined by plus and minus signs."""
+        """Return the form of a sum: its terms, joined by plus and minus signs."""
         parts: list[Any] = []
         for minus, term in notation.terms:
             parts += [" - " if minus else " + "] if parts else [self.minus] * minus
@@ -197,7 +199,9 @@ class TextWriter(Writer):
         return f"{self.at(notation.base, POW + 1)}**{self.at(notation.exponent, POW)}"
 
     def applied(self, notation: Applied) -> Any:
-        """Return the text of an elementwise function: a call of ``elementwise`` with its name or a lambda."""
+        """Return the text of an elementwise function without a name in this package: a call of ``elementwise`` with a
+        function name or a lambda.
+        """
         body, names = notation.template.expr, notation.template.variables
         if isinstance(body, AppliedUndef) and body.args == names:
             function = body.func.__name__
@@ -217,7 +221,9 @@ class TextWriter(Writer):
         return self.call(first if others else Call("logical_not", (first,)))
 
     def indicator(self, notation: Indicator) -> Any:
-        """Return the text of an indicator: its condition, whose entries are 1 or 0."""
+        """Return the text of an indicator, which is that of its condition: comparisons are 1 or 0 in Python
+        text, too.
+        """
         return self.write(notation.condition)
 
     def choice(self, notation: Choice) -> Any:
@@ -236,7 +242,9 @@ class TextWriter(Writer):
 
 
 def _with_one_root(factors: Sequence[Any]) -> list[Any]:
-    """Return scalar factors with ``sqrt(2)/sqrt(pi)`` as ``sqrt(2/pi)``."""
+    """Return scalar `factors` with ``sqrt(2)/sqrt(pi)`` joined to ``sqrt(2/pi)``; unchanged if there are no two such
+    roots.
+    """
     roots = [factor for factor in factors if factor.is_Pow and abs(factor.exp) == S.Half and factor.base.is_positive]
     roots = [factor for factor in roots if factor.is_number]
     if len({factor.exp for factor in roots}) < 2:
@@ -257,8 +265,8 @@ def sum_of_axes(notation: Einsum) -> Call | None:
 
 
 def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
-    """Return ``notation`` with its only sum over axes of the given ``extents`` replaced by a mean; None if there is no
-    such sum.
+    """Return ``notation`` with its only sum over axes of the given ``extents`` replaced by a mean; None unless it has
+    exactly one.
 
     The sum may be the notation itself, the end of a matrix product, or a factor, perhaps in a diagonal matrix.
     """
@@ -286,12 +294,12 @@ def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
 
 
 def is_sum(notation: Any) -> bool:
-    """Return whether a matrix product is a sum and nothing else."""
+    """Return whether a matrix product is only a sum, because all but one of its factors are vectors of ones."""
     return isinstance(notation, Chain) and len(with_sums(notation)) == 1
 
 
 def with_sums(chain: Chain) -> list[Any]:
-    """Return the factors of a matrix product, with a ``sum`` in place of the product with a vector of ones."""
+    """Return the factors of a matrix product, with a product with a vector of ones replaced by a call of ``sum``."""
     first, *rest = chain.factors
     if isinstance(first, Row) and is_ones(first.vector):
         kept = rest[:-1] if len(rest) > 1 and is_ones(rest[-1]) else rest

@@ -33,7 +33,9 @@ FOREIGN = (MatrixBase, MatrixExpr, NDimArray, _ArrayExpr, IndexedBase)
 
 
 class TensorOperation(PrintedTensor, TensorExpr):
-    """The base class of operations on whole tensors; the shape is inferred from the operands at construction."""
+    """The base class of operations on whole tensors. The shape of the result is computed from the operands when a node
+    is made.
+    """
 
     has_symbols_of_parts = True
     has_index_form = True
@@ -41,19 +43,19 @@ class TensorOperation(PrintedTensor, TensorExpr):
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
-        """Return the interned node with these arguments and the inferred shape, without validation."""
+        """Return the node with these arguments, without checking them; the shape is computed."""
         return cls._of_shape(args, cls._inferred(*args))
 
     @classmethod
     def _of_shape(cls, args: tuple[Basic, ...], shape: Shape) -> Any:
-        """Return the interned node with the arguments ``args`` and the known ``shape``, without validation."""
+        """Return the node with the arguments ``args`` and the known ``shape``, without checking either."""
         node = interned(cls, args)
         node._shape = shape
         return node
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the node with these arguments, which are valid."""
+        """Return the shape of a node with the arguments `args`, which must be valid."""
         raise NotImplementedError
 
     @property
@@ -78,14 +80,14 @@ class TensorOperation(PrintedTensor, TensorExpr):
         return self.entry_of(indices, entry) if self.has_index_form else None
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """Return the entry at ``indices`` in terms of the operands' entries, for which ``read(operand, indices,
-        varying)`` is called.
+        """Return the entry at ``indices``, written by the operands' entries; ``read(operand, indices, varying)`` is
+        called to write one of those.
         """
         raise NotImplementedError
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
-        """Return the node with ``old`` replaced by ``new`` in all arguments; the shape is kept if ``new`` is a
-        placeholder of `subs`.
+        """Return the node with ``old`` replaced by ``new`` in all arguments. If ``new`` is a temporary placeholder of
+        `subs`, the shape is not computed again.
         """
         if not is_placeholder(new):
             return super()._substituted(old, new)
@@ -103,8 +105,8 @@ class TensorOperation(PrintedTensor, TensorExpr):
 
 
 def entry(operand: Any, indices: Sequence[Expr], varying: Iterable[Any]) -> Any:
-    """Return the entry of ``operand`` at ``indices`` as a `TensorEntry` node, which keeps sharing; a scalar is returned
-    unchanged.
+    """Return the entry of ``operand`` at ``indices`` as one `TensorEntry` node, so that the operand stays shared; a
+    scalar is returned unchanged.
     """
     return operand[tuple(indices)] if shape_of(operand) else operand
 
@@ -115,7 +117,8 @@ def varying_in(indices: Iterable[Expr]) -> set[Any]:
 
 
 def operand(value: Any, owner: str) -> Expr:
-    """Return ``value`` as an operand of ``owner``: a tensor expression or a real scalar.
+    """Return ``value`` as a tensor expression or a real scalar; raise an error that names the operation ``owner`` if it
+    is neither.
 
     Raises `ArgumentTypeError` for another object and `UnsupportedError` for a native matrix or array, or a scalar that
     is complex or infinite.
@@ -153,7 +156,8 @@ def operand(value: Any, owner: str) -> Expr:
 
 
 def _arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of a scalar to search for anything that is not a real number.
+    """Return the arguments of a scalar in which to search for parts that are not real numbers; () for nodes that are
+    known to be real.
 
     Arguments of tensor entries are left out, and so are infinite values of choices (masked scores).
     """
@@ -171,13 +175,17 @@ def shape_of(expr: Any) -> Shape:
 
 
 def shape_tuple(shape: Any, owner: str) -> Tuple:
-    """Return ``shape`` as a tuple of validated extents; a single number or symbol means one axis."""
+    """Return ``shape`` as a tuple of checked extents; a single number or symbol means one axis. Errors name
+    ``owner``.
+    """
     extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
     return Tuple(*(checked_extent(extent, owner) for extent in extents))
 
 
 def refuse_scalars(operands: Iterable[Any], owner: str) -> None:
-    """Raise `ShapeError` if all ``operands`` of the elementwise node ``owner`` are scalars."""
+    """Raise `ShapeError` if all ``operands`` are scalars, because the elementwise node ``owner`` needs a tensor among
+    them.
+    """
     operands = tuple(operands)
     if not any(map(shape_of, operands)):
         shown = ", ".join(map(str, operands))

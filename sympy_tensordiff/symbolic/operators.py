@@ -31,8 +31,8 @@ from sympy_tensordiff.symbolic.tabulate import read, tabulate
 
 
 def add(*terms: Any) -> Any:
-    """Return the sum of ``terms``, tensors and scalars; zeros are dropped, and equal tensors with symmetric variables
-    are collected.
+    """Return the sum of ``terms``, tensors and scalars. Zeros are dropped; equal tensors are added up if they contain
+    variables declared symmetric.
     """
     checked = aligned([term for term in (operand(term, "operator +") for term in terms) if term != 0], "operator +")
     shape = broadcast_shape(checked, "operator +")
@@ -43,8 +43,8 @@ def add(*terms: Any) -> Any:
 
 
 def _collect_symmetric_terms(terms: list[Any]) -> list[Any]:
-    """Return ``terms`` with multiples of one tensor added up if symmetric variables occur: ``S @ w + S.T @ w`` is ``2*S
-    @ w``.
+    """Return ``terms`` with multiples of equal tensors added up, if variables declared symmetric occur: ``S @ w + S.T @
+    w`` is ``2*S @ w``.
 
     Other terms stay as they are written.
     """
@@ -83,7 +83,7 @@ def _is_zero(expr: Any) -> bool:
 
 
 def _coefficient(factor: Any) -> tuple[Any, list[Any]]:
-    """Return the numeric coefficient of ``factor``, 1 if it has none, and the list of the other factors."""
+    """Return ``(number, other factors)`` of ``factor``; the number is 1 if it has no numeric factor."""
     if factor.is_Number:
         return factor, []
     if not isinstance(factor, TensorMul) or not factor.operands[0].is_Number:
@@ -174,7 +174,9 @@ def matmul(A: Expression, B: Expression) -> Any:
 
 
 def transposed(tensor: Any) -> Any:
-    """Return ``A.T`` of a matrix; a vector or a scalar is returned unchanged. Raise `ShapeError` for a higher rank."""
+    """Return ``A.T`` of a matrix; a vector or scalar is returned unchanged. Raise `ShapeError` for more than
+    two axes.
+    """
     if tensor.rank > 2:
         raise ShapeError(
             f"{short(tensor)}.T: the transpose is that of a matrix, not of a tensor of rank {tensor.rank}; name the "
@@ -203,13 +205,15 @@ COMPARISONS = {"lt": ("<", "less"), "le": ("<=", "less_equal"), "gt": (">", "gre
 
 
 def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
-    """Return the method ``name`` of a binary operator: ``function`` if an operand is a whole tensor, else SymPy's;
-    ``reflected`` swaps the operands.
+    """Return the method ``name`` of a binary operator, such as ``__add__``. It calls ``function`` if an operand is a
+    whole tensor, else SymPy's own; ``reflected`` swaps the operands.
     """
     scalar = getattr(Expr, name)
 
     def operator(self: Any, other: Any, *modulus: Any) -> Any:
-        """Return the result of the operator; a third argument, the modulus of ``pow``, is left to SymPy."""
+        """Return the result of the operator. If there is a third argument, the modulus of ``pow``, SymPy's own method
+        is called.
+        """
         if modulus or not (is_whole(self) or is_whole(other)):
             return scalar(self, other, *modulus)
         if name == "__mul__" and is_whole(other):
@@ -222,14 +226,16 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callabl
 
 
 def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the method ``name`` of a unary operator: ``function`` for a whole tensor, else SymPy's."""
+    """Return the method ``name`` of a unary operator, such as ``__neg__``. It calls ``function`` for a whole tensor,
+    else SymPy's own.
+    """
     scalar = getattr(Expr, name)
     return lambda self: function(self) if is_whole(self) else scalar(self)
 
 
 def _comparison(name: str, sign: str, function: str) -> Callable[[Any, Any], Any]:
-    """Return the method ``name`` of a comparison: an error for whole tensors, which suggests ``td.<function>``, else
-    SymPy's.
+    """Return the method ``name`` of a comparison, such as ``__lt__``. For whole tensors it raises an error that
+    suggests ``td.<function>``; otherwise it is SymPy's own.
     """
     scalar = getattr(Expr, name)
 
@@ -243,8 +249,8 @@ def _comparison(name: str, sign: str, function: str) -> Callable[[Any, Any], Any
 
 
 def rebuilt(expr: Basic) -> Basic:
-    """SymPy's postprocessor of `Add`, `Mul` and `Pow`: return the tensor operation if an argument is a whole tensor,
-    else ``expr``.
+    """Return ``expr``, an `Add`, `Mul` or `Pow` that SymPy has just built, as a tensor operation if an argument is a
+    whole tensor (SymPy's postprocessor); else unchanged.
     """
     if not any(map(is_whole, expr.args)):
         return expr
@@ -261,7 +267,7 @@ def rebuilt(expr: Basic) -> Basic:
 
 
 def install(tensor_class: Any) -> None:
-    """Add operators, slicing, ``T`` and SymPy's postprocessors to ``tensor_class``."""
+    """Add operators, slicing, ``.T`` and SymPy's postprocessors to the class ``tensor_class``."""
     methods: dict[str, Callable[..., Any]] = {}
     for name, function in OPERATORS.items():
         for reflected in (False, True):
@@ -321,7 +327,7 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
             places.append(extent + place if counts_back else place)
 
     def entry(*at: Expr) -> Any:
-        """Return the entry of ``tensor`` that the slice has at the indices ``at``."""
+        """Return the entry of ``tensor`` that is the entry of the slice at the indices ``at``."""
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]
         return read(tensor, TensorEntry(tensor, *full).indices)
 
@@ -330,7 +336,8 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
 
 
 def _for_all_axes(tensor: Any, indices: tuple[Any, ...]) -> list[Any]:
-    """Return ``indices`` with one per axis: full slices replace an ellipsis and are appended at the end.
+    """Return ``indices`` with one item for each axis: full slices ``:`` replace an ellipsis and are appended for
+    missing axes.
 
     Raises `ShapeError` for more indices than axes and `IndexExpressionError` for two ellipses.
     """
@@ -347,7 +354,8 @@ def _for_all_axes(tensor: Any, indices: tuple[Any, ...]) -> list[Any]:
 
 
 def _slice_range(index: slice, extent: Any, tensor: Any) -> tuple[Any, int, Any]:
-    """Return start, step and length of a slice of an axis; negative numbers count from the end.
+    """Return ``(start, step, length)`` of the slice `index` of an axis with `extent`; negative numbers count from the
+    end.
 
     Raises `IndexExpressionError` for the step 0 and `ShapeError` if the slice is empty.
     """

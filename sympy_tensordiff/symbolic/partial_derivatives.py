@@ -23,7 +23,8 @@ _FIRST = 2_900_000
 
 
 class Subs(sympy.Subs):
-    """A ``Subs`` of a derivative like SymPy's, in which variables with equal points stay distinct.
+    """A derivative evaluated at a point, like SymPy's ``Subs``, in which two arguments stay distinct even if they have
+    equal values.
 
     The expression is the derivative of a function of variables only; the point holds all arguments. SymPy's own
     `Subs` of one variable is equal to this one.
@@ -48,8 +49,8 @@ class Subs(sympy.Subs):
 
     @staticmethod
     def _unchecked(derivative: Any, variables: Any, point: Any) -> Any:
-        """Return the node for ``derivative`` at ``point`` without normalisation: a `Derivative` of this module, or a
-        `Subs` if the only argument is not a variable.
+        """Return the node for ``derivative`` at ``point`` as it is: a `Derivative` of this module, or a `Subs` if its
+        only argument is not a variable.
         """
         if len(variables) == 1 and not _is_variable(point, 0):
             return sympy.Subs.__new__(Subs, derivative, variables, point)
@@ -64,8 +65,8 @@ class Subs(sympy.Subs):
     __hash__ = sympy.Subs.__hash__
 
     def _xreplace(self, rule: Mapping[Any, Any]) -> tuple[Any, bool]:
-        """Override `Basic._xreplace`: replace in the point only; the variables are bound, and nothing else is free in
-        the derivative.
+        """Override `Basic._xreplace`: replace in the point only. The variables are bound, and the derivative contains
+        no other symbols.
         """
         if self in rule:
             return rule[self], True
@@ -73,7 +74,7 @@ class Subs(sympy.Subs):
         return (self._unchecked(self.expr, self.variables, point), True) if changed else (self, False)
 
     def doit(self, **hints: Any) -> Any:
-        """Override `Basic.doit`: return the derivative evaluated at the point, if the function has a formula by now."""
+        """Override `Basic.doit`: evaluate the derivative at the point, if the function is not undefined any more."""
         point = [arg.doit(**hints) for arg in self.point] if hints.get("deep", True) else self.point
         if orders_of(self.expr) is not None and isinstance(self.expr.expr, AppliedUndef):
             return self.func(self.expr, self.variables, point)
@@ -86,13 +87,13 @@ class Subs(sympy.Subs):
     evalf = n = sympy.Expr.evalf
 
     def _eval_evalf(self, prec: int) -> Any:
-        """SymPy's hook for `evalf`: return the number if the derivative has a formula, else the node itself."""
+        """SymPy's hook for `evalf`: return a number if the function has a formula, else the node itself."""
         value = self.doit()
         return self if value == self else value._eval_evalf(prec)
 
     def _eval_derivative(self, s: Any) -> Any:
-        """SymPy's hook for `diff`: return the derivative with respect to ``s`` by the chain rule, one term per
-        argument.
+        """SymPy's hook for `diff`: return the derivative with respect to ``s`` by the chain rule, with one term for
+        each argument.
         """
         known = orders_of(self.expr)
         if known is None:
@@ -108,7 +109,9 @@ class Subs(sympy.Subs):
         return sympy.Add(*terms)
 
     def shown(self) -> Any:
-        """Return a native SymPy `Subs` to print, which substitutes differentiated arguments other than variables."""
+        """Return a `Subs` of SymPy's own, to be printed. Arguments that are variables are written into the derivative
+        itself, as ``Derivative(f(x), x)``.
+        """
         wrt = {v for n, v in enumerate(self.variables) if v in self.expr.variables and not _is_variable(self.point, n)}
         taken = {symbol.name for symbol in self.point.atoms(sympy.Symbol) | self.free_symbols}
         rule, bound, point = {}, [], []
@@ -122,14 +125,16 @@ class Subs(sympy.Subs):
         return sympy.Subs(self.expr.xreplace(rule), bound, point)
 
     def _printed(self, printer: Any) -> Any:
-        """SymPy's hook of the printers: print the native node."""
+        """SymPy's hook for all printers: print SymPy's own form of the node (`shown`)."""
         return printer._print(self.shown())
 
     _sympystr = _sympyrepr = _latex = _pretty = _printed
 
 
 class Derivative(Subs):
-    """A partial derivative of a function of several arguments, which compares unequal to SymPy's own node."""
+    """A partial derivative of an undefined function of several arguments. Unlike SymPy's own node, it does not become
+    equal to another when two arguments become equal.
+    """
 
     def _hashable_content(self) -> Any:
         """SymPy's hook for hashing and comparison: the arguments of the node."""
@@ -154,7 +159,9 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
 
 
 def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
-    """Return the derivative ``known``, a function and its orders, at ``args`` in the classes of this module."""
+    """Return the derivative ``known``, a pair of a function and its orders, at the arguments ``args``, in the classes
+    of this module.
+    """
     function, orders = known
     variables = _variables(len(args))
     wrt = ((v, order) for v, order in zip(variables, orders, strict=True) if order)
@@ -162,7 +169,8 @@ def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
 
 
 def distinct(expr: Any, *, template: bool = False) -> Any:
-    """Return ``expr`` with the classes of this module in place of SymPy's that compare wrongly, or may do so later.
+    """Return ``expr`` with SymPy's derivative nodes that compare wrongly, or may do so after a substitution, replaced
+    by those of this module.
 
     Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
     entered: they are made of such expressions. In a ``template`` any value may replace a symbol.
@@ -192,8 +200,8 @@ class _DistinctIndices(Rewriting):
 
 
 def _is_confusable(node: Any, template: bool) -> bool:
-    """Return whether ``node`` is a native derivative or `Subs` that SymPy confuses with another if two arguments are,
-    or become, equal.
+    """Return whether ``node`` is a derivative or `Subs` of SymPy's own that would be confused with another one if two
+    of its arguments are, or become, equal.
     """
     if type(node) is sympy.Subs and len(node.point) > 1:
         is_one_in_another = any(arg.has(*node.variables) for arg in node.point)
@@ -205,7 +213,8 @@ def _is_confusable(node: Any, template: bool) -> bool:
 
 
 def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """Return the function of an unevaluated ``Derivative(f(a, b), a)`` and the order with respect to each argument.
+    """Return ``(f, orders)`` of an unevaluated derivative such as ``Derivative(f(a, b), a)``: here the orders are ``(1,
+    0)``. None if it is not a derivative by arguments of one function.
 
     None if a variable is not exactly one argument, if another argument may depend on it, or if an order is symbolic.
     """
@@ -231,14 +240,16 @@ def _unevaluated_call(function: Any, args: Sequence[Any]) -> Any:
 
 @cache
 def _variables(size: int) -> tuple[Any, ...]:
-    """Return the dummies for the arguments of a function of ``size`` arguments, the same ones at each call."""
+    """Return the dummy symbols that stand for the arguments of a function of ``size`` arguments; they are the same at
+    each call.
+    """
     names = ["xi"] if size == 1 else [f"xi_{n + 1}" for n in range(size)]
     return tuple(sympy.Dummy(name, dummy_index=_FIRST + n, real=True) for n, name in enumerate(names))
 
 
 def _is_variable(args: Sequence[Any], position: int) -> bool:
-    """Return whether argument ``position`` is an entry of a tensor symbol or a real scalar symbol that no other
-    argument depends on.
+    """Return whether argument number ``position`` is a real symbol or an entry of a tensor symbol, on which no other
+    argument depends.
     """
     arg = args[position]
     is_symbol = isinstance(arg, sympy.Symbol) and not arg.is_integer
@@ -266,7 +277,9 @@ def _differentiated(formula: Any, variable: Any) -> Any:
 
 
 def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
-    """Return the value of each variable of a native `Subs`, later variables substituted, as SymPy joins nested ones."""
+    """Return the value of each variable of a `Subs` of SymPy's own; later values are substituted into earlier ones, as
+    SymPy does for nested ones.
+    """
     rule: dict[Any, Any] = {}
     for variable, value in reversed([*zip(plain.variables, plain.point, strict=True)]):
         rule[variable] = value.xreplace(rule)
@@ -274,8 +287,8 @@ def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
 
 
 def _evaluate_at(expr: Any, rule: Mapping[Any, Any]) -> Any:
-    """Return ``expr`` with its variables replaced by ``rule``; an unevaluated derivative with respect to one becomes a
-    derivative evaluated at that point.
+    """Return ``expr`` with variables replaced by their values in ``rule``. An unevaluated derivative with respect to
+    such a variable becomes a derivative evaluated at that point.
     """
     changed = dict(rule)
     walk = sympy.preorder_traversal(expr)

@@ -35,7 +35,8 @@ def short(tensor: Any) -> str:
 
 
 def names_a_point(printer: Any) -> bool:
-    """Return whether ``printer`` is the one that SymPy's `Subs` uses to compare points by their texts.
+    """Return whether ``printer`` is the internal one by which SymPy's `Subs` compares points by their texts; it needs
+    exact texts.
 
     Tensors with one name and two shapes need different texts there.
     """
@@ -43,7 +44,8 @@ def names_a_point(printer: Any) -> bool:
 
 
 def refuse_unprintable(node: Any, notation: str) -> None:
-    """Raise `UnsupportedError` if the form called ``notation`` would overflow the stack, or be too long to read.
+    """Raise `UnsupportedError` if ``node`` is too deep or too large to be printed; ``notation`` names the form that was
+    wanted.
 
     A shared part is printed at each of its occurrences, so that the text of a small graph may be huge.
     """
@@ -57,7 +59,7 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return a description in place of the text of ``node`` if it is too large to print; None if it can be printed.
+    """Return the text to print in place of ``node`` if it is too large to print; None if it can be printed normally.
 
     A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
     text.
@@ -71,12 +73,14 @@ def text_instead(node: Any, printer: Any) -> str | None:
 
 
 def described(node: Any, end: str = "") -> str:
-    """Return a description of an expression by class and size, followed by ``end``."""
+    """Return a description of an expression by its class and size, such as ``<EinsumProduct of ..., too much to
+    print>``; ``end`` is appended.
+    """
     return f"<{type(node).__name__} of {measures(node).described}, too much to print{end}>"
 
 
 def in_parts(node: Any) -> str | None:
-    """Return the text of an expression split into its named parts, one per line; None if that is too long as well."""
+    """Return the text of a large expression split into named parts, one on each line; None if even that is too long."""
     if len(nodes_in([node])) > MOST_NODES:
         return None
     lines = hooks.lines(node)
@@ -95,7 +99,7 @@ MOST_LINES = 60
 
 
 class Printed:
-    """The base of the printing mixins: text as the call of the constructor."""
+    """The base of the printing mixins. In text, a node is printed as the call of its constructor."""
 
     def _sympystr(self: Any, printer: Any) -> str:
         """SymPy's hook for `str`: return the constructor call with body and limits."""
@@ -196,8 +200,8 @@ class PrintedComprehension(Printed):
 
 
 def upright(name: str) -> str:
-    """Return ``name`` in LaTeX with a word in roman letters, which italics would show as a product, and ``dx`` as a
-    differential.
+    """Return ``name`` in LaTeX. A word gets upright letters, since italics would look like a product, and ``dx`` is set
+    as a differential.
     """
     if found := _DIFFERENTIAL.fullmatch(name):
         base = latex(Symbol(found[1]))
@@ -211,8 +215,8 @@ _DIFFERENTIAL = re.compile(r"d([A-Za-z]+)((?:_\{[^{}]*\})?)")
 
 
 def shown_body(printer: Any, body: Any) -> Any:
-    """Return the printed body of a binder: positive terms first, common numbers factored out, and rounded indices over
-    one denominator.
+    """Return the printed body of a sum or comprehension, in the format of ``printer``: positive terms first, common
+    numbers in front, and rounded indices as one fraction.
     """
     methods = {**_fractions_joined(printer), **_number_outside(printer), **_remainders_without_brackets(printer)}
     with positive_first(printer), with_methods(printer, **methods):
@@ -220,12 +224,16 @@ def shown_body(printer: Any, body: Any) -> Any:
 
 
 def in_latex(expr: Any) -> str:
-    """Return any expression in LaTeX, written as the body of a binder is."""
+    """Return the LaTeX of any expression, arranged like the body of a sum: positive terms first, common numbers in
+    front.
+    """
     return str(shown_body(LatexPrinter(), expr))
 
 
 def positive_first(printer: Any) -> AbstractContextManager[None]:
-    """Context manager: ``printer`` prints the positive terms of a sum before the negative ones, ``b - a``."""
+    """Return a context manager inside of which ``printer`` prints positive terms of a sum before negative ones: ``b -
+    a``, not ``-a + b``.
+    """
 
     def ordered(expr: Any, order: Any = None) -> list[Any]:
         """SymPy's hook for the order of terms: positive ones first, numbers last, unless the order is fixed."""
@@ -241,13 +249,13 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return printer methods that print a common factor of the terms of a sum in front of it, ``2*(a - b)``, which
-    SymPy multiplies out.
+    """Return methods for ``printer`` that print a number that all terms of a sum share in front of it: ``2*(a - b)``,
+    which SymPy itself multiplies out.
     """
     own = type(printer)
 
     def added(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `Add`: print the common factor, then the rest."""
+        """SymPy's hook for `Add`: print the number that all terms share, then the rest in parentheses."""
         number, inner = _content(expr)
         if number == 1 or printer.order == "none":
             return own._print_Add(printer, expr, **how)
@@ -256,7 +264,7 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
         return printer._print(Mul(number, inner, evaluate=False))
 
     def multiplied(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `Mul`: print it with the numbers that all terms of a factor share moved into the leading
+        """SymPy's hook for `Mul`: print the product with numbers that all terms of a factor share moved into its
         coefficient.
         """
         # SymPy prints quotients, which may be powers, in the same way.
@@ -270,11 +278,13 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return printer methods that bracket only remainders in LaTeX, where SymPy brackets every term that has one."""
+    """Return methods for ``printer`` that set LaTeX brackets around remainders (``Mod``) only; SymPy sets them around
+    every term that contains one.
+    """
 
     # A node that is asked for its precedence looks for a frame of this name (`position_in_formula`).
     def _needs_mul_brackets(expr: Any, first: bool = False, last: bool = False) -> bool:
-        """SymPy's hook: return whether a factor needs brackets."""
+        """SymPy's hook: return whether `expr` needs brackets as a factor of a product."""
         if not expr.has(Mod):
             return bool(LatexPrinter._needs_mul_brackets(printer, expr, first, last))
         if expr.is_Mul:
@@ -284,7 +294,7 @@ def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
         )
 
     def _needs_add_brackets(expr: Any) -> bool:
-        """SymPy's hook: return whether a term needs brackets."""
+        """SymPy's hook: return whether `expr` needs brackets as a term of a sum."""
         return bool(expr.is_Add or expr.is_Relational or isinstance(expr, Mod))
 
     if not isinstance(printer, LatexPrinter):
@@ -293,7 +303,7 @@ def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _content(expr: Any) -> tuple[Any, Any]:
-    """Return the common rational factor of the terms of a sum, up to signs, and the sum without it; 1 and ``expr`` if
+    """Return ``(number, rest)`` with the rational number that all terms of a sum share, up to signs; ``(1, expr)`` if
     there is none.
 
     Indices stay as they are, and so do multiples of fractions that would become nested fractions.
@@ -312,12 +322,12 @@ def _content(expr: Any) -> tuple[Any, Any]:
 
 
 def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return printer methods that print ``floor(p/2 + 1/2)`` of an index as ``floor((p + 1)/2)``; rounded values are
-    unchanged.
+    """Return methods for ``printer`` that print ``floor(p/2 + 1/2)`` of an index as ``floor((p + 1)/2)``; roundings of
+    real values are printed as usual.
     """
 
     def rounded(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `floor` and `ceiling`: print the argument over one denominator."""
+        """SymPy's hook for `floor` and `ceiling`: print the argument as one fraction if it is an index."""
         own = getattr(type(printer), f"_print_{type(expr).__name__}", type(printer)._print_Function)
         is_index = all(symbol.is_integer or getattr(symbol, "dtype", None) is int for symbol in expr.free_symbols)
         joined = is_index and printer.order != "none"
@@ -327,7 +337,9 @@ def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def unlabelled(expr: Any) -> Any:
-    """Return ``expr`` with symbols in place of `Idx`, whose ranges SymPy would print everywhere."""
+    """Return ``expr`` with each `Idx` replaced by its plain symbol, because SymPy would print the range of an `Idx`
+    everywhere.
+    """
     return expr.xreplace(IndexRenaming((index, index.label) for index in expr.atoms(Idx)))
 
 
@@ -346,7 +358,9 @@ METHODS = (
 
 
 def print_code(node: Any, printer: Any, *args: Any, **options: Any) -> Any:
-    """SymPy's hook of code printers: return the name of a variable of rank 0; raise `UnsupportedError` for others."""
+    """SymPy's hook for its code printers: return the name of a scalar variable; for any other node raise
+    `UnsupportedError`, which suggests `td.lambdify`.
+    """
     if node.is_symbol and not node.is_tensor_entry and node.rank == 0 and node in node.free_symbols:
         return printer._print(Symbol(node.name, real=True))
     what = f"the entry of {short(node.tensor)}" if node.is_tensor_entry else f"{short(node)} ({type(node).__name__})"
@@ -358,7 +372,7 @@ def print_code(node: Any, printer: Any, *args: Any, **options: Any) -> Any:
 
 
 class NoCode:
-    """The mixin of all nodes for which SymPy's code printers raise an error."""
+    """The mixin of all nodes that SymPy's code printers cannot print: they raise an error with advice."""
 
     is_tensor_entry = False
 

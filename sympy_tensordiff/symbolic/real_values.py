@@ -21,8 +21,8 @@ OF_COMPLEX = (sympy.conjugate, sympy.adjoint, sympy.re, sympy.im, sympy.arg)
 
 
 def undeclared(expr: Any, integers: Collection[Any] = ()) -> list[str]:
-    """Return the declarations that would make ``expr`` real, one for each symbol, base and function; empty if it is
-    real.
+    """Return the declarations to write so that ``expr`` is known to be real, one for each symbol, tensor and function
+    that is not; [] if it is known already.
 
     `integers` are the indices that are bound around `expr`.
     """
@@ -44,8 +44,8 @@ def undeclared(expr: Any, integers: Collection[Any] = ()) -> list[str]:
 
 
 def refuse_undeclared(applied: Any, integers: Collection[Any] = ()) -> None:
-    """Raise `UnsupportedError` if the argument of ``applied``, a function of complex numbers, is not declared real;
-    ``integers`` as in `undeclared`.
+    """Raise `UnsupportedError` unless the argument of ``applied``, a function of complex numbers such as a conjugate,
+    is known to be real. Symbols in ``integers`` count as real.
     """
     declarations = undeclared(applied.args[0], integers)
     if declarations:
@@ -61,14 +61,16 @@ def refuse_imaginary(body: Any, owner: str) -> None:
 
 
 def way_out(declarations: Collection[str]) -> str:
-    """Return the advice of a message: the ``declarations`` to write, if any, or two real tensors."""
+    """Return the advice at the end of an error message about complex values: to declare symbols real by the given
+    ``declarations``, if any, or to write the real and the imaginary part as two tensors.
+    """
     declare = f"declare {', '.join(declarations)}, or " if declarations else ""
     return f"{declare}write two real tensors, one for the real part and one for the imaginary part"
 
 
 def _parts_to_search(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` to search for symbols: only the base of an entry, none of a symbol or a node of
-    this package.
+    """Return the arguments of ``node`` in which to search for symbols: of an entry only its base; () for nodes of this
+    package.
     """
     if isinstance(node, sympy.Indexed):
         return (node.base,)

@@ -128,8 +128,8 @@ def in_shape(tensor: Any, new: Sequence[Expr]) -> Any | None:
 
 
 def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], list[int]]] | None:
-    """Return pairs ``(axes of old, axes of new)`` with equal products of extents: for ``(6, n)`` and ``(2, 3, n)``,
-    ([0], [0, 1]) and ([1], [2]).
+    """Return pairs ``(axes of old, axes of new)`` of groups with equal numbers of entries: ``([0], [0, 1])`` and
+    ``([1], [2])`` for the shapes ``(6, n)`` and ``(2, 3, n)``. None if there are none.
 
     None if the shapes have different numbers of entries.
     """
@@ -298,7 +298,9 @@ def triu(A: Expression, k: int = 0) -> Any:
 
 
 def _triangle(A: Any, owner: str, condition: Any) -> Any:
-    """Return ``A`` with 0 where ``condition(row, column)`` fails; raise `ShapeError` if the rank is less than 2."""
+    """Return ``A`` with 0 at all entries where ``condition(row, column)`` is false; raise `ShapeError`, with the
+    function's name `owner`, if it has fewer than two axes.
+    """
     A = operand(A, owner)
     if len(shape_of(A)) < 2:
         raise ShapeError(f"{owner} needs matrices along the last two axes, but {A} has rank {len(shape_of(A))}")

@@ -23,7 +23,9 @@ from sympy_tensordiff.symbolic.sympy_callers import follows_as_factor, position_
 
 
 class PrintedReduction(Printed):
-    """The mixin that prints reductions: one sign per range, the outermost first."""
+    """The mixin that prints sums, products, maxima and minima over index ranges: a sign for each range, the outermost
+    first.
+    """
 
     _latex_signs: Callable[..., list[str]]
     _picture: Callable[..., Any]
@@ -35,14 +37,14 @@ class PrintedReduction(Printed):
 
     @property
     def precedence(self) -> int:
-        """Return how tightly the printed form binds: in LaTeX a sum needs parentheses unless it is the last factor; in
-        text it looks like a call.
+        """Return the operator precedence of the printed form. In LaTeX a sum needs parentheses unless it is the last
+        factor; in text it looks like a function call.
         """
         place = position_in_formula(sys._getframe(1))
         return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(place, "Mul")])
 
     def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX: the signs, then the body."""
+        """SymPy's hook for LaTeX: the sum (or other) signs, then the body."""
         refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
         return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, _split_excluded_value(this)[0])])
@@ -61,13 +63,13 @@ class PrintedReduction(Printed):
 
 
 class PrintedSum(PrintedReduction):
-    """The mixin that prints a sum: one sum sign per range."""
+    """The mixin that prints a sum, with one sum sign for each range."""
 
     _sign = r"\sum"
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
-        """Return one sum sign with its range per limit, outermost first; a single excluded value is written under the
-        innermost sign.
+        """Return the LaTeX of the sum signs with their ranges, outermost first. One excluded value, ``j != i``, is
+        written below the innermost sign.
         """
         signs = []
         unequal = _split_excluded_value(this)[1]
@@ -79,7 +81,9 @@ class PrintedSum(PrintedReduction):
         return signs
 
     def _latex_body(self, printer: Any, body: Any) -> str:
-        """Return the LaTeX of ``body``; that of an indicator is its condition in brackets."""
+        """Return the LaTeX of ``body``. A body that is 1 where a condition holds, else 0, is written as the condition
+        in brackets.
+        """
         if body.is_Piecewise and len(body.args) == 2 and body.args[1] == (0, True) and body.args[0].expr == 1:
             # What counts has no lines: often it is the denominator of a fraction.
             return rf"\left[{printer._print(body.args[0].cond)}\right]"
@@ -102,12 +106,12 @@ class PrintedProduct(PrintedSum):
 
 
 class PrintedExtremum(PrintedReduction):
-    """The mixin that prints a maximum or minimum: the word with all ranges below it."""
+    """The mixin that prints a maximum or minimum: the word, with all ranges below it."""
 
     _word: str
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
-        r"""Return a list of one text: ``\max`` or ``\min`` in LaTeX with all index ranges as its subscript."""
+        r"""Return ``\max`` or ``\min`` in LaTeX with all ranges as its subscript, as the only item of a list."""
         below = []
         for low, index, sign, high in _ranges(printer, this):
             below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")
@@ -133,7 +137,9 @@ _LATEX = {"<": "<", "<=": r"\le"}
 
 
 def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
-    """Return printed (start, index, sign, end) per range, outermost first; ``k <= n - 1`` is written ``k < n``."""
+    """Return ``(start, index, sign, end)``, printed, for each range, the outermost first; ``k <= n - 1`` is written ``k
+    < n``.
+    """
     found = []
     for index, low, high in reversed(this.limits):
         sign = "<" if high.is_Add and high.as_coeff_Add()[0] == -1 else "<="
@@ -143,8 +149,8 @@ def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
 
 
 def _split_excluded_value(this: Any) -> tuple[Any, Any]:
-    """Return the body and the condition ``i != j`` of a sum that leaves out one value of its index; for any other
-    reduction the whole body and None.
+    """Return ``(body, condition)`` for a sum that leaves out one value of its index, with the condition ``i != j``;
+    ``(whole body, None)`` for other reductions.
     """
     body = this.body
     is_sum = isinstance(this, PrintedSum) and not isinstance(this, PrintedProduct)
@@ -158,7 +164,9 @@ def _split_excluded_value(this: Any) -> tuple[Any, Any]:
 
 
 class _PrintedBody:
-    """The body after a sum sign as an object for SymPy's printer, in parentheses if it is a sum or has a minus."""
+    """The body behind a sum sign, in a form for SymPy's pretty printer: it gets parentheses if it is a sum or starts
+    with a minus.
+    """
 
     def __init__(self, body: Any) -> None:
         self.body = body
@@ -170,7 +178,7 @@ class _PrintedBody:
 
 
 class _LastFactor(prettyForm):
-    """The pretty form of a reduction: SymPy puts it in parentheses in a product unless it is the last factor."""
+    """The pretty form of a reduction, which gets parentheses in a product unless it is the last factor."""
 
     @classmethod
     def of(cls, form: Any) -> Any:
@@ -185,9 +193,11 @@ class _LastFactor(prettyForm):
 
     @binding.setter
     def binding(self, value: int) -> None:
-        """Ignore the value that SymPy's constructor sets, since the property computes it."""
+        """Ignore the value that SymPy's constructor sets, since the property computes its own."""
 
 
 def _needs_parentheses(body: Any) -> bool:
-    """Return whether ``body`` after a sign needs parentheses: it is a sum or a product that starts with a minus."""
+    """Return whether ``body`` needs parentheses behind a sum sign: it is a sum, or a product that starts with a
+    minus.
+    """
     return bool(body.is_Add or (body.is_Mul and body.could_extract_minus_sign()))

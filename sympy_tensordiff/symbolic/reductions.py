@@ -136,7 +136,7 @@ def softmax(A: Expression, axis: Any = -1) -> Any:
 
 
 def _sum_subscripts(A: Any, axes: tuple[int, ...]) -> str:
-    """Return the subscripts of the sum of ``A`` over ``axes``."""
+    """Return the einsum subscripts of the sum of ``A`` over ``axes``: ``"ij->j"`` for axis 0 of a matrix."""
     labels = axis_labels(shape_of(A))
     return f"{labels}->{''.join(label for axis, label in enumerate(labels) if axis not in axes)}"
 
@@ -261,7 +261,9 @@ def cumprod(A: Expression, axis: int | None = None) -> Any:
 
 
 def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
-    """Return the ``reduction`` (`IndexedMax`, say) of ``A`` over ``axis``; ``A`` itself over no axes."""
+    """Return the reduction of ``A`` over ``axis`` by the class ``reduction``, such as `IndexedMax`; ``A`` itself if
+    there are no axes to reduce. ``owner`` names the function in errors.
+    """
     A = operand(A, owner)
     shape, gone = shape_of(A), checked_axes(axis, A, owner)
     if not gone:
@@ -272,7 +274,7 @@ def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> An
     lengths = [shape[axis] for axis in sorted(gone)]
 
     def entry(*indices: Expr) -> Any:
-        """Return the reduction over the reduced axes, at the remaining ``indices``."""
+        """Return the entry of the result at ``indices``: the reduction over the axes that disappear."""
         own = entry_indices(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
         at = dict(zip(sorted(gone), own, strict=True))
         at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
@@ -285,17 +287,19 @@ def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> An
 
 
 def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
-    """Return the running ``reduction`` of ``A`` along ``axis``, or of its raveled entries if ``axis`` is None."""
+    """Return the reduction of all entries of ``A`` up to each one along ``axis``, as a running sum; over all entries in
+    row-major order if ``axis`` is None.
+    """
     A = ravel(operand(A, owner)) if axis is None else operand(A, owner)
     along = checked_axis(0 if axis is None else axis, A, owner)
 
     def entry(*indices: Expr) -> Any:
-        """Return the reduction over indices up to that of the entry, along the axis."""
+        """Return the entry of the result: the reduction over all indices up to its own along the axis."""
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
         last = shape_of(A)[along] - 1
 
         def body(index: Expr) -> Expr:
-            """Return the entry at `index` along the axis."""
+            """Return the entry of ``A`` with `index` along the axis."""
             result: Expr = read(A, (*indices[:along], index, *indices[along + 1 :]))
             return result
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def is_a(node: Any, name: str) -> bool:
-    """Return whether the class of ``node`` is called ``name``, for modules that cannot import the class."""
+    """Return whether the class of ``node`` is called ``name``; for modules that cannot import the class itself."""
     return type(node).__name__ == name
 
 
@@ -27,7 +27,8 @@ def _without(labels: str, gone: Collection[str]) -> str:
 
 
 def labels_of_ones(node: Any) -> list[str]:
-    """Return the result labels of an einsum that occur in tensors of ones only: along these the result is repeated.
+    """Return the result labels of an einsum along which the result is repeated, because they occur in tensors of ones
+    only.
 
     Empty if there is no other tensor, or if ones are summed over, which multiplies by an extent.
     """
@@ -41,8 +42,8 @@ def labels_of_ones(node: Any) -> list[str]:
 
 
 def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """Return ``(tensor, axes)`` for an einsum that repeats a tensor by a factor of ones; axes are its own in the
-    result; else None.
+    """Return ``(tensor, axes)`` for an einsum that only repeats a tensor, by a product with ones, where ``axes`` of the
+    result are the tensor's own. None for another einsum.
     """
     new = labels_of_ones(node) if is_a(node, "EinsumProduct") else []
     if not new or len(new) == node.rank:
@@ -66,7 +67,9 @@ def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
-    """Return ``tensor`` without ``axes`` of extent 1 that tensors of ones inserted; None if operands depend on one."""
+    """Return ``tensor`` without ``axes`` of extent 1 that a product with ones has inserted; None if its operands depend
+    on one of these axes.
+    """
     if is_a(tensor, "EinsumProduct"):
         gone = {tensor.output[axis] for axis in axes}
         pairs = [(labels, part) for labels, part in zip(tensor.inputs, tensor.operands, strict=True)]

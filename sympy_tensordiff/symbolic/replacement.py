@@ -9,7 +9,8 @@ from sympy_tensordiff.symbolic.traversal import native_parts, postorder, with_ar
 
 
 class Replacement:
-    """A callable replacement rule that can be applied to several expressions that share parts.
+    """A replacement rule, called like a function. It can be applied to several expressions, and parts that these share
+    are visited once.
 
     Nodes shared before are shared after: a part is one object in all results. Nodes of this package apply the rule
     themselves, since they know which indices they bind.
@@ -36,11 +37,13 @@ class Replacement:
         return self._done[id(expr)][1]
 
     def _below(self, node: Any) -> tuple[Any, ...]:
-        """Return the native arguments of ``node``; () for a key of the rule, whose parts are not replaced."""
+        """Return the arguments of ``node`` in which to replace: () for a key of the rule and for a node of this
+        package.
+        """
         return () if node in self._rule else native_parts(node)
 
     def _replaced(self, node: Any) -> Any:
-        """Return ``node`` rebuilt over replaced arguments."""
+        """Return ``node`` with its arguments replaced, or its replacement if it is a key of the rule."""
         if node in self._rule:
             return self._rule[node]
         if hasattr(node, "is_tensor_entry"):

@@ -38,7 +38,7 @@ from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rul
 
 
 def to_matrices(expr: Any) -> Any:
-    """Convert tensors of rank 1 and 2 in ``expr`` to SymPy's matrices.
+    """Convert the vectors and matrices in ``expr`` to SymPy's own matrices.
 
     A vector becomes a column, a matrix of shape ``(n, 1)``; a scalar is made of traces, determinants, and entries
     ``[0, 0]`` of products that have one entry. Names are kept. Raise `UnsupportedError` for a part without a form as a
@@ -51,27 +51,31 @@ OF_ONE: Rules = {TensorInverse: sympy.Inverse, TensorDeterminant: sympy.Determin
 
 
 class _Matrices(Rewriting):
-    """The traversal of `to_matrices`: a matrix for each tensor, a scalar for each scalar; it never enters a binder."""
+    """The traversal of `to_matrices`: each tensor becomes a SymPy matrix, each scalar a SymPy scalar. Sums over indices
+    and comprehensions are refused.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.symbols: dict[Any, TensorSymbol] = {}
 
     def visit(self, expr: Any, scope: Scope = EMPTY) -> Recursion[Any]:
-        """Convert one node; raise `UnsupportedError` for a tensor of rank > 2."""
+        """Convert one expression; raise `UnsupportedError` for a tensor with more than two axes."""
         if is_whole(expr) and expr.rank > 2:
             raise refusal(expr, f"it has rank {expr.rank}, and a matrix has rank 2; td.einsum can sum axes")
         return super().visit(expr, scope)
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Rebuild a native scalar operation; raise `UnsupportedError` for a node of this package without a rule."""
+        """Convert the arguments of a scalar operation of SymPy's; raise `UnsupportedError` for a node of this package
+        that has no rule.
+        """
         if isinstance(expr, TensorNode):
             raise refusal(expr, OTHERWISE.get(type(expr).__name__, "only whole matrices and vectors have one"))
         return expr if isinstance(expr, Lambda) else (yield super().rebuilt(expr, scope))
 
     def visit_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
-        """Convert a tensor symbol to a `MatrixSymbol`, one of rank 0 to a `Symbol`; raise `ShapeError` if another
-        tensor has the same one.
+        """Convert a tensor symbol to a `MatrixSymbol`, or to a `Symbol` if it has no axes. Raise `ShapeError` if two
+        tensors would become the same one.
         """
         shape = (*expr.shape, S.One)[:2]
         result = sympy.MatrixSymbol(expr.name, *shape) if expr.shape else Symbol(expr.name, real=True)
@@ -132,7 +136,7 @@ class _Matrices(Rewriting):
         return ElementwiseApplyFunction(Lambda(variable, body), matrices[0])
 
     def visit_filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
-        """Convert a constant-filled tensor to a zero matrix or a multiple of ones."""
+        """Convert a constant tensor to a zero matrix or a multiple of a matrix of ones."""
         value = yield self.visit(expr.value)
         if not expr.rank:
             return value
@@ -143,7 +147,7 @@ class _Matrices(Rewriting):
     # -------------------------------------------------------------- matrices
 
     def visit_delta(self, expr: DeltaTensor, scope: Scope) -> Any:
-        """Convert a delta tensor to an identity matrix, 1 for a scalar."""
+        """Convert a unit tensor to an identity matrix; to 1 if it has no axes."""
         return sympy.Identity(expr.shape[0]) if expr.shape else S.One
 
     def visit_matrix_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
@@ -198,7 +202,9 @@ OTHERWISE = {
 
 
 def matrix_of(notation: Any) -> Any:
-    """Return a notation of matrix products, whose leaves are SymPy matrices, as a SymPy matrix, or as a scalar."""
+    """Return the SymPy matrix (or scalar) for a notation of matrix products, such as a `Chain`, whose leaves are
+    already SymPy matrices.
+    """
     match notation:
         case Leaf(node):
             return node
@@ -223,12 +229,12 @@ def matrix_of(notation: Any) -> Any:
 
 
 def times(*factors: Any) -> Any:
-    """Return the matrix product of ``factors``, with scalars in front."""
+    """Return SymPy's matrix product of ``factors``, with scalars in front."""
     return sympy.MatMul(*factors).doit(deep=False)
 
 
 def by_entry(*matrices: Any) -> Any:
-    """Return the Hadamard product of ``matrices``; a single one is returned unchanged."""
+    """Return SymPy's elementwise (Hadamard) product of ``matrices``; a single one is returned unchanged."""
     return matrices[0] if len(matrices) == 1 else sympy.HadamardProduct(*matrices).doit(deep=False)
 
 
@@ -239,7 +245,9 @@ def columns(expr: TensorExpr) -> tuple[Expr, Expr]:
 
 
 def refusal(expr: Any, reason: str) -> UnsupportedError:
-    """Return the error that ``expr`` has no form as a SymPy matrix, with the ``reason``."""
+    """Return the exception to raise for ``expr``, which cannot be written with SymPy's matrices, with the ``reason`` in
+    its text.
+    """
     return UnsupportedError(f"{type(expr).__name__} has no form as a matrix of SymPy's: {expr}; {reason}")
 
 
@@ -247,7 +255,8 @@ hooks.notations[sympy.MatrixExpr] = to_matrices
 
 
 def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
-    """Convert ``expr`` to index notation, as far as it has one.
+    """Convert ``expr`` to index notation (sums and comprehensions over entries), as far as its operations have such a
+    form.
 
     The result is a comprehension, a variable, or a scalar made of indexed sums and entries. Inverses, determinants,
     adjugates and cofactors remain, of matrices in index notation; a log-sum-exp becomes the logarithm of a sum, which
@@ -258,7 +267,8 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
 
 
 def for_readers(expr: Any) -> Any:
-    """Convert ``expr`` to index notation for readers; `to_indices` gives the form to be computed.
+    """Convert ``expr`` to index notation with clear index names, to be printed; `to_indices` gives the form to be
+    computed.
 
     Short sums in entries that are read more than once are written out at each use. No two nested sums or comprehensions
     have an index of the same name, and indices have no numbers as long as there are letters.
@@ -267,10 +277,14 @@ def for_readers(expr: Any) -> Any:
 
 
 class _OfTensors(Rewriting):
-    """The base of traversals whose scope lists the enclosing indices; for a tensor, only those that it depends on."""
+    """The base of traversals whose ``scope`` contains the indices bound around an expression. For a tensor the scope is
+    reduced to the indices that occur in it.
+    """
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert the scalar or tensor ``expr``, under the enclosing indices that it depends on."""
+        """Convert ``expr``. For a tensor, ``scope`` (the indices bound around it) is first reduced to the indices that
+        occur in it.
+        """
         if scope and is_whole(expr):
             free = expr.free_symbols
             scope = frozenset(pair for pair in scope if pair[0] in free)
@@ -284,14 +298,14 @@ class _OfTensors(Rewriting):
 
 
 class _Index(_OfTensors):
-    """The traversal of `to_indices`: each tensor operation becomes entries of its operands."""
+    """The traversal of `to_indices`, which writes each tensor operation by entries of its operands."""
 
     def __init__(self, read: Callable[..., Any]) -> None:
         super().__init__()
         self.read = read
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Convert the tensor of an entry and read the entry from it."""
+        """Convert the tensor of an entry, and return the entry of the result."""
         tensor = yield self.visit(expr.tensor, scope)
         return expr if tensor is expr.tensor else self.read(tensor, expr.indices, {index for index, _ in scope} or None)
 
@@ -301,11 +315,13 @@ class _Index(_OfTensors):
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
     def visit_operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
-        """Convert a whole-tensor operation to index notation, after its operands."""
+        """Convert an operation on whole tensors to index notation, its operands first."""
         return self.to_comprehension((yield self.rebuilt(expr, scope)))
 
     def to_comprehension(self, node: TensorOperation) -> Any:
-        """Return ``node``, an operation, as a comprehension of its entries; itself if they have no index notation."""
+        """Return the operation ``node`` as a comprehension of its entries; ``node`` itself if it has no index notation,
+        as an inverse.
+        """
         names = node.output if isinstance(node, EinsumProduct) else ()
         if not node.has_index_form:
             return node
@@ -326,12 +342,12 @@ def with_entries_written_out(expr: Any) -> Any:
 
 
 class _Entries(_Index):
-    """The traversal of `with_entries_written_out`: a short entry of a comprehension becomes its body at these indices;
-    operations on whole tensors stay.
+    """The traversal of `with_entries_written_out`: an entry of a comprehension becomes its body if that is short;
+    operations on whole tensors are unchanged.
     """
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Return an entry of a comprehension as the body at these indices, if short."""
+        """Return an entry of a comprehension as the comprehension's body at these indices, if that is short."""
         tensor = yield self.visit(expr.tensor, scope)
         is_table = isinstance(tensor, TensorComprehension)
         return self.read(tensor, expr.indices, {index for index, _ in scope} or None) if is_table else expr
@@ -340,10 +356,14 @@ class _Entries(_Index):
 
 
 class _Distinct(_OfTensors):
-    """The traversal of `for_readers`, from the outside in: nested binders get distinct index names without numbers."""
+    """The traversal of `for_readers`, from outside to inside, that gives nested sums and comprehensions distinct index
+    names without numbers.
+    """
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Rename the bound indices that have a number or the name of an enclosing index, convert body and limits."""
+        """Rename bound indices whose name contains a number or is that of an index around, and convert the body and
+        limits.
+        """
         around = [new for _, new in scope]
         for index in expr.variables:
             new = index

@@ -17,7 +17,9 @@ from sympy_tensordiff.symbolic.printing import METHODS
 
 
 class EntryFunction(Function):
-    """The base class of functions of one real number; a call with a whole tensor gives the elementwise function."""
+    """The base class of functions of one real number, such as `sigmoid`. Called with a whole tensor, they are applied
+    entry by entry.
+    """
 
     values: ClassVar[dict[Any, Any]]  # where they are plain
     name_in_latex: str
@@ -30,7 +32,9 @@ class EntryFunction(Function):
 
     @classmethod
     def eval(cls, argument: Any) -> Any:
-        """SymPy's hook for evaluation: return a value from the table ``values``, or None to keep the call."""
+        """SymPy's hook for evaluation: return the value from the class's table ``values`` for an argument such as 0;
+        else None, which keeps the call.
+        """
         return cls.values.get(argument)
 
     def fdiff(self, argindex: int = 1) -> Any:
@@ -53,7 +57,7 @@ class EntryFunction(Function):
         return real
 
     def _eval_evalf(self, precision: int) -> Any:
-        """SymPy's hook for `evalf`: evaluate the form with exponentials."""
+        """SymPy's hook for `evalf`: evaluate the formula with exponentials."""
         return self.rewrite(sympy.exp)._eval_evalf(precision)
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
@@ -63,7 +67,7 @@ class EntryFunction(Function):
 
 
 def print_code(self: Any, printer: Any, *args: Any, **options: Any) -> Any:
-    """SymPy's hook of code printers: print the function in terms of the exponential."""
+    """SymPy's hook for its code printers: print the formula of the function with exponentials."""
     code = printer._print(self.rewrite(sympy.exp))
     return f"({code})" if isinstance(code, str) else code
 
@@ -99,7 +103,7 @@ class sigmoid(EntryFunction):  # noqa: N801
         return self * (1 - self)
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
-        """SymPy's hook for ``rewrite(exp)``."""
+        """SymPy's hook for ``rewrite(exp)``: the formula with an exponential."""
         return 1 / (1 + sympy.exp(-argument))
 
     def _eval_is_finite(self) -> bool | None:
@@ -132,7 +136,7 @@ class softplus(EntryFunction):  # noqa: N801
         return sigmoid(self.args[0])
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
-        """SymPy's hook for ``rewrite(exp)``."""
+        """SymPy's hook for ``rewrite(exp)``: the formula with an exponential."""
         return sympy.log(1 + sympy.exp(argument))
 
 
@@ -169,7 +173,7 @@ class log1mexp(EntryFunction):  # noqa: N801
         return sympy.sign(x) / expm1(sympy.Abs(x))
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
-        """SymPy's hook for ``rewrite(exp)``."""
+        """SymPy's hook for ``rewrite(exp)``: the formula with an exponential."""
         return sympy.log(1 - sympy.exp(-sympy.Abs(argument)))
 
     def _eval_is_positive(self) -> bool | None:
@@ -211,7 +215,7 @@ class log_ndtr(EntryFunction):  # noqa: N801
         return sympy.sqrt(2) / (sympy.sqrt(sympy.pi) * erfcx(-x / sympy.sqrt(2)))
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
-        """SymPy's hook for ``rewrite(exp)``, in terms of `erfc`."""
+        """SymPy's hook for ``rewrite(exp)``: the formula with `erfc`."""
         return sympy.log(sympy.erfc(-argument / sympy.sqrt(2)) / 2)
 
     def _eval_is_positive(self) -> bool | None:
@@ -253,7 +257,7 @@ class erfcx(EntryFunction):  # noqa: N801
         return 2 * x * self - 2 / sympy.sqrt(sympy.pi)
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
-        """SymPy's hook for ``rewrite(exp)``, in terms of `erfc`."""
+        """SymPy's hook for ``rewrite(exp)``: the formula with `erfc`."""
         return sympy.exp(argument**2) * sympy.erfc(argument)
 
     def _eval_is_finite(self) -> bool | None:

@@ -122,8 +122,8 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sums or products that a recurrence of one number, ``s + f(x, t)`` or ``s*f(x, t)``, is; None
-    for other recurrences.
+    """Return a recurrence of one number, ``s + f(x, t)`` or ``s*f(x, t)``, as running sums or products, which need no
+    loop over states; None for other recurrences.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -148,7 +148,9 @@ def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool
 
 
 def _over_time(call: _Call, part: Any, length: Any) -> Any:
-    """Return the tensor of the values of a part of a step that reads numbers of rows and the time, but no state."""
+    """Return the values of `part`, a part of a step that depends on the time and on numbers in sequences but on no
+    state, for all steps as one tensor.
+    """
     names = {str(symbol) for symbol in free_symbols_in([part, *call.sequences]) - {call.time}}
     index = Symbol(next(name for n in count() if (name := f"t_{n}" if n else "t") not in names), integer=True)
     rows = {
@@ -158,15 +160,15 @@ def _over_time(call: _Call, part: Any, length: Any) -> Any:
 
 
 def _result(parts: Any, kind: str, value: Any) -> Any:
-    """Return a `Scan` node with this kind ("stack", "last", "sum") and value, and the given states, sequences, time and
-    length.
+    """Return a `Scan` node of this kind ("stack", "last" or "sum") and `value`; `parts` are its states, sequences,
+    time, length and direction.
     """
     return Scan(kind, value, *parts)
 
 
 class _StateBlocks:
-    """A scan over blocks of ``size`` steps (checkpointing): its derivative stores states between blocks and recomputes
-    the others.
+    """A scan of blocks of ``size`` steps (checkpointing). Its derivative stores the states between blocks only, and
+    computes those inside of blocks again.
     """
 
     def __init__(self, call: _Call, updates: Sequence[Any], length: Any, reverse: bool, size: Any) -> None:
@@ -192,19 +194,25 @@ class _StateBlocks:
         ]
 
     def block(self, kind: str, value: Any) -> Any:
-        """Return the `Scan` over the steps of one block, with this kind and value."""
+        """Return the `Scan` over the steps of one block, of this `kind` ("stack", "last" or "sum"), which computes
+        `value` in each step.
+        """
         sequences = [*zip(self.call.rows, self.rows, strict=True)]
         return Scan(kind, value.xreplace(self.rule), self.inner, sequences, self.times[1], self.size, self.reverse)
 
     def result(self, kind: str, value: Any) -> Any:
-        """Return the `Scan` over all blocks, with this kind and value."""
+        """Return the `Scan` over all blocks, of this `kind` ("stack", "last" or "sum"), which computes `value` in each
+        step.
+        """
         inside = self.block(kind, value)
         found = Scan(kind, inside, self.states, self.sequences, self.times[0], self.count, self.reverse)
         return reshape(found, (self.length, *shape_of(value))) if kind == "stack" else found
 
 
 class _Call:
-    """One call of `scan`: creates the bound variables, calls the user's step with them, and builds the results."""
+    """One call of `scan`: it makes the bound variables, calls the user's step function with them, and builds the
+    results.
+    """
 
     def __init__(self, step: Callable[..., Any], init: Any, xs: Any) -> None:
         self.step = step
@@ -235,7 +243,7 @@ class _Call:
         self.sequences = [sequence for sequence in self.sequences if not _is_data(sequence)]
 
     def _time_name(self) -> str:
-        """Return the name of the parameter for the time."""
+        """Return the name of the step function's parameter for the time; "t" if it has none."""
         if self.named:
             rest = [name for name in self.names if name not in (*self.state_names, *self.row_names)]
             return rest[0] if rest else "t"
@@ -253,7 +261,7 @@ class _Call:
         return steps
 
     def run(self) -> tuple[list[Any], list[Any] | None, bool]:
-        """Call the step; return the next states, the outputs or None, and whether the outputs are a tuple."""
+        """Call the user's step function; return ``(next states, outputs or None, whether the outputs are a tuple)``."""
         given = self._arguments()
         try:
             result = self.step(*given)
@@ -287,8 +295,8 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return updates and outputs with each read ``A[t]`` of an outer tensor replaced by a sequence variable, so
-        that its derivative is stacked.
+        """Return ``(updates, outputs)`` with each read ``A[t]`` of a tensor at the time replaced by a variable of a new
+        sequence; the derivative with respect to ``A`` is then stacked.
         """
         known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
@@ -302,7 +310,9 @@ class _Call:
         return [*map(rows.run, updates)], None if outputs is None else [*map(rows.run, outputs)]
 
     def _arguments(self) -> list[Any]:
-        """Return the arguments of the step; raise `ArgumentTypeError` if it takes others."""
+        """Return the arguments with which to call the step function; raise `ArgumentTypeError` if its parameters do not
+        fit.
+        """
         if self.named:
             names = [*self.state_names, *self.row_names]
             known = dict(zip(names, [*self.states, *self.given_rows], strict=True))
@@ -378,7 +388,7 @@ class _Rows(Rewriting):
         return row[tuple(rest)] if row.rank else row
 
     def visit_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
-        """Return the comprehension, or the variable for ``A[t]`` if it has the same entries."""
+        """Return the comprehension rebuilt; if it consists of all entries of a row variable, return that variable."""
         new = yield from super().rebuilt(expr, scope)
         body = getattr(new, "body", None)
         if isinstance(body, TensorEntry) and body.tensor in self.known.values():
@@ -391,7 +401,7 @@ class _Rows(Rewriting):
 
 
 def _parameters(step: Callable[..., Any]) -> list[str]:
-    """Return the names of the positional parameters of ``step`` that have no default."""
+    """Return the names of the positional parameters of ``step`` that have no default value."""
     try:
         found = signature(step).parameters.values()
     except (TypeError, ValueError):
@@ -401,7 +411,9 @@ def _parameters(step: Callable[..., Any]) -> list[str]:
 
 
 def _named_parts(value: Any, name: str) -> tuple[list[str], Sequence[Any]]:
-    """Return ``(names, values)`` of states or sequences; unnamed ones are named after ``name``."""
+    """Return ``(names, values)`` of the states or sequences in `value`: a mapping has names, items of a tuple get
+    ``name`` with a number.
+    """
     if isinstance(value, Mapping):
         return [checked_name(key) for key in value], [*value.values()]
     if isinstance(value, (tuple, list, Tuple)):
@@ -410,5 +422,5 @@ def _named_parts(value: Any, name: str) -> tuple[list[str], Sequence[Any]]:
 
 
 def _variable(name: str, shape: Sequence[Any]) -> Any:
-    """Return a new bound variable with a unique name, which gets ``name`` once the scan is complete."""
+    """Return a new bound variable with a unique name; once the scan is complete it is renamed to ``name``."""
     return ScanVariable(fresh_name(name), tuple(shape))

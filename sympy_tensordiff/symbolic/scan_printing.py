@@ -17,11 +17,11 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in, scans_in
 
 
 class PrintedScan:
-    """The mixin that prints a scan."""
+    """The mixin that prints a scan (a recurrence over time): as a call of `scan` in text, as a recursion in LaTeX."""
 
     @property
     def precedence(self) -> int:
-        """Return how tightly the text binds: a call is an atom."""
+        """Return the operator precedence of the text, that of an atom, because it is a call."""
         return ATOM
 
     def _sympystr(self: Any, printer: Any) -> str:
@@ -30,12 +30,12 @@ class PrintedScan:
         return _call(self, printer._print) if other is None else other
 
     def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX: the value, where the states follow their recursion."""
+        """SymPy's hook for LaTeX: the value of a step, followed by the recursion of the states."""
         formula = _formula(self, printer._print)
         return formula if printer._print_level == 1 else rf"\left({formula}\right)"
 
     def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing: the text."""
+        """SymPy's hook for pretty printing: the same text as `str`."""
         return prettyForm(str(self))
 
 
@@ -66,8 +66,8 @@ def _call(scan: Any, show: Any) -> str:
 
 
 def _formula(scan: Any, show: Any) -> str:
-    """Return the LaTeX of a scan: the value of a step, and the recursions of the states and of stored states that the
-    steps read; one below the other where parts of the steps have names.
+    """Return the LaTeX of a scan: the value of a step, "where", and the recursion of each state it depends on. If parts
+    of the steps have names, the lines are aligned below each other.
     """
     head, lines, has_parts = _recursion(scan, show, set())
     if not has_parts:
@@ -77,8 +77,8 @@ def _formula(scan: Any, show: Any) -> str:
 
 
 def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], bool]:
-    """Return the LaTeX of a scan's result, the lines that define what is in it, and whether parts of steps have names,
-    none of which is in ``named``; they are added to it.
+    """Return ``(LaTeX of the result, lines that define what is in it, whether parts of steps have names)``. Names are
+    chosen that are not in ``named``, and added to it.
     """
     time, before = show_time(scan), _time_before(scan)
     found, (value, *updates) = hooks.step_parts(scan.steps)
@@ -119,8 +119,8 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
 
 
 def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -> dict[Any, Any]:
-    """Return what is printed for the symbols of parts in ``found``: letters that nothing else in the formula has, with
-    the time as a subscript where the part varies. They are added to ``named``.
+    """Return what to print for the symbols of the common parts in ``found``: letters not in ``named``, with the time as
+    a subscript if the part changes with it. The letters are added to ``named``.
     """
     symbols = free_symbols_in([part for one in [scan, *scans_in(scan.outer)] for part in (*one.steps, *one.outer)])
     taken = {show(symbol)[:1] for symbol in symbols}
@@ -138,7 +138,7 @@ def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -
 
 
 class _StoredStates:
-    """The states of other scans that the steps of a scan read, which its formula calls by their own names.
+    """The states of other scans that the steps of a scan read; its formula calls them by their own names.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
     in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.
@@ -190,7 +190,7 @@ def show_time(scan: Any) -> str:
 
 
 def _indexed(name: str, time: str) -> str:
-    """Return a name with the time as a subscript, in brackets if it has a subscript."""
+    """Return ``name`` in LaTeX with the time as a subscript; in braces first if it has a subscript already."""
     return f"{name}_{{{time}}}" if "_" not in name else rf"{{{name}}}_{{{time}}}"
 
 
@@ -206,7 +206,7 @@ def _row(sequence: Any, time: Any, show: Any) -> str:
 
 
 class _Marks:
-    """Prints a scan step in LaTeX with the time as a subscript of each bound variable."""
+    """Prints the steps of a scan in LaTeX, with the time as a subscript of each bound variable."""
 
     def __init__(self, show: Any, times: dict[Any, str], others: dict[Any, Any]) -> None:
         self.show = show
@@ -218,7 +218,7 @@ class _Marks:
 
 
 class MarkedVariable(TensorSymbol):
-    """A variable in a formula whose name is LaTeX, such as ``h_{t-1}``."""
+    """A variable in a formula whose name is already LaTeX, such as ``h_{t-1}``."""
 
     def _latex(self, printer: Any) -> str:
         """SymPy's hook for LaTeX: return the name unchanged, since it is LaTeX already."""

@@ -36,7 +36,7 @@ TIME_INDEX = 2_000_000
 
 
 class ScanVariable(TensorSymbol):
-    """A variable bound by a `Scan`: a state before the step, or the current row of a sequence.
+    """A variable that a `Scan` binds: a state before the step, or the current row of a sequence.
 
     It equals no `TensorSymbol`, whatever its name.
     """
@@ -51,7 +51,7 @@ class ScanVariable(TensorSymbol):
 
 
 class Time(Dummy):
-    """The time that a `Scan` binds; it equals no other symbol."""
+    """The time variable that a `Scan` binds; it is equal to no other symbol."""
 
     def __new__(cls, name: str) -> Any:
         return super().__new__(cls, name, dummy_index=TIME_INDEX, integer=True, nonnegative=True)
@@ -85,7 +85,8 @@ class State(NamedTuple):
 
 
 class Scan(PrintedScan, TensorOperation):
-    """The result of a recurrence over time: its stacked, last or summed values; made by `td.scan`.
+    """The result of a recurrence over time: the values of its steps stacked, the last one, or their sum. `td.scan`
+    makes it.
 
     Parameters
     ----------
@@ -206,17 +207,17 @@ class Scan(PrintedScan, TensorOperation):
 
     @property
     def steps(self) -> list[Any]:
-        """Return the expressions inside of the binder: the value and the updates of the states."""
+        """Return the expressions that each step evaluates: the value, then the updates of the states."""
         return [self.value, *(state.update for state in self.states)]
 
     @property
     def outer(self) -> list[Any]:
-        """Return the expressions outside of the binder: initial values and sequences."""
+        """Return the expressions that are evaluated before the first step: initial values and sequences."""
         return [*(state.initial for state in self.states), *(sequence for _, sequence in self.sequences)]
 
     @property
     def operands(self) -> tuple[Any, ...]:
-        """Return the expressions around the binder: initial values and sequences."""
+        """Return the tensors and scalars that the scan takes: initial values and sequences."""
         return tuple(self.outer)
 
     @property
@@ -229,7 +230,9 @@ class Scan(PrintedScan, TensorOperation):
         return sympy_callers.shown_symbols(self, set(self._free), sys._getframe(1))
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
-        """Return the scan with ``old`` replaced by ``new``, validated unless ``new`` is a placeholder of `subs`."""
+        """Return the scan with ``old`` replaced by ``new``; it is checked again unless ``new`` is a temporary
+        placeholder of `subs`.
+        """
         if old in self.bound:
             return self
         if is_placeholder(new):
@@ -238,7 +241,9 @@ class Scan(PrintedScan, TensorOperation):
         return self if args == self.args else self.func(*args)
 
     def _eval_subs(self, old: Basic, new: Basic) -> Any:
-        """SymPy's hook for `subs`: bound variables are not replaced, and capture nothing."""
+        """SymPy's hook for `subs`. Bound variables are unique, so they are never replaced and never clash with symbols
+        in `new`.
+        """
         return self._substituted(old, new)
 
     def doit(self, **hints: Any) -> Any:
@@ -247,7 +252,9 @@ class Scan(PrintedScan, TensorOperation):
 
 
 def needed_states(states: Sequence[tuple[Any, Any]], values: Iterable[Any]) -> set[Any]:
-    """Return the variables among the ``states``, pairs of a variable and its update, that the values depend on."""
+    """Return the state variables on which ``values`` depend, directly or through updates of other states; ``states``
+    are pairs of a variable and its update.
+    """
     known = dict(states)
     found: set[Any] = set()
     stack = [*values]
@@ -283,7 +290,7 @@ def _check_shape(what: str, value: Any, shape: Sequence[Any]) -> None:
 
 
 def no_sequence(sequence: Any) -> ShapeError:
-    """Return (not raise) the error that a sequence is a scalar."""
+    """Return (do not raise) the exception to raise for a sequence that is a scalar."""
     return ShapeError(f"the sequence {sequence} of a scan is a scalar: its first axis must be the time")
 
 
@@ -308,7 +315,9 @@ def _check_sequence(variable: Any, sequence: Any, length: Any) -> None:
 
 
 def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
-    """Return the arguments of a scan with bound variables renamed whose names are used otherwise in the steps."""
+    """Return the arguments of a scan in which bound variables are renamed that have the name of something else in the
+    steps or in `others`.
+    """
     value, states, sequences, time = args.args
     bound = [*(row.args[0] for row in states.args), *(row.args[0] for row in sequences.args)]
     steps = [value, *(row.args[2] for row in states.args)]
@@ -328,7 +337,7 @@ def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """Return ``name``, without the number added by `fresh_name`, or with another number if it is in ``taken``."""
+    """Return ``name`` without the number that `fresh_name` added; if that is in ``taken``, with another number."""
     name = _without_fresh_number(name)
     stem, _, number = name.rpartition("_")
     stem = stem if stem and number.isdigit() else name

@@ -19,21 +19,25 @@ from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rul
 
 
 def over_indices(expr: Any) -> Any:
-    """Return an expression whose scans depend on no index bound around them: each is an entry of a scan over all values
-    of the index. A scan whose index has a range that depends on others stays as it is.
+    """Return an expression in which no scan depends on an index bound around it: such a scan is replaced by an entry of
+    one scan over all values of the index. Scans whose index has a range that depends on others are unchanged.
     """
     return _OverIndices().run(expr, EMPTY)
 
 
 class _OverIndices(Rewriting):
-    """The traversal that replaces scans; the scope has the bound indices with their first values and extents."""
+    """The traversal of `over_indices`. Its scope contains the bound indices, each with its first value and its
+    extent.
+    """
 
     def symbol(self, expr: Any, scope: Any) -> Any:
         """Return the symbol unchanged."""
         return expr
 
     def visit_binder(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the binder with its body rebuilt inside of its ranges."""
+        """Return the sum or comprehension `expr` with its body rebuilt; inside, its indices with fixed ranges are added
+        to the scope.
+        """
         own = {index: (low[0], high[0] - low[0] + 1) for index, low, high in expr.ranges() if len(low + high) == 2}
         bound = {*expr.variables, *(index for index, _ in scope)}
         own = {index: ends for index, ends in own.items() if bound.isdisjoint(free_symbols_in(ends))}
@@ -42,7 +46,7 @@ class _OverIndices(Rewriting):
         return expr if body is expr.body else expr.func(body, *expr.limits)
 
     def visit_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the scan, or an entry of the scan over all values of the indices it depends on."""
+        """Return the scan; if it depends on indices in the scope, return an entry of one scan over all their values."""
         found = sorted([pair for pair in scope if pair[0] in expr.free_symbols], key=str)
         if not found:
             args = yield self.all(expr.args, EMPTY)
@@ -54,8 +58,8 @@ class _OverIndices(Rewriting):
 
 
 def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return the scan over all values of ``indices``, which run over the extents behind the first values in ``ends``,
-    and the function from that scan to the given one.
+    """Return ``(new scan, function)``: a scan over all values of ``indices``, and the function that returns `scan` as
+    an entry of it. ``ends`` has the first value and the extent of each index.
     """
     first = {index: index + low for index, (low, _) in zip(indices, ends, strict=True) if low != 0}
     whole = scan.subs(first, simultaneous=True) if first else scan
@@ -66,14 +70,16 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return [fresh_index(Symbol("q", integer=True), taken) for _ in shape]
 
     def over(expr: Any, front: Sequence[tuple[Any, Any]] = ()) -> Any:
-        """Return an expression as a tensor with axes for the ``front`` indices, the batch and its own."""
+        """Return `expr` as a tensor with axes for the ``front`` indices, then for all values of the batch indices, then
+        its own.
+        """
         own = axes(shape_of(expr)[len(front) :])
         entry = TensorEntry(expr, *(index for index, _ in front), *own) if shape_of(expr) else expr
         limits = [*front, *zip(indices, extents, strict=True)]
         return TensorComprehension(entry, *limits, *zip(own, shape_of(expr)[len(front) :], strict=True))
 
     def row(tensor: Any, places: Sequence[Any], shape: Sequence[Any], front: int = 0) -> Any:
-        """Return the part of a batch at ``places``, behind ``front`` axes."""
+        """Return the part of `tensor`, a batch, at the batch indices ``places``, which follow ``front`` other axes."""
         own = axes(shape)
         entry = TensorEntry(tensor, *own[:front], *places, *own[front:])
         return TensorComprehension(entry, *zip(own, shape, strict=True)) if shape else entry

@@ -15,7 +15,7 @@ from sympy_tensordiff.symbolic.tabulate import entry_indices, fresh_indices, rea
 
 
 def _log_sum_exp(value: Expr, *limits: Any) -> Expr:
-    """Return the logarithm of the sum of exponentials; kernels compute it without overflow."""
+    """Return ``log(sum(exp(value)))`` over `limits`; kernels compute it without overflow."""
     return log(IndexedSum(exp(value), *limits))
 
 
@@ -24,7 +24,8 @@ SEMIRINGS = {"log": _log_sum_exp, "max": IndexedMax, "min": IndexedMin}
 
 
 def semiring_product(subscripts: Subscripts, operands: Sequence[Any], semiring: Any) -> Any:
-    """Return the einsum of ``operands`` with addition and multiplication of the ``semiring``, such as max and plus.
+    """Return the einsum of ``operands`` in which other operations replace plus and times, as ``semiring`` says: maximum
+    and plus, for example.
 
     The `operands` fit the `subscripts`. The result is in index notation, a scalar without labels in the output. Raise
     `ArgumentError` if `semiring` is not a key of `SEMIRINGS`.

@@ -15,7 +15,9 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 class Expression(Protocol):
-    """The static type of a tensor expression or a SymPy expression; no text, array or Python number matches it."""
+    """The static type of a tensor expression or a SymPy expression. Strings, arrays and Python numbers do not
+    match it.
+    """
 
     @property
     def free_symbols(self) -> Any:
@@ -31,14 +33,17 @@ Documented = TypeVar("Documented")
 
 
 def documented(sections: str) -> Callable[[Documented], Documented]:
-    r"""Return a decorator that inserts ``sections`` after a docstring's first paragraph and applies `explained`.
+    r"""Return a decorator that inserts ``sections`` (numpydoc text) after the first paragraph of a docstring, and wraps
+    a function by `explained`.
 
     >>> documented("Raises")(type("T", (), {"__doc__": "A class." + chr(10) * 2 + "Notes"})).__doc__
     'A class.\n\nRaises\n\nNotes'
     """
 
     def with_sections(described: Documented) -> Documented:
-        """Return ``described`` with the sections in its docstring; a function also gets the errors of `explained`."""
+        """Return ``described`` with the sections in its docstring; a function is also wrapped by `explained`, which
+        explains wrong calls.
+        """
         if described.__doc__:  # there is none under python -OO
             first, _, rest = cleandoc(described.__doc__).partition("\n\n")
             described.__doc__ = "\n\n".join(filter(None, (first, cleandoc(sections), rest)))

@@ -27,8 +27,8 @@ class Subscripts(NamedTuple):
 
 
 def written_out(text: str, ranks: Sequence[int]) -> str:
-    """Return the subscripts ``text`` with ``...`` replaced by labels and with a result, as NumPy infers it, if there is
-    no ``->``.
+    """Return the einsum subscripts ``text`` with ``...`` replaced by labels, and with the result that NumPy infers if
+    there is no ``->``; ``ranks`` are those of the operands.
     """
     inputs, arrow, output = "".join(text.split()).partition("->")
     names = inputs.split(",")
@@ -93,13 +93,15 @@ def check_subscripts(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) ->
 
 
 def counted(number: int, noun: str) -> str:
-    """Return ``number`` and ``noun``, with an s if it is not 1."""
+    """Return a text such as ``1 axis`` or ``2 operands``: ``number``, then ``noun`` with an s if the number is
+    not 1.
+    """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str) -> None:
-    """Raise `ArgumentError`, on behalf of ``owner``, for a result ``label`` that is repeated; the message shows an
-    einsum with a `DeltaTensor` instead.
+    """Raise `ArgumentError`, with the operation's name ``owner``, because ``label`` is repeated in the result; the
+    message shows an einsum with a `DeltaTensor` to write instead.
     """
     inputs, output = subscripts
     free = unused_labels(str(subscripts))
@@ -113,13 +115,13 @@ def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str
 
 
 def unused_labels(used: Iterable[str]) -> list[str]:
-    """Return the labels that are not in ``used``, in the order of the alphabet from i on."""
+    """Return the letters that are not in ``used``, in the order i, j, k, ..."""
     taken = set(used)
     return [label for label in FROM_I if label not in taken]
 
 
 def axis_labels(shape: Sequence[Any]) -> str:
-    """Return one label per axis of ``shape``, from i on; raise `ArgumentError` if there are too many axes."""
+    """Return a letter for each axis of ``shape``: i, j, k, ... Raise `ArgumentError` if there are too many axes."""
     if len(shape) > len(LETTERS):
         raise ArgumentError(f"the shape {tuple(shape)} has {len(shape)} axes, more than the {len(LETTERS)} labels")
     return "".join(unused_labels("")[: len(shape)])

@@ -54,7 +54,9 @@ class IndexedReduction(Binder, RealScalar):
         return result
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
-        """Return (index, lower bounds, upper bounds) per index, outermost first."""
+        """Return ``(index, lower bounds, upper bounds)`` for each index, outermost first; it runs from the largest
+        lower to the smallest upper bound.
+        """
         return [(k, bound_forms(low, Max), bound_forms(high, Min)) for k, low, high in reversed(self.limits)]
 
     function = argument(0, "The body, under the name SymPy's printers ask for.")
@@ -169,8 +171,8 @@ def expanded_sum(total: Any, **hints: Any) -> Any:
 
 
 def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
-    """Return the sum of ``term`` over the ranges of ``total``, without the factors and the ranges that it does not
-    depend on.
+    """Return the sum of ``term`` over the ranges of ``total``, with factors that depend on no index in front. A range
+    on which nothing depends becomes its number of values.
     """
     indices = set(total.variables)
     is_never_empty = all((high - low).is_nonnegative for _, low, high in total.limits)
@@ -200,8 +202,8 @@ def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
 
 
 def _range_length(low: Any, high: Any, extents: set[Any]) -> Any:
-    """Return the number of integers from ``low`` to ``high``, without a `Max` with 0 if it is known not to be negative,
-    as all ``extents`` are.
+    """Return the number of integers from ``low`` to ``high``: ``Max(0, count)``, or just the count if it cannot be
+    negative because ``extents`` are not.
     """
     count = expand(high - low + 1)
     sizes = {extent: Dummy(integer=True, nonnegative=True) for extent in extents if isinstance(extent, Symbol)}
@@ -210,7 +212,9 @@ def _range_length(low: Any, high: Any, extents: set[Any]) -> Any:
 
 
 def _is_defined_everywhere(expr: Any, ranges: dict[Any, tuple[Any, Any]]) -> bool:
-    """Return whether ``expr`` has a value for all sizes, with its bound indices in their ``ranges``."""
+    """Return whether ``expr`` has a value for all sizes (no division by 0, all reads in bounds) when bound indices lie
+    in their ``ranges``.
+    """
     if isinstance(expr, (Symbol, Idx)) or expr.is_Number or (isinstance(expr, TensorExpr) and expr.is_symbol):
         return True
     if expr.is_Add or expr.is_Mul:

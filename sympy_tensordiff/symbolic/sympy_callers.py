@@ -27,7 +27,9 @@ from sympy_tensordiff.symbolic.traversal import names_in
 
 
 def names_of(module: str) -> dict[str, Any]:
-    """Return the globals of a SymPy module, by which its frames are recognised; empty if SymPy has no such module."""
+    """Return the global variables of a SymPy module, by which a call frame of it is recognised; {} if SymPy has no such
+    module.
+    """
     try:
         return vars(import_module(module))
     except ImportError:
@@ -35,7 +37,9 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a SymPy function, or of the function ``inner`` inside of it, or None."""
+    """Return the code object of a SymPy function, or of the function ``inner`` defined inside of it, by which its call
+    frames are recognised; None if there is no such function.
+    """
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
     except (ImportError, AttributeError):
@@ -72,7 +76,9 @@ ASKING = {id(names) for names in (CSE, SIMPLIFY, *CORE)}
 
 
 class CallerDependent:
-    """The mixin of all nodes that overrides the attributes that SymPy functions without scopes ask for."""
+    """The mixin of all nodes that answers some SymPy functions differently from others, because these ignore that sums
+    and comprehensions bind indices.
+    """
 
     _args: tuple[Any, ...]
     is_binder = False
@@ -81,14 +87,16 @@ class CallerDependent:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """Override `Basic.args`: return the arguments; certain SymPy functions, found on the stack, see others."""
+        """Override `Basic.args`: return the arguments. Some SymPy functions, recognised by their call frame, get
+        others.
+        """
         asking = sys._getframe(1)
         return args_for_caller(self, asking) if id(asking.f_globals) in ASKING else self._args
 
     @property
     def func(self) -> Any:
-        """Override `Basic.func`: return the class, such that ``func(*args)`` is the node; `cse` and `simplify` get a
-        function that fits their ``args``.
+        """Override `Basic.func`: return the class, so that ``func(*args)`` is the node. `cse` and `simplify` get a
+        function that fits the ``args`` they see.
         """
         asking = sys._getframe(1)
         if asking.f_globals is CSE:
@@ -99,8 +107,8 @@ class CallerDependent:
 
     @property
     def is_Atom(self) -> bool:  # noqa: N802
-        """Override `Basic.is_Atom`: return whether SymPy treats the node as a leaf. If `cse` asks, the names in it are
-        reserved as a side effect.
+        """Override `Basic.is_Atom`: return whether SymPy shall treat the node as a leaf. If `cse` asks, also reserve
+        the names in it.
         """
         asking = sys._getframe(1)
         if asking.f_globals is CSE and "excluded_symbols" in asking.f_locals:
@@ -114,7 +122,7 @@ class CallerDependent:
         return depth.atoms(self, types)
 
     def has(self, *patterns: Any) -> bool:
-        """Override `Basic.has`; a `Piecewise` anywhere inside is found, except by `piecewise_fold`."""
+        """Override `Basic.has`: a `Piecewise` anywhere inside is found, unless `piecewise_fold` asks."""
         asking = sys._getframe(1)
         if asking.f_globals is LATEX and patterns == (Mod,):
             return False  # LaTeX looks for what needs parentheses in a product, which no index does
@@ -125,15 +133,17 @@ class CallerDependent:
 
 
 class Cases(Expr):
-    """An opaque copy of a `Piecewise` under a binder, shown to SymPy functions that would move its conditions out."""
+    """An opaque stand-in for a `Piecewise` inside of a sum or comprehension; SymPy functions see it instead, so that
+    they do not move the conditions out.
+    """
 
     is_real = True
     is_commutative = True
 
 
 def args_for_caller(node: Any, asking: FrameType) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` that the SymPy function with the frame ``asking`` may see; raise for a walk over
-    a huge node.
+    """Return the arguments of ``node`` for the SymPy function whose call frame is ``asking``; raise `UnsupportedError`
+    if it would walk through a huge node.
     """
     own: tuple[Any, ...] = node._args
     if asking.f_globals is CSE:
@@ -165,30 +175,34 @@ def args_for_caller(node: Any, asking: FrameType) -> tuple[Any, ...]:
 
 
 def asks_to_simplify(node: Any, asking: FrameType) -> bool:
-    """Return whether `sympy.simplify` is about to simplify the arguments of ``node``, which is not a symbol."""
+    """Return whether the frame ``asking`` is that of `sympy.simplify`, about to simplify the arguments of ``node``."""
     return asking.f_globals is SIMPLIFY and asking.f_code.co_name == "<lambda>" and not node.is_symbol
 
 
 def asked_for_cases(walk: FrameType) -> bool:
-    """Return whether the frame ``walk`` belongs to ``has(Piecewise)``."""
+    """Return whether the frame ``walk`` is part of a call of ``has(Piecewise)``."""
     patterns = walk.f_back.f_locals.get("patterns", ()) if walk.f_back is not None else ()
     return any(pattern is Piecewise for pattern in patterns)
 
 
 def outwards(frame: FrameType | None, wanted: Callable[[FrameType], bool]) -> FrameType | None:
-    """Return the first stack frame, from ``frame`` outwards, for which ``wanted`` holds; None if there is none."""
+    """Return the first call frame, starting with ``frame`` and going to its callers, for which ``wanted(frame)`` is
+    true; None if there is none.
+    """
     while frame is not None and not wanted(frame):
         frame = frame.f_back
     return frame
 
 
 def caller(walk: FrameType) -> FrameType | None:
-    """Return the frame that called the outermost frame of the recursive ``walk``; None if there is none."""
+    """Return the frame that called the recursive function of the frame ``walk`` from outside; None if there is none."""
     return outwards(walk, lambda frame: frame.f_code is not walk.f_code)
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Whether the frame ``walk`` collects the conditions of a `Piecewise` to decide them in every combination."""
+    """Whether the frame ``walk`` belongs to SymPy code that collects the conditions of a `Piecewise` to try all
+    combinations.
+    """
     frame = caller(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
         if frame is not None and frame.f_code is not ATOMS:
@@ -197,8 +211,8 @@ def asked_for_atoms(walk: FrameType) -> bool:
 
 
 def without_cases(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` with every `Piecewise` under a binder replaced by `Cases`; the same for every
-    caller, as `has` is cached.
+    """Return the arguments of ``node`` with every `Piecewise` inside of a sum or comprehension replaced by an opaque
+    `Cases`. All callers get the same ones, as SymPy caches `has`.
     """
     if not node.is_binder:
         return tuple(node._args[node.has_template :])
@@ -212,7 +226,7 @@ def without_cases(node: Any) -> tuple[Any, ...]:
 
 
 def own_cases(body: Basic) -> Iterable[Any]:
-    """Yield the outermost `Piecewise` nodes in ``body`` that are not below another node of this package."""
+    """Yield the outermost `Piecewise` nodes in ``body`` that are not inside of another node of this package."""
     walk = preorder_traversal(body)
     for node in walk:
         if isinstance(node, Piecewise):
@@ -222,19 +236,24 @@ def own_cases(body: Basic) -> Iterable[Any]:
 
 
 def asks_whether_constant(asking: FrameType) -> bool:
-    """Return whether SymPy differentiates only to find out if an expression depends on a symbol."""
+    """Return whether SymPy code around the frame `asking` differentiates only to find out if an expression depends on a
+    symbol.
+    """
     return outwards(asking, lambda frame: frame.f_code is CONSTANT or frame.f_globals is SOLVERS) is not None
 
 
 def called_replace(walk: FrameType) -> tuple[Any, Any]:
-    """Return ``(query, value)`` of the `Basic.replace` call of the frame ``walk``; (None, None) without one."""
+    """Return ``(query, value)``, the arguments of the call of `Basic.replace` around the frame ``walk``; (None, None)
+    if there is none.
+    """
     frame = outwards(walk, lambda frame: frame.f_code is REPLACE)
     names = {} if frame is None else frame.f_locals
     return names.get("query"), names.get("value")
 
 
 def means_one_argument(entry: Any, asking: FrameType) -> bool:
-    """Return whether SymPy is about to write ``Derivative(g(x[p], x[q]), x[p])``, meaning the first argument only.
+    """Return whether SymPy, in the frame `asking`, is about to write ``Derivative(g(x[p], x[q]), x[p])`` and means the
+    first argument only.
 
     Both may be the same entry, so that this would be another derivative; if the entry is not a variable for SymPy, it
     writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
@@ -253,8 +272,8 @@ def means_one_argument(entry: Any, asking: FrameType) -> bool:
 
 
 def shown_symbols(node: Any, free: set[Basic], asking: FrameType) -> set[Basic]:
-    """Return ``free``, the free symbols of ``node``, reduced for SymPy functions (frame ``asking``) that would misuse
-    some.
+    """Return ``free``, the free symbols of ``node``, without those that the SymPy function with the call frame
+    ``asking`` would misuse.
 
     `Derivative` makes the scalar 0 of an expression without the variable. So an expression that has a shape, or gets
     one from a variable, is shown to it with all variables. Raises `UnsupportedError` if SymPy would differentiate
@@ -273,8 +292,8 @@ def shown_symbols(node: Any, free: set[Basic], asking: FrameType) -> set[Basic]:
 
 
 def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[Any]) -> None:
-    """Raise `UnsupportedError` if SymPy's own derivative of ``expr``, with free symbols ``free``, by an entry or a
-    tensor would be wrong.
+    """Raise `UnsupportedError` if SymPy's own differentiation of ``expr`` with respect to ``variable``, an entry or a
+    tensor, would be wrong; ``free`` are the free symbols of ``expr``.
     """
     name = variable.tensor.name if variable.is_tensor_entry and variable.tensor.is_symbol else str(variable)
     for symbol in free:
@@ -294,8 +313,8 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
 
 
 def position_in_formula(asking: FrameType) -> str:
-    """Return the position of a node whose precedence the frame ``asking`` reads: "text", "factor", "last" (factor) or
-    "other".
+    """Return where a node is in a formula being printed, seen from the frame ``asking``, which reads its precedence:
+    "text", "factor", "last" (factor) or "other".
     """
     # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = asking.f_back
@@ -307,12 +326,14 @@ def position_in_formula(asking: FrameType) -> str:
 
 
 def follows_as_factor(form: Any, asking: FrameType) -> bool:
-    """Return whether SymPy's product of pretty forms, in the frame ``asking``, has another factor after ``form``."""
+    """Return whether another factor comes after ``form`` in the product of pretty forms that SymPy is building in the
+    frame ``asking``.
+    """
     return asking.f_code.co_name == "__mul__" and asking.f_locals.get("others", ())[-1:] != (form,)
 
 
 def function_of(frame: FrameType) -> tuple[str, str]:
-    """Return the module and the name of the function that ``frame`` runs."""
+    """Return the names of the module and of the function that ``frame`` runs."""
     return frame.f_globals.get("__name__", ""), frame.f_code.co_name
 
 
@@ -331,5 +352,5 @@ def class_under_construction(frame: FrameType) -> tuple[Any, tuple[Any, ...]]:
 
 
 def base_and_exponent(power: FrameType) -> tuple[Any, Any]:
-    """Return the operands of SymPy's ``Pow.__new__``, which the frame ``power`` runs."""
+    """Return ``(base, exponent)`` from the frame ``power``, which runs SymPy's ``Pow.__new__``."""
     return power.f_locals.get("b"), power.f_locals.get("e")

@@ -30,8 +30,8 @@ def same_extent(first: Expr, second: Expr) -> bool:
 
 
 def namesakes(first: Expr, second: Expr) -> str:
-    """Return a text for an error message about two different extents that are printed alike, such as symbols with
-    different assumptions; empty if they are not.
+    """Return a hint for an error about two different extents that are printed alike, such as symbols with different
+    assumptions; "" if they are printed differently.
     """
     if str(first) != str(second):
         return ""
@@ -39,7 +39,8 @@ def namesakes(first: Expr, second: Expr) -> str:
 
 
 def fresh_indices(number: int, avoid: Iterable[Basic], wanted: Sequence[str] = ()) -> list[Any]:
-    """Return ``number`` integer symbols, named as ``wanted`` or ``i``, ``j``, …, whose names do not occur in ``avoid``.
+    """Return ``number`` integer symbols, named as in ``wanted`` or else ``i``, ``j``, ..., none of which has the name
+    of a symbol in ``avoid``.
 
     Bound indices of sums in ``avoid`` would be other symbols, but are avoided for the reader.
     """
@@ -57,7 +58,8 @@ def fresh_indices(number: int, avoid: Iterable[Basic], wanted: Sequence[str] = (
 def tabulate(
     shape: Sequence[Expr], operands: Iterable[Basic], entry: Callable[..., Expr], names: Sequence[str] = ()
 ) -> Any:
-    """Return the tensor with the entries ``entry(i, j, …)``; the scalar ``entry()`` if ``shape`` is ``()``.
+    """Return the tensor of `shape` with the entries ``entry(i, j, ...)``; the scalar ``entry()`` if ``shape`` is
+    ``()``. New indices do not occur in `operands`.
 
     `entry` takes one index per axis; that of an axis of extent 1 is the number 0. The indices have the preferred
     `names`, or others that do not occur in `operands`, the expressions that the entry is made of.
@@ -71,12 +73,14 @@ def tabulate(
 
 
 def entry_indices(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, ...]:
-    """Return ``indices`` with 0 in place of those of axes of extent 1."""
+    """Return ``indices`` with 0 instead of an index along each axis of extent 1."""
     return tuple(S.Zero if extent == 1 else index for index, extent in zip(indices, shape, strict=True))
 
 
 def digits(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
-    """Return the digits of a row-major ``index`` in the mixed radix ``extents``, the most significant first."""
+    """Return the indices ``[i, j, ...]`` along axes with these ``extents`` for a row-major ``index``, such as ``i*n +
+    j``.
+    """
     result, stride = [S.Zero] * len(extents), S.One
     wide = [axis for axis, extent in enumerate(extents) if extent != 1]
     for axis in reversed(wide):
@@ -94,8 +98,8 @@ def read(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of a tensor at ``indices``, in index notation if that repeats no computation; a scalar
-    unchanged.
+    """Return the entry of a tensor at ``indices``, written in index notation unless that would compute something
+    repeatedly; a scalar is returned unchanged.
 
     `scope` are the indices that vary around the read (default: those in `indices`). `once` says that the read is used
     once in its expression. With `keeps_sums`, a sum that would be computed repeatedly remains in its tensor.
@@ -114,7 +118,9 @@ def read(
 
 
 def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
-    """Whether no two points of ``scope`` read the same entry: the indices determine all variables of ``scope``."""
+    """Whether different values of the indices in ``scope`` always read different entries, so that writing the entry out
+    repeats no computation.
+    """
     sizes = set().union(*(extent.free_symbols for extent in shape))
     varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope))) - sizes
     forms = [parse(index) for index in indices]
@@ -123,7 +129,9 @@ def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[
 
 
 def upper_nodes(body: Basic) -> list[Any]:
-    """Return the nodes of ``body`` outside of the tensors whose entries it reads, at most `WRITTEN_OUT` + 1 of them."""
+    """Return the nodes of ``body``, without the inside of tensors whose entries it reads; at most `WRITTEN_OUT` + 1 of
+    them.
+    """
     nodes: list[Any] = []
     stack: list[Any] = [body]
     while stack and len(nodes) <= WRITTEN_OUT:

@@ -50,7 +50,8 @@ class PrintedTensor(Printed):
 
     @property
     def precedence(self) -> int:
-        """Return the printing precedence; in LaTeX a product needs parentheses unless it is the last factor.
+        """Return the operator precedence of the printed form. In LaTeX a product needs parentheses unless it is the
+        last factor.
 
         SymPy writes the factors of a negative product as terms of a sum, and Python reads ``*``, ``/`` and ``@`` from
         the left: a text with an operator binds like a sum, and has parentheses as a factor and as a divisor.
@@ -91,7 +92,9 @@ CACHED = 1 << 10
 
 
 def notation_of(node: Any) -> Any:
-    """Return the notation of any node; those of deep operands are made first, which bounds the recursion."""
+    """Return the notation (printed form as a tree) of any node. For a deep node those of its operands are made first,
+    so that nothing recurses deeply.
+    """
     if isinstance(node, PrintedTensor) and measures(node).depth > SHALLOW:
         done: set[Any] = set()
         for part in postorder(node, done, _operands):
@@ -107,13 +110,15 @@ def _operands(node: Any) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=CACHED)
 def _notation(node: Any) -> Any:
-    """Return the notation of any node, cached and by recursion into its operands."""
+    """Return the notation (printed form as a tree) of any node, from the cache or by recursion into its operands."""
     known = _NOTATIONS.get(type(node).__name__) if isinstance(node, PrintedTensor) else None
     return Leaf(with_norms(node)) if known is None else known(node)
 
 
 def _einsum(node: Any) -> Any:
-    """Return the notation of an einsum product: with new axes for repeated tensors, and a mean if it is one."""
+    """Return the notation of an einsum product. A tensor that is only repeated is written with new axes, ``x[:,
+    None]``, and a sum divided by its number of terms as a mean.
+    """
     operands = [_notation(operand) for operand in node.operands]
     found = einsum_notation(node.inputs, node.output, operands, node.label_extents)
     parts = [(labels, operand) for labels, operand in zip(node.inputs, operands, strict=True)]
@@ -130,19 +135,23 @@ def _einsum(node: Any) -> Any:
 
 
 def _expanded(tensor: Any, new: tuple[bool, ...]) -> Any:
-    """Return the notation of ``tensor`` with new axes of extent 1 where ``new`` is True, scalars in front."""
+    """Return the notation of ``tensor`` with new axes of extent 1 where ``new`` is True; scalar factors are written in
+    front.
+    """
     front, inner = split_scalar(tensor)
     return product(factors=[front, Expanded(inner, new)]) if any(new) else tensor
 
 
 def _row(vector: Any) -> Any:
-    """Return the notation of a vector as a row, scalars in front."""
+    """Return the notation of a vector as a row, ``x.T``; scalar factors are written in front."""
     front, inner = split_scalar(vector)
     return product(factors=[front, Row(inner)])
 
 
 def _contracted(parts: Sequence[tuple[str, Any]], output: str, node: Any) -> Any:
-    """Return the notation of the einsum of ``parts``, (labels, notation) pairs, with the extents of ``node``."""
+    """Return the notation of the einsum of ``parts``, which are pairs of labels and notation; `node` has the extents of
+    the labels.
+    """
     inputs, operands = [labels for labels, _ in parts], [operand for _, operand in parts]
     return einsum_notation(inputs, output, operands, node.label_extents)
 
@@ -167,8 +176,8 @@ def _sum(node: Any) -> Any:
 
 
 def _product(node: Any) -> Any:
-    """Return the notation of an elementwise product; in formulas, a repeated factor becomes a diagonal matrix or part
-    of an outer product.
+    """Return the notation of an elementwise product. In formulas, a repeated factor ``v[:, None]*X`` becomes a diagonal
+    matrix or part of an outer product.
     """
     operands = [_operand(factor) for factor in node.args]
     parts = _without_redundant_ones(operands, node.shape)
@@ -184,7 +193,7 @@ def _product(node: Any) -> Any:
 
 
 def _power(node: Any) -> Any:
-    """Return the notation of an elementwise power; a negative exponent becomes a divisor."""
+    """Return the notation of an elementwise power; one with a negative exponent becomes a divisor."""
     base, exponent = _without_ones(node)
     number = node.exponent
     if not number.is_Number or not rank(node.base):
@@ -196,7 +205,7 @@ def _power(node: Any) -> Any:
 
 
 class _Operand(NamedTuple):
-    """An operand of an elementwise node, and the axes along which a tensor of ones repeats it.
+    """An operand of an elementwise node, with and without the product with ones that repeats it along axes.
 
     ``shape`` and ``text`` are its shape and notation next to operands that have the other axes; ``axes`` are its axes
     in the node, ``bare`` its notation with these alone, and ``full`` its notation with the ones.
@@ -210,14 +219,16 @@ class _Operand(NamedTuple):
 
 
 def _without_ones(node: Any) -> list[Any]:
-    """Return the notations of the operands of an elementwise node, in text without the ones that broadcasting makes
-    unnecessary.
+    """Return the notations of the operands of an elementwise node. Python text shows ``v`` in place of ``v`` times ones
+    wherever broadcasting repeats ``v`` by itself.
     """
     return _without_redundant_ones([_operand(operand) for operand in node.operands], node.shape)
 
 
 def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the notations of the operands ``parts``; ones are dropped in text if others have all axes of ``shape``."""
+    """Return the notations of the operands ``parts``. In Python text those are written without ones if together they
+    have all axes of ``shape``, so that broadcasting repeats them.
+    """
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
         for back, extent in enumerate(shape[::-1])
@@ -226,8 +237,8 @@ def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> 
 
 
 def _operand(node: Any) -> _Operand:
-    """Split an operand of an elementwise node into the tensor itself and the axes of the node that are its own; it is
-    repeated along the others.
+    """Return an operand of an elementwise node with the tensor in it that is repeated along axes by a product with
+    ones.
     """
     axes = tuple(range(rank(node)))
     if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
@@ -254,7 +265,9 @@ def _operand(node: Any) -> _Operand:
 
 
 def _unrepeated_operand(node: Any) -> Any | None:
-    """Return the operand of an einsum that repeats it, by ones, along axes of extent 1 only; None for others."""
+    """Return the operand of an einsum that only repeats it along axes of extent 1, by a product with ones; None for
+    other einsums.
+    """
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output
     unit = [label for label in labels if label not in output]
@@ -264,12 +277,12 @@ def _unrepeated_operand(node: Any) -> Any | None:
 
 
 def _powered(base: Any, number: Any) -> Any:
-    """Return the power of ``base`` with a number as exponent, 1/2 as ``sqrt``."""
+    """Return the notation of ``base`` to the power of a number; the exponent 1/2 is written ``sqrt``."""
     return Call("sqrt", (base,)) if number == S.Half else Power(base, Leaf(number))
 
 
 def _function(node: Any) -> Any:
-    """Return the notation of an elementwise function: by its name if it has one, as a choice, or as an expression."""
+    """Return the notation of an elementwise function: a call by its name, a choice (``where``), or its formula."""
     softmax = softmax_notation(node)
     if softmax is not None:
         return softmax
@@ -298,8 +311,8 @@ def _log_sum_exp(node: Any) -> Any:
 
 
 def _axis(axes: tuple[int, ...], axes_of_all: int) -> tuple[tuple[str, Any], ...]:
-    """Return the keyword argument ``axis=...`` in text for ``axes`` of a tensor with ``axes_of_all`` axes; empty if
-    they are all of its axes.
+    """Return the keyword argument ``axis=...`` that names ``axes`` of a tensor with ``axes_of_all`` axes; () if they
+    are all of its axes.
     """
     if len(axes) == axes_of_all:
         return ()
@@ -317,7 +330,7 @@ def _filled(node: Any) -> Any:
 
 
 def softmax_notation(node: Any) -> Any | None:
-    """Return the call ``softmax(A)`` for the function node ``exp(A - logsumexp(A))``; None for any other."""
+    """Return the call ``softmax(A)`` for a node ``exp(A - logsumexp(A))``; None for any other node."""
     exponent = node.operands[0]
     if not isinstance(node.template.expr, exp) or not is_a(exponent, "TensorAdd"):
         return None
@@ -334,8 +347,8 @@ def softmax_notation(node: Any) -> Any | None:
 
 
 def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return ``(node, axes)`` of the log-sum-exp that ``term`` subtracts, with its axes in the term; (None, ()) for
-    another term.
+    """Return ``(log-sum-exp, its axes in the term)`` if ``term`` is a subtracted log-sum-exp, repeated to the full
+    shape; (None, ()) for another term.
     """
     if rank(term) == 0:
         return (-term, ()) if is_a(-term, "TensorLogSumExp") else (None, ())
@@ -356,7 +369,7 @@ def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _matrix_function(name: str) -> Callable[[Any], Any]:
-    """Return a function that gives the notation of a matrix function as a call of ``name``."""
+    """Return the function from a node to its notation as a call of ``name``, such as ``inv(A)``."""
     return lambda node: Call(name, (_notation(node.matrix),))
 
 

@@ -129,8 +129,8 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the subexpressions of the node that are index expressions: the extents and, for a tensor of integers,
-        the bound.
+        """Return the index expressions in this node: the extents and, for an integer tensor, the upper bound of its
+        entries.
         """
         return (*self.shape, *self._args[3:])
 
@@ -141,7 +141,9 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     @property
     def below(self) -> Any:
-        """Return the declared exclusive upper bound of a tensor of integers, None if there is none."""
+        """Return the declared upper bound of the entries of an integer tensor, which they never reach; None if there is
+        none.
+        """
         return self._args[3] if len(self._args) > 3 else None
 
     @property
@@ -214,12 +216,12 @@ class NamedTensor(PrintedSymbol, TensorExpr):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Return the extents of the definition."""
+        """Return the extents of the expression that the name stands for, one per axis."""
         return tuple(getattr(self.definition, "shape", ()))
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the subexpressions of the node that are index expressions: the extents."""
+        """Return the extents, which are the index expressions in this node."""
         return self.shape
 
     @property
@@ -246,7 +248,7 @@ class NamedTensor(PrintedSymbol, TensorExpr):
 
 
 class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
-    """The tensor whose entry ``[i, j]`` is ``body``.
+    """The tensor whose entry at the bound indices ``i, j, ...`` is the scalar ``body``.
 
     Parameters
     ----------
@@ -277,7 +279,9 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
         return result
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
-        """Return (index, lower bounds, upper bounds) per index, the first axis first."""
+        """Return ``(index, (0,), (extent - 1,))`` for each index, the first axis first: the index, its lower and its
+        upper bounds.
+        """
         return [(index, (S.Zero,), (extent - 1,)) for index, extent in self.limits]
 
     @property
@@ -318,7 +322,7 @@ def _is_integer(dtype: Any, name: str) -> bool:
 
 
 def _symmetry(symmetric: bool, positive: bool, name: str) -> Str | None:
-    """Return the argument that marks a tensor as positive definite or symmetric, None for neither; raise
+    """Return the argument that marks a tensor symbol as positive definite or symmetric; None for neither. Raise
     `ArgumentTypeError` if a flag is not a bool.
     """
     for word, value in (("symmetric", symmetric), ("positive", positive)):
@@ -348,7 +352,9 @@ def _checked_range(below: Any, name: str) -> Expr:
 
 
 def checked_name(name: Any) -> str:
-    """Return ``name`` in Python's normal form; raise `ArgumentTypeError` or `ArgumentError` if it is invalid."""
+    """Return ``name`` in Python's normal form of identifiers; raise `ArgumentTypeError` or `ArgumentError` if it cannot
+    be the name of a tensor.
+    """
     if isinstance(name, Str):
         name = name.name
     if not isinstance(name, str):
@@ -364,7 +370,9 @@ def checked_name(name: Any) -> str:
 
 
 def as_entry(scalar: Any) -> Any:
-    """Return ``scalar`` wrapped as the entry of a comprehension without axes, which SymPy treats as a leaf."""
+    """Return ``scalar`` wrapped as the entry of a comprehension without axes. SymPy treats it as a leaf, so that
+    nesting stays shallow.
+    """
     return TensorComprehension._trusted(scalar, ())[()]
 
 
@@ -372,7 +380,7 @@ class _DefinitionExpansion(Rewriting):
     """The traversal of `in_full`, which replaces named tensors by their definitions."""
 
     def visit_named_tensor(self, expr: NamedTensor, scope: Scope) -> Recursion[Any]:
-        """Return the definition of a named tensor, with the names in it replaced too."""
+        """Return the definition of a named tensor, in which named tensors are replaced too."""
         return (yield self.visit(expr.definition, scope))
 
     rules: ClassVar[Rules] = {NamedTensor: visit_named_tensor}

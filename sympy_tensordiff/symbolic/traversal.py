@@ -21,17 +21,19 @@ arguments: Below = attrgetter("args")
 
 
 def parts(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node``; none of an `Idx`, which is a symbol with a range."""
+    """Return the arguments of ``node``; () for an `Idx`, which counts as a symbol, and for anything that is not
+    SymPy's.
+    """
     return () if isinstance(node, Idx) or not isinstance(node, Basic) else node.args
 
 
 def native_parts(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of a native SymPy node; none of a node of this package."""
+    """Return the arguments of a node of SymPy's own; () for a node of this package."""
     return () if hasattr(node, "is_tensor_entry") or not isinstance(node, Basic) else node.args
 
 
 def nodes_in(exprs: Iterable[Basic], below: Below = arguments) -> list[Any]:
-    """Return all nodes of ``exprs``, each once; ``below`` gives the arguments of a node that are entered.
+    """Return all nodes of ``exprs``, each once. ``below(node)`` returns the arguments to enter.
 
     Nodes are compared by identity: comparing and hashing deep ones is a recursion of its own.
     """
@@ -51,14 +53,18 @@ def symbols_in(exprs: Iterable[Basic]) -> set[Any]:
 
 
 def free_symbols_in(exprs: Iterable[Basic]) -> set[Any]:
-    """Return the free symbols of ``exprs``; classes that bind symbols, or are symbols, are asked for theirs."""
+    """Return the free symbols of ``exprs``, without recursion: nodes that bind symbols, or are symbols, are asked for
+    theirs, others are walked through.
+    """
     seen = nodes_in(exprs, lambda node: node.args if _inherits_free_symbols(node.__class__) else ())
     return set().union(*(node.free_symbols for node in seen if not _inherits_free_symbols(node.__class__)))
 
 
 @cache
 def _inherits_free_symbols(kind: type) -> bool:
-    """Return whether the free symbols of the class ``kind`` are just those of its arguments."""
+    """Return whether an instance of the class ``kind`` has just the free symbols of its arguments: it is no symbol
+    itself, and it binds none.
+    """
     # By the namespaces: a function class has free symbols of its own.
     owner = next(base for base in kind.__mro__ if "free_symbols" in vars(base))
     return owner is Basic or getattr(kind, "has_symbols_of_parts", False)
@@ -78,7 +84,8 @@ def itself(node: Any) -> Any:
 def postorder(
     expr: Any, done: Container[Any], below: Below = parts, key: Callable[[Any], Any] = itself
 ) -> Iterator[Any]:
-    """Yield the nodes of ``expr`` whose ``key`` is not in ``done``, arguments first.
+    """Yield the nodes of ``expr``, arguments first, whose ``key(node)`` is not in ``done``. The caller must add each to
+    ``done``.
 
     The caller adds each node to ``done`` before it asks for the next; ``below`` gives the arguments of a node.
     """
@@ -99,7 +106,8 @@ Recursion: TypeAlias = Generator["Recursion[Any]", Any, T]
 
 
 def trampoline(first: Recursion[T]) -> T:
-    """Run a recursive pass, a generator that yields the generators of its recursive calls, and return its result.
+    """Run a recursive function without Python's recursion and return its result. ``first`` is a generator that yields a
+    generator for each recursive call.
 
     >>> def depth(n):
     ...     return 0 if n == 0 else 1 + (yield depth(n - 1))
@@ -132,7 +140,7 @@ def named_in(exprs: Iterable[Any]) -> list[Any]:
 
 
 def scans_in(exprs: Iterable[Any]) -> list[Any]:
-    """Return the scans in ``exprs`` that are not inside of other scans, in the order of a walk."""
+    """Return the scans (recurrences over time) in ``exprs`` that are not inside of other scans."""
     found = nodes_in(exprs, lambda node: () if getattr(node, "is_scan", False) else node.args)
     return [node for node in found if getattr(node, "is_scan", False)]
 
@@ -153,7 +161,8 @@ Rules: TypeAlias = dict[type, Callable[..., Any]]
 
 
 class Rewriting:
-    """A traversal that rebuilds an expression by one rule per class; a shared node is visited once per scope.
+    """A traversal that rebuilds an expression by one rule for each class. A shared node is visited once for each scope
+    (the indices bound around it).
 
     Subclasses give ``rules`` from a class of nodes to a method, which answers or is a recursion; a node without a rule
     is rebuilt from its arguments.
@@ -170,8 +179,8 @@ class Rewriting:
         return trampoline(self.visit(expr, scope))
 
     def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the rebuilt expression as a recursion step (``result = yield self.visit(child, scope)``); cached per
-        node and scope.
+        """Return ``expr`` rebuilt, for use in a recursive rule: ``result = yield self.visit(child, scope)``. Results
+        are stored by node and scope.
         """
         key = (id(expr), scope)
         if key not in self._done:
@@ -185,7 +194,9 @@ class Rewriting:
         return self._done[key][1]
 
     def all(self, exprs: Iterable[Any], scope: Any) -> Recursion[list[Any]]:
-        """Return the list of rebuilt ``exprs``, as a recursion step."""
+        """Return the list of rebuilt ``exprs``, for use in a recursive rule: ``args = yield self.all(exprs,
+        scope)``.
+        """
         results = []
         for expr in exprs:
             results.append((yield self.visit(expr, scope)))
@@ -210,6 +221,8 @@ def with_args(expr: Any, args: Sequence[Any]) -> Any:
 
 
 def rebound(scope: Scope, bound: Any, new: Any) -> Scope:
-    """Return the scope inside of a binder, in which ``bound`` is replaced by ``new``."""
+    """Return ``scope`` for the inside of a sum or comprehension that binds ``bound``, where the symbol ``new`` replaces
+    it.
+    """
     rest = frozenset([pair for pair in scope if pair[0] != bound])
     return rest if new == bound else rest | {(bound, new)}

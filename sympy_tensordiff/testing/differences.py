@@ -46,7 +46,9 @@ _Pullback: TypeAlias = Callable[[dict[Any, Any], FloatArray], FloatArray]
 
 
 class _Slope(NamedTuple):
-    """Central differences along one direction, with smoothness flags and a bound of rounding errors."""
+    """The central differences along one direction, with a flag for each entry that says if it is smooth there, and the
+    size of rounding errors.
+    """
 
     value: FloatArray
     smooth: NDArray[np.bool_]
@@ -54,7 +56,7 @@ class _Slope(NamedTuple):
 
 
 class Point:
-    """An expression as a function of one variable at a random point, with all other inputs fixed."""
+    """An expression as a function of one of its variables, at a random point: all other inputs have fixed values."""
 
     def __init__(self, kernel: Callable[..., Any], arguments: list[Any], arrays: list[Any], wrt: Expr) -> None:
         self.kernel = kernel
@@ -72,7 +74,9 @@ class Point:
             return np.asarray(self.kernel(*arrays), dtype=np.float64)
 
     def slope(self, direction: FloatArray) -> _Slope:
-        """Return the derivative along ``direction`` (symmetrised if need be), extrapolated from two step lengths."""
+        """Return the derivative along ``direction`` by central differences, extrapolated from two step lengths. For a
+        symmetric variable the direction is made symmetric.
+        """
         direction = (direction + direction.T) / 2 if self.is_symmetric else direction
         step = _STEP * max(1.0, float(np.max(np.abs(self.start), initial=0.0)))
         coarse = [(self.evaluate(self.start + sign * step * direction) - self.value) * sign / step for sign in (1, -1)]
@@ -171,7 +175,9 @@ def check_derivative(
 def _read_given_derivatives(
     expression: Expr, variables: tuple[Expr, ...], derivative: Any, is_sequence: bool
 ) -> list[Expr | None]:
-    """Return the given derivative for each variable, None without one; raise for a wrong number or shape."""
+    """Return for each variable the derivative that the user gave to be checked, None if there is none; raise an error
+    for a wrong number or shape.
+    """
     if derivative is None:
         return [None] * len(variables)
     given = tuple(derivative) if is_sequence and isinstance(derivative, (tuple, list, sympy.Tuple)) else (derivative,)
@@ -190,7 +196,7 @@ def _read_given_derivatives(
 
 
 def _check_sizes(expressions: tuple[Expr, ...], sizes: Any) -> None:
-    """Raise if a size is not an integer symbol with an int, or leaves an extent less than 1."""
+    """Raise an error if a size is not an integer symbol with an int, or if some axis would have no entries."""
     if not isinstance(sizes, Mapping):
         raise ArgumentTypeError(f"sizes must be a mapping from integer symbols to ints, not {sizes!r}")
     for symbol, value in sizes.items():
@@ -213,7 +219,9 @@ def _extents(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
 def _check_variable(
     expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float, candidate: Expr | None
 ) -> float:
-    """Compare the derivative with respect to one variable at the first smooth point; return the relative error."""
+    """Compare the derivative with respect to ``wrt`` with differences, at the first random point where it is smooth;
+    return the relative error.
+    """
     expressions = (expression, wrt) if candidate is None else (expression, wrt, candidate)
     points = _draw_points(expression, wrt, expressions, sizes, seed)
     first, values = next(points)
@@ -244,14 +252,14 @@ def _check_variable(
 def _compile_jacobian(
     expression: Expr, wrt: Expr, candidate: Expr | None, expressions: tuple[Expr, ...], values: dict[Any, Any]
 ) -> Callable[[dict[Any, Any]], FloatArray]:
-    """Return a function that computes the Jacobian (or the given derivative) from the inputs."""
+    """Return a function from inputs to the Jacobian, or to the derivative ``candidate`` that the user gave."""
     arguments, _ = call_arguments(expressions, values)
     kernel = lambdify(arguments, jacobian(expression, wrt) if candidate is None else candidate, backend="numpy")
     return lambda drawn: np.asarray(kernel(*call_arguments(expressions, drawn)[1]), dtype=np.float64)
 
 
 def _compile_pullback(expression: Expr, wrt: Expr, values: dict[Any, Any], seed: int) -> _Pullback:
-    """Return a function that multiplies a cotangent with the Jacobian, without forming the Jacobian."""
+    """Return a function that multiplies a cotangent by the Jacobian without building the Jacobian (vjp)."""
     cotangent = TensorSymbol("cotangent", shape_of(expression))
     expressions = (expression, wrt, cotangent)
     arguments, _ = call_arguments(expressions, {**values, **random_values(cotangent, values, seed, "float")})
@@ -260,7 +268,9 @@ def _compile_pullback(expression: Expr, wrt: Expr, values: dict[Any, Any], seed:
 
 
 def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Callable[[dict[Any, Any]], FloatArray]:
-    """Return a function that computes the Jacobian by one pullback for each entry of a value of ``shape``."""
+    """Return a function that computes the Jacobian row by row, with one pullback (vjp) for each entry of a value of
+    ``shape``.
+    """
 
     def compute_jacobian(drawn: dict[Any, Any]) -> FloatArray:
         """Return the Jacobian at the inputs ``drawn``, one pullback per entry of the value."""
@@ -272,7 +282,7 @@ def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Call
 
 
 def _pullback_from_jacobian(compute_jacobian: Callable[[dict[Any, Any]], FloatArray]) -> _Pullback:
-    """Return a function that multiplies a cotangent with a computed Jacobian."""
+    """Return a function that multiplies a cotangent by the Jacobian, which it computes."""
     return lambda drawn, weights: np.asarray(
         np.tensordot(weights, compute_jacobian(drawn), axes=weights.ndim), np.float64
     )
@@ -281,7 +291,9 @@ def _pullback_from_jacobian(compute_jacobian: Callable[[dict[Any, Any]], FloatAr
 def _draw_points(
     expression: Expr, wrt: Expr, expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int
 ) -> Iterator[tuple[Point, dict[Any, Any]]]:
-    """Yield random inputs at which the expression is finite; raise `ArgumentError` if none is found."""
+    """Yield random points, with all inputs, at which the expression is finite; raise `ArgumentError` if none is
+    found.
+    """
     kernel: Callable[..., Any] | None = None
     found = False
     for attempt in range(_MAX_ATTEMPTS):
@@ -305,7 +317,7 @@ def _draw_points(
 
 
 def _draw_sizes(expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int) -> Iterator[dict[Any, int]]:
-    """Yield sizes and free indices to try: the given ones, and random values for the others."""
+    """Yield values of sizes and free indices to try: those in ``sizes``, and random ones for the others."""
     generator = random.Random(seed)
     free_sizes = [s for s in size_symbols(*expressions) if s not in sizes]
     extents = [extent for _, extent in _extents(expressions)]
@@ -316,7 +328,7 @@ def _draw_sizes(expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int)
 
 
 def _dense_differences(point: Point) -> tuple[FloatArray, NDArray[np.bool_], float]:
-    """Return the Jacobian by central differences, the smoothness of each entry, and the size of rounding errors."""
+    """Return ``(Jacobian by central differences, whether each entry is smooth, size of rounding errors)``."""
     shape = point.value.shape + point.start.shape
     expected, smooth, noise = np.zeros(shape), np.ones(shape, dtype=bool), 0.0
     for position in np.ndindex(point.start.shape):
@@ -332,8 +344,8 @@ def _dense_differences(point: Point) -> tuple[FloatArray, NDArray[np.bool_], flo
 def _directional_differences(
     point: Point, pullback: _Pullback, values: dict[Any, Any], generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], float]:
-    """Return pullbacks of random cotangents along random directions, their central differences, their smoothness, and
-    the size of rounding errors.
+    """Return ``(pullbacks of random cotangents along random directions, the same by central differences, whether each
+    is smooth, size of rounding errors)``.
     """
     actual, expected, smooth, noise = [], [], [], 0.0
     for _ in range(_DIRECTION_COUNT):
@@ -350,7 +362,9 @@ def _directional_differences(
 def _check_error(
     actual: FloatArray, expected: FloatArray, noise: float, rtol: float, wrt: Expr, description: str
 ) -> float:
-    """Return the largest relative error; raise `DerivativeMismatch` if it is too large."""
+    """Return the largest error of ``actual`` relative to ``expected``; raise `DerivativeMismatch` if it is above the
+    tolerance.
+    """
     if actual.shape != expected.shape:
         raise DerivativeMismatch(f"derivative with respect to {wrt}: shape {actual.shape}, expected {expected.shape}")
     error = np.where(np.isfinite(actual), abs(actual - expected), np.inf)

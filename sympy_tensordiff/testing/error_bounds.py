@@ -40,7 +40,7 @@ UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 @dataclass(frozen=True)
 class ErrorTerm:
-    """The share of one sub-expression in a bound of rounding errors.
+    """The contribution of one sub-expression to a bound of rounding errors.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class ErrorTerm:
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """A first-order bound of the rounding errors of a formula; `print` shows which sub-expressions lose digits.
+    """A first-order bound of the rounding errors of a formula. `print` it to see which sub-expressions lose digits.
 
     Attributes
     ----------
@@ -83,12 +83,14 @@ class ErrorBound:
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether the bound is an expression, as no values are given."""
+        """Whether the bound is an expression, because no values were given."""
         return self.unit is UNIT
 
     @property
     def relative(self) -> Any:
-        """Return the bound divided by the size of the value; infinite where only the value is 0."""
+        """Return the bound divided by the absolute value; infinite where only the value is 0, and None for a tensor of
+        symbols.
+        """
         if self.is_symbolic:
             return self.bound / sympy.Abs(self.value) if not isinstance(self.value, TensorExpr) else None
         return _ratio(self.bound, self.value)
@@ -201,8 +203,8 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
 
 
 def _terms(body: Expr, indices: Sequence[Any], *, is_symbolic: bool) -> tuple[list[ErrorTerm], list[ErrorTerm]]:
-    """Return the terms of the error bound of the scalar `body`, one per operation, and those for rounded arguments;
-    `indices` are free.
+    """Return the terms of the error bound of the scalar `body`, one for each operation, and those that come from
+    rounded arguments; `indices` are free in it.
     """
     sweep = Perturbation(body, indices)
     perturbed = sweep.run(body, ())
@@ -240,14 +242,14 @@ def _at_values(symbolic: ErrorBound, values: Mapping[Any, Any], unit: float, dty
 
 
 def _without_unit(bound: Any) -> Any:
-    """Return the bound with 1 in place of the unit roundoff."""
+    """Return the bound with 1 instead of the unit roundoff, as a factor of it."""
     if isinstance(bound, TensorComprehension):
         return TensorComprehension(bound.body.xreplace({UNIT: sympy.S.One}), *bound.limits)
     return bound.xreplace({UNIT: sympy.S.One})
 
 
 def _table(entry: Expr, limits: Sequence[Any]) -> Any:
-    """Return the tensor of `entry` over the index ranges `limits`; `entry` itself without limits."""
+    """Return the tensor with the entries `entry` over the index ranges `limits`; `entry` itself if there are none."""
     return TensorComprehension(entry, *limits) if limits else entry
 
 

@@ -47,7 +47,7 @@ Limit = tuple[Any, Any, Any]
 
 
 def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
-    """Return ``weight*abs(slope)*size``, which is 0 where a numerical slope is 0, even for infinite ``size``."""
+    """Return ``weight*abs(slope)*size``, but 0 where the slope is 0, even if ``size`` is infinite there."""
     value = weight * sympy.Abs(slope) * size
     if is_symbolic or slope.is_number:
         return value
@@ -56,7 +56,7 @@ def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
 
 @dataclass(frozen=True)
 class RoundedOperation:
-    """An operation in a formula, with the unknown for the error of its result.
+    """An operation in a formula, with a symbol for the unknown rounding error of its result.
 
     The error of `part` is at most ``weight*u*size``. `unknown` has an axis for each of `limits`, the bound indices in
     `part`, outer ones first; `offsets` are the smallest values of the indices.
@@ -70,7 +70,9 @@ class RoundedOperation:
     offsets: tuple[Any, ...]
 
     def bound(self, slope: Any, is_symbolic: bool) -> Any:
-        """Return the bound of the rounding error, ``weight*abs(slope)*size``, summed over the bound indices."""
+        """Return the bound ``weight*abs(slope)*size`` of the effect of this rounding error, summed over the indices
+        that are bound around the operation.
+        """
         if not self.limits:
             return magnified(self.weight, slope, self.size, is_symbolic)
         places = [limit[0] - offset for limit, offset in zip(self.limits, self.offsets, strict=True)]
@@ -79,8 +81,8 @@ class RoundedOperation:
 
 
 class Perturbation(Rewriting):
-    """A traversal that adds an unknown error to each operation of a formula; a scope has the index limits around,
-    outermost first.
+    """A traversal that adds to each operation of a formula a symbol for its unknown rounding error. Its scope contains
+    the index ranges around, outermost first.
     """
 
     def __init__(self, body: Expr, indices: Sequence[Any]) -> None:
@@ -117,8 +119,8 @@ class Perturbation(Rewriting):
         return bool(expr.is_integer) and not expr.atoms(sympy.Function)
 
     def addition(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a sum with unknown errors; from three terms on, those of the partial sums, which may be larger than
-        the result.
+        """Return an addition with unknown errors. For three or more terms they are those of partial sums, which may be
+        larger than the result.
         """
         args = yield self.all(expr.args, scope)
         roundings = len(expr.args) - 1
@@ -132,7 +134,7 @@ class Perturbation(Rewriting):
         return self.rounded(expr, sympy.Mul(*args), max(len(expr.args) - len(exact) - 1, 0), sympy.Abs(expr), scope)
 
     def power(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a power with unknown errors: those of a root, of products, or of the function `pow` and its rounded
+        """Return a power with unknown errors: of a root, of repeated products, or of the function `pow` and its rounded
         exponent.
         """
         base, exponent = yield self.all(expr.args, scope)
@@ -154,7 +156,7 @@ class Perturbation(Rewriting):
         return self.rounded(expr, expr.func(*args), weight, sympy.Abs(expr), scope)
 
     def choice(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a choice with unknown errors in its values; its conditions are unchanged."""
+        """Return a `Piecewise` with unknown errors in its values; its conditions are unchanged."""
         values = yield self.all([pair.args[0] for pair in expr.args], scope)
         pairs = [(value, pair.args[1]) for value, pair in zip(values, expr.args, strict=True)]
         return sympy.Piecewise(*pairs, evaluate=False)
@@ -236,7 +238,7 @@ class Perturbation(Rewriting):
         return TensorEntry(self.scan.result("stack", row), limits[0][0], *places)
 
     def with_new_indices(self, binder: Any, scope: tuple[Limit, ...]) -> Any:
-        """Return `binder` with those of its indices renamed that ``scope`` binds already."""
+        """Return `binder`, a sum or comprehension, with those of its indices renamed that ``scope`` binds already."""
         around = {*self.indices, *(limit[0] for limit in scope)}
         renamed = {}
         for index in around.intersection(binder.variables):
@@ -268,8 +270,8 @@ class Perturbation(Rewriting):
     # ------------------------------------------------------------ unknowns
 
     def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[Limit, ...]) -> Any:
-        """Return `value` plus a new, recorded unknown for the rounding error of ``part``; `value` itself if ``weight``
-        is 0.
+        """Return `value` plus a new symbol for the unknown rounding error of ``part``, and record it; `value` itself if
+        ``weight`` is 0.
         """
         if weight == 0:
             return value
@@ -314,7 +316,7 @@ def table_of(tensor: Any) -> Any:
 
 
 def _count(reduction: Any) -> Any:
-    """Return the number of terms of a reduction, at least 1, as an expression."""
+    """Return the number of terms of a sum or other reduction, at least 1, as an expression."""
     total: Any = sympy.S.One
     for _, low, high in reduction.limits:
         if {limit[0] for limit in reduction.limits} & (low.free_symbols | high.free_symbols):
@@ -326,7 +328,7 @@ def _count(reduction: Any) -> Any:
 
 
 def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -> Any:
-    """Return the smallest (`is_low`) or largest value of the affine `end` as the indices of ``scope`` vary, except
+    """Return the smallest (`is_low`) or largest value of the affine `end` when the indices of ``scope`` vary, except
     those in `kept`.
     """
     end = sympy.sympify(end)
@@ -355,18 +357,18 @@ def _is_power_of_two(number: Any) -> bool:
 
 
 class Restriction(Rewriting):
-    """A traversal that sets the unknown errors in a derivative to 0."""
+    """A traversal that replaces the symbols for unknown rounding errors in a derivative by 0."""
 
     def __init__(self, sweep: Perturbation) -> None:
         super().__init__()
         self.unknowns = {operation.unknown for operation in sweep.operations}
 
     def symbol(self, expr: Any, scope: Any) -> Any:
-        """Return 0 for an unknown number."""
+        """Return 0 for a symbol of an unknown error; any other symbol unchanged."""
         return sympy.S.Zero if expr in self.unknowns else expr
 
     def entry(self, expr: Any, scope: Any) -> Any:
-        """Return 0 for an entry of a tensor of unknown errors; another entry with the unknowns in it set to 0."""
+        """Return 0 for an entry of a tensor of unknown errors; in another entry, replace the unknown errors by 0."""
         if expr.tensor in self.unknowns:
             return sympy.S.Zero
         args = yield self.all(expr.args, scope)

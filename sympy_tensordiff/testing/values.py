@@ -57,8 +57,8 @@ def shape_of(expression: Expr) -> tuple[Expr, ...]:
 
 
 def concrete_shape(tensor: Expr, sizes: Mapping[Any, Any]) -> tuple[int, ...]:
-    """Return the shape of ``tensor`` with the values ``sizes`` of its symbolic sizes; raise `ArgumentError` if one is
-    missing.
+    """Return the shape of ``tensor`` as numbers, with the values ``sizes`` of its symbols; raise `ArgumentError` if one
+    is missing.
     """
     extents = []
     for extent in shape_of(tensor):
@@ -136,7 +136,7 @@ def random_values(
 
 
 def _make_symmetric(tensor: TensorSymbol, array: NDArray[Any]) -> NDArray[Any]:
-    """Return a random array made symmetric, or positive definite, if ``tensor`` is declared so."""
+    """Return the random `array` made symmetric or positive definite if ``tensor`` is declared so; else unchanged."""
     if not tensor.symmetric:
         return array
     array = np.triu(array) + np.triu(array, 1).T
@@ -146,12 +146,13 @@ def _make_symmetric(tensor: TensorSymbol, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def to_double(value: Any) -> NDArray[np.float64]:
-    """Convert a result or an input of the oracle to double precision."""
+    """Convert a result or an input of the exact interpreter to double precision."""
     return np.asarray(value, dtype=object).astype(np.float64)
 
 
 def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Basic], list[Any]]:
-    """Return the arguments of a kernel as symbols and as values: tensors, scalars, then integers.
+    """Return ``(symbols, values)`` of the arguments with which to call a compiled function: tensors, then scalars, then
+    integers.
 
     Sizes that the shapes of the tensors determine are left out.
     """
@@ -176,7 +177,8 @@ Interval = tuple[int | None, int | None]
 
 
 def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = None) -> dict[str, tuple[int, int]]:
-    """Return the smallest and the largest value of each index array, by name.
+    """Return ``(smallest, largest)`` entry that each integer tensor used as an index may have, by name, so that random
+    ones can be drawn.
 
     Parameters
     ----------
@@ -227,7 +229,9 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
 
 
 class _IndexArrayRanges(Accesses):
-    """Collects the ranges of the index arrays in expressions: from the reads that they select, and from comparisons."""
+    """Collects the ranges that entries of integer tensors may have: from the reads ``x[p[i]]`` in which they are
+    indices, and from comparisons.
+    """
 
     def __init__(self, sizes: Mapping[Any, Any]) -> None:
         self.reader = Reader(Graph(), scans="leaf")
@@ -238,8 +242,8 @@ class _IndexArrayRanges(Accesses):
         self.compared_range: dict[str, tuple[int, int]] = {}
 
     def collect(self, expression: Expr) -> None:
-        """Collect the ranges that keep all reads in ``expression`` inside of their arrays, for the entries of integer
-        arrays, given the ranges and conditions around it.
+        """Collect the ranges of integer tensors for which all reads in ``expression`` are in bounds, given the ranges
+        and conditions around them.
         """
         root = self.reader.read(expression)
         named = {v: self.sizes.get(str(symbol)) for symbol, v in self.reader.free.items()}
@@ -252,11 +256,13 @@ class _IndexArrayRanges(Accesses):
             self.constrain_read(form, extent, substitute_all(access.around.rows, self.size_values))
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the operands of a read to visit, so that all entries of a comprehension are considered."""
+        """Yield the tensor that a read takes its entry from, to be visited as a whole, so that all entries are
+        considered.
+        """
         yield from ((arg, around) for arg in read.args)
 
     def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
-        """Record the range that index arrays are compared with in ``rows``."""
+        """Record the numbers with which entries of integer tensors are compared in ``rows``, as a range for these."""
         yield from super().tested(rows, around)
         context = substitute_all((*around.rows, *rows), self.size_values)
         for row in substitute_all(rows, self.size_values):
@@ -270,7 +276,7 @@ class _IndexArrayRanges(Accesses):
                         self.compared_range[v.tensor] = min(first, ends[0]), max(last, ends[1])
 
     def constrain_read(self, form: Affine, extent: Affine, rows: tuple[Constraint, ...]) -> None:
-        """Narrow the ranges of index arrays so that ``0 <= form < extent``."""
+        """Narrow the ranges of the integer tensors in ``form``, the index of a read, so that ``0 <= form < extent``."""
         last = maximum(extent - 1, rows)
         self.constrain_between(form, 0, None if last is None else floor(last), rows)
         for row in rows:
@@ -280,8 +286,8 @@ class _IndexArrayRanges(Accesses):
                     self.constrain_between(bound, 0, None if last is None else floor(last), rows)
 
     def constrain_between(self, form: Affine, low: int | None, high: int | None, rows: tuple[Constraint, ...]) -> None:
-        """Narrow the ranges of the index arrays in ``form`` so that ``low <= form <= high``; several arrays share the
-        slack equally.
+        """Narrow the ranges of the integer tensors in ``form`` so that ``low <= form <= high``; several tensors share
+        the room equally.
         """
         index_terms = [(v, c) for v, c in form.terms if isinstance(v, Compound) and data_entries([Affine.variable(v)])]
         other_terms = form - Affine(dict(index_terms))
@@ -301,7 +307,7 @@ class _IndexArrayRanges(Accesses):
                 self.constrain_between(v.form, None if first is None else v.divisor * first, up, rows)
 
     def narrow(self, name: str, low: int | None, high: int | None) -> None:
-        """Intersect the range of the index array ``name`` with ``low .. high`` (None: unbounded)."""
+        """Narrow the range of the integer tensor ``name`` to ``low .. high`` (None: no bound)."""
         known = self.range_of_array.get(name, (None, None))
         lows = [end for end in (known[0], low) if end is not None]
         highs = [end for end in (known[1], high) if end is not None]

@@ -129,3 +129,27 @@ def test_running_sums_along_either_axis(axis):
     array = np.random.default_rng(1).normal(size=(4, 9))
     ours = td.lambdify((A,), td.cumsum(A, axis=axis))
     np.testing.assert_allclose(ours(array), np.cumsum(array, axis=axis), rtol=1e-13)
+
+
+ranks = td.TensorSymbol("ranks", (m, n), dtype=int, below=n + 6)
+scores = td.TensorSymbol("scores", (m, n))
+
+
+@pytest.mark.parametrize("score", [scores[i, k], a[ranks[i, k]]], ids=["scores", "ranked scores"])
+@pytest.mark.usefixtures("uncompiled")
+def test_rows_of_log_sum_exps_take_one_pass(score):
+    """In the likelihood of rankings no exponential is kept for a pair of ranks, also where data select the scores."""
+    after = sympy.log(Sum(sympy.exp(score), (k, j, n - 1)))
+    total = Sum(after - score.subs(k, j), (j, 0, n - 1), (i, 0, m - 1))
+    args, wrt = ((scores,), scores) if score.has(scores) else ((ranks, a), a)
+    results = total, td.gradient(total, wrt)
+    program = build_program(args, results)
+    assert all(len(array.shape) < 3 for array in program.temporaries)
+    assert len(re.findall(r"_so_far\*root", print_source(program, "numba"))) == 2
+    run, plain = td.lambdify(args, results, "numba"), td.lambdify(args, results, "numpy", temporaries=False)
+    for count in (1, 9):
+        random = np.random.default_rng(count)
+        values = 30 * random.normal(size=(count + 6 if wrt is a else (3, count)))
+        arrays = (random.integers(0, count, (3, count)), values) if wrt is a else (values,)
+        for found, wanted in zip(run(*arrays), plain(*arrays), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)

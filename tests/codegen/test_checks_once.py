@@ -27,7 +27,7 @@ def test_checks_grow_with_the_reads_not_with_the_loops_around_them():
     """Each new step brings as many checks as the one before, though it is read under one loop more."""
     obs = td.TensorSymbol("obs", T, dtype=int)
     counts = []
-    for steps in (2, 3, 4):
+    for steps in (3, 4, 5):
         f = forward(steps, obs)
         program = build_program((A, B, obs), (f, td.gradient(f, A)), rows=True)
         counts.append((len(program.checks), len(program.data_checks)))

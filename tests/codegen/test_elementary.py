@@ -26,6 +26,8 @@ EXACT = {
     "log": mpmath.log,
     "log1p": mpmath.log1p,
     "tanh": mpmath.tanh,
+    "sinh": mpmath.sinh,
+    "cosh": mpmath.cosh,
     "erf": mpmath.erf,
     "erfc": lambda v: mpmath.erfc(max(min(v, mpmath.mpf(100)), mpmath.mpf(-100))),
     "sigmoid": lambda v: 1 / (1 + mpmath.exp(-v)),
@@ -41,6 +43,8 @@ EDGES = {
     "log": [math.sqrt(0.5), math.sqrt(2), 1.0, 2.2250738585072014e-308, 5e-324, 1.1754944e-38, 1e-45],
     "log1p": [math.sqrt(0.5) - 1, math.sqrt(2) - 1, -1 + 2**-24, -1 + 2**-53, 1.7e308, 3e38],
     "tanh": [0.55, -0.55, 19.06, 9.01],
+    "sinh": [1.0, -1.0, 710.4758600739439, 710.476, 89.41598, 89.416, *(n / 8 for n in range(-16, 17))],
+    "cosh": [710.4758600739439, -710.4758600739439, 710.476, 89.41598, 89.416, *(n / 8 for n in range(-16, 17))],
     "erf": [*(n / 8 for n in range(-32, 56)), -1.0, 5.92, 6.0, 3.92, 4.0],
     "erfc": [*(n / 8 for n in range(-48, 216)), 0.5, -0.5, 9.19, 10.05, 10.06, 26.54, 27.2],
     "sigmoid": [-745.0, 709.0, -103.0, 36.7, 17.3, -2.7267873, -4.1572938, -6.2376990],
@@ -91,6 +95,7 @@ def units_off(found, exact):
     """The difference in units in the last place of the exact value."""
     limits = np.finfo(found.dtype)
     if not np.isfinite(found):
+        exact = -exact if found < 0 else exact
         return 0 if exact > mpmath.mpf(2) ** limits.maxexp * (1 - mpmath.mpf(2) ** (-limits.nmant - 2)) else math.inf
     exponent = max(int(mpmath.floor(mpmath.log(abs(exact), 2))), limits.minexp) if exact else limits.minexp
     return abs(mpmath.mpf(float(found)) - exact) / mpmath.mpf(2) ** (exponent - limits.nmant)

@@ -289,3 +289,26 @@ def test_entries_of_a_product_have_no_array_of_their_own():
     for kernel in program.nests:
         parts = [part for part in scalars(kernel.body) if not isinstance(part, Name)]
         assert not all(isinstance(part, Load) and part.array in products for part in parts), kernel.array
+
+
+def residual(first, last):
+    """Squared steps ``x[t + 1] - F @ x[t]`` of a linear system, with a function of the state."""
+    state = td.TensorSymbol("state", (m, n))
+    step = state[i + 1, p] - total(F[p, k] * sympy.sin(state[i, k]), (k, 0, n - 1))
+    return state, total(step**2, (p, 0, n - 1), (i, first, last))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba", "llvm"])
+def test_a_product_may_be_empty(backend):
+    """The steps of a trajectory are one fewer than its states, so perhaps none: their product is one of matrices."""
+    state, loss = residual(0, m - 2)
+    results = loss, *td.gradient(loss, (state, F))
+    assert sum(isinstance(step, ContractionStep) for step in build_program((state, F), results).kernels) >= 3
+    function = td.lambdify((state, F), results, backend)
+    plain = td.lambdify((state, F), results, "numpy", temporaries=False)
+    for length in (1, 2, 6):
+        random = np.random.default_rng(length)
+        arrays = random.normal(size=(length, 4)), random.normal(size=(4, 4))
+        wanted = plain(*arrays) if length > 1 else (0, np.zeros((1, 4)), np.zeros((4, 4)))
+        for found, right in zip(function(*arrays), wanted, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-11, atol=1e-13)

@@ -370,7 +370,7 @@ def guard_ignored_in_the_sweep(patches):
             node = node.args[0]
         return original(sweep_, node, rows, cotangent)
 
-    patches.attribute(sweep.Sweep, "_hand", mutate)
+    patches.attribute(sweep.Sweep, "_add_cotangent", mutate)
 
 
 def rows_of_one_contribution_dropped(patches):
@@ -450,7 +450,7 @@ def summand_in_place_of_the_sum(patches):
         for rows, cotangent in sweep_._merged(node, sweep_._cotangents.pop(node)):
             variables, more, body = graph.open(node)
             sweep_._bind(variables, 1)
-            sweep_._hand(body, rows + more, pullbacks.replace(graph, cotangent, {node: body}))
+            sweep_._add_cotangent(body, rows + more, pullbacks.replace(graph, cotangent, {node: body}))
         return None
 
     patches.attribute(sweep.Sweep, "_visit", mutate)
@@ -473,7 +473,7 @@ def staging_forgets_the_outer_rows(patches):
         kept, total = original(sweep_, node, rows, cotangent)
         return (kept if len(rows) == len(kept) else ()), total
 
-    patches.attribute(sweep.Sweep, "_stage", mutate)
+    patches.attribute(sweep.Sweep, "_sum_unused_indices", mutate)
 
 
 def pivot_with_the_wrong_sign(patches):

@@ -30,7 +30,8 @@ def assert_equal(got: Any, expected: Any, what: str, rtol: float = _PRECISE) -> 
     got, expected = np.asarray(got, dtype=object), np.asarray(expected, dtype=object)
     if got.shape != expected.shape:
         raise DerivativeMismatch(f"{what}: shape {got.shape}, expected {expected.shape}")
-    scale = max((abs(float(e)) for e in expected.flat), default=0.0)
+    # Entries may be beyond the range of machine numbers.
+    scale = max((abs(to_float(to_number(e, what))) for e in expected.flat), default=to_float(0))
     worst, where = 0.0, None
     for position in np.ndindex(expected.shape):
         error = _difference(to_number(got[position], what), to_number(expected[position], what), scale, rtol)
@@ -41,12 +42,12 @@ def assert_equal(got: Any, expected: Any, what: str, rtol: float = _PRECISE) -> 
         raise DerivativeMismatch(message)
 
 
-def _difference(got: Any, expected: Any, scale: float, rtol: float) -> float:
+def _difference(got: Any, expected: Any, scale: Any, rtol: float) -> float:
     """The error of an entry relative to the largest one; 0 where it is within the tolerance."""
     if got == expected or (got != got and expected != expected):
         return 0.0
-    distance = abs(float(to_float(got) - to_float(expected)))
-    error = distance / max(scale, _TINY)
+    distance = abs(to_float(got) - to_float(expected))
+    error = float(distance / max(scale, _TINY))
     if isinstance(got, Fraction) and isinstance(expected, Fraction):
         return error or float("inf")
     if error != error:

@@ -180,6 +180,37 @@ def _exp(a: Precision) -> str:
     return value*{a.stored("half")}*{a.stored("natural(k - half)")}"""
 
 
+def _half_exponential(a: Precision) -> str:
+    """Return the lines that compute ``size``, the absolute value of x, and ``half``, the number exp(size)/2."""
+    high = a(a.exp_range[1] + 2)
+    return f"""size = abs(x)
+    c = {high} if size > {high} else size
+    {_nearest_integer(a)}
+    r = c - n*{a(a.ln2[0])} - n*{a(a.ln2[1])}
+    {a.polynomial(a.exp, "r")}
+    value = {a(1.0)} + (r + r*r*p)
+    k = {_biased_exponent(a, 2, 1)}
+    below = natural(k >> natural(1))
+    half = value*{a.stored("below")}*{a.stored("natural(k - below)")}"""
+
+
+def _cosh(a: Precision) -> str:
+    """Return the Python text of the body of cosh for a number format."""
+    return f"""
+    {_half_exponential(a)}
+    return half + {a(0.25)}/half"""
+
+
+def _sinh(a: Precision) -> str:
+    """Return the Python text of the body of sinh for a number format: its series for abs(x) < 1."""
+    terms = 8 if a.bits == 64 else 5
+    return f"""
+    {_half_exponential(a)}
+    z = x*x
+    {a.polynomial([1 / math.factorial(2 * n + 3) for n in range(terms)], "z", "q")}
+    return math.copysign(size + size*(z*q) if size < {a(1.0)} else half - {a(0.25)}/half, x)"""
+
+
 def _nearest_integer(a: Precision) -> str:
     """Return the lines of code for n, the integer nearest to ``c/log(2)``, and for ``shifted``, a large number plus n,
     which has n in its last bits.
@@ -412,6 +443,8 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "log": ("log(x)", _log),
     "log1p": ("log(1 + x)", _log1p),
     "tanh": ("tanh(x)", _tanh),
+    "sinh": ("sinh(x)", _sinh),
+    "cosh": ("cosh(x)", _cosh),
     "erf": ("erf(x)", _erf),
     "erfc": ("1 - erf(x)", _erfc),
     "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid),

@@ -36,7 +36,7 @@ INTRINSICS |= {"log2": "log2", "log10": "log10", "copysign": "copysign"}
 
 LIBRARY = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh"}
 LIBRARY |= {"arccosh": "acosh", "arctanh": "atanh", "gamma": "tgamma"}
-LIBRARY |= {name: name for name in ("tan", "sinh", "cosh", "erfc", "lgamma", "cbrt", "hypot")}
+LIBRARY |= {name: name for name in ("tan", "lgamma", "cbrt", "hypot")}
 """The names of functions in the C library; those for single precision end in f."""
 
 COMPARISONS = {"lt": ("slt", "olt"), "le": ("sle", "ole"), "eq": ("eq", "oeq"), "ne": ("ne", "une")}

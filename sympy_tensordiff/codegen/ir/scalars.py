@@ -164,7 +164,7 @@ ELEMENTARY: dict[str, int] = {
 }  # fmt: skip
 """The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
 
-VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "erf", "erfc", "sigmoid", "softplus"})
+VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "sinh", "cosh", "erf", "erfc", "sigmoid", "softplus"})
 VECTORISED |= {"sin_near", "cos_near"}
 """The elementary functions of one argument that can be vectorised."""
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import sympy
+
 from sympy_tensordiff.codegen.lower.plan import Planner, StorageCandidate
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
@@ -30,8 +32,26 @@ def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
         v
         for v in node.free
         if _moving_side(node.data, v, bound[0])
-        and (v not in inside or (len(bound) == 1 and chain_factor(graph, node, v) is not None))
+        and (
+            v not in inside
+            or is_rescaled(graph, node, v)
+            or (len(bound) == 1 and chain_factor(graph, node, v) is not None)
+        )
     )
+
+
+def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
+    """Whether `node` is a running sum along `v` of ``exp(a[w] - m[v])``, perhaps times other factors: each step of `v`
+    multiplies the sum of the step before by ``exp(m[v - 1] - m[v])``.
+    """
+    if node.op != "sum" or len(bound := graph.bound(node)) != 1 or not _moving_side(node.data, v, bound[0]):
+        return False
+    varying = [factor for factor in graph.factors(node.args[0]) if v in factor.free]
+    if len(varying) != 1 or varying[0].op != "call" or varying[0].data is not sympy.exp:
+        return False
+    (exponent,) = varying[0].args
+    terms = exponent.args if exponent.op == "add" else (exponent,)
+    return all(v not in term.free or bound[0] not in term.free for term in terms)
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:

@@ -210,9 +210,10 @@ class Matrices(Storage):
         if len(independent(vectors)) < len(labels):
             return None
         ranges: Ranges = {}
+        least = 0 if split.slant is None else 1
         for label in labels:
             found = self._range(label, split)
-            if found is None or not is_implied(Constraint("ge", found[1] - found[0]), self.facts):
+            if found is None or not is_implied(Constraint("ge", length(found) - least), self.facts):
                 return None
             ranges[label] = found
         if (slant := split.slant) is None:

@@ -199,6 +199,7 @@ class Storage:
         part = replace(part, conditions=tuple(row for row in part.conditions if not is_implied(row, known)))
         heads, inner = part.variables[: len(part.extents)], part.variables[len(part.extents) :]
         block = self._start_block(heads, part.extents, part.value)
+        self._axes = ()  # a scatter has no entries along which a sum goes on
         for v in inner:
             self.names[v] = self._local(self.graph.names[v])
         statements: tuple[loops.Statement, ...] = yield self._additions(name, inner, part, block)

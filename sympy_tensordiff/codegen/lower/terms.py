@@ -9,12 +9,13 @@ that differ in their signs are one array.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 from itertools import combinations, product
 
 import sympy
 
+from sympy_tensordiff.codegen.lower.carries import is_rescaled
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
@@ -358,15 +359,46 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
         if node.op in BINDERS:
             calls = [part for part in _nodes_in_body(node) if is_dear(part) and not is_external(part)]
             calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
-            places.update({planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in calls})
+            if any(is_rescaled(planner.graph, node, v) for v in node.free if v < 0):
+                calls = []  # the sum goes on from entry to entry, with one call for each
+            places.update({_numbered(planner, call) for call in calls})
     return {call for call, count in places.items() if count > 1}
 
 
-def _nodes_in_body(binder: Node) -> list[Node]:
-    """Return the nodes in the body of `binder`; inner binders and costly calls are included, but not what is below
-    them.
+def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node]) -> set[Node]:
+    """Return the sums that two binders need, or a binder and a function in `calls`, the repeated calls; with indices
+    renamed as there. Left out are sums with an index that no array has with all others, such as distances.
     """
-    return list(breadth_first(binder.args[0], lambda node: () if node.op in BINDERS or is_dear(node) else node.args))
+    places: Counter[Node] = Counter()
+    seen: set[Node] = set()
+    for node in reachable(*roots):
+        groups = [_nodes_in_body(node)] if node.op in BINDERS else []
+        for part in groups[0] if groups else ():
+            if is_dear(part) and (call := _numbered(planner, part)) in calls and call not in seen:
+                seen.add(call)
+                groups.append(_nodes_in_body(part))
+        for group in groups:
+            sums = [part for part in group if part.op == "sum" and _is_covered(part)]
+            places.update({_numbered(planner, part) for part in sums})
+    return {node for node, count in places.items() if count > 1}
+
+
+def _numbered(planner: Planner, part: Node) -> Node:
+    """Return `part` with its outer indices renamed, so that equal parts of different binders agree."""
+    return planner.numbered(part, sorted(v for v in part.free if v < 0))
+
+
+def _nodes_in_body(node: Node) -> list[Node]:
+    """Return the nodes in the body of a binder, or below a call; inner binders and costly calls are included, but not
+    what is below them.
+    """
+    return list(breadth_first(node.args[0], lambda part: () if part.op in BINDERS or is_dear(part) else part.args))
+
+
+def _is_covered(part: Node) -> bool:
+    """Whether an array of the values of the sum `part` has axes, all of them those of an array that it reads."""
+    outer = {v for v in part.free if v < 0}
+    return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))
 
 
 def _is_no_larger(call: Node) -> bool:

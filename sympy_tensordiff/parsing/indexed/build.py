@@ -72,7 +72,9 @@ CONSTANTS: MappingProxyType[str, Any] = MappingProxyType(
 
 
 class IndexedBuilder:
-    """Builds the expression of a syntax tree in index notation; ``scope`` maps names of bound indices to symbols."""
+    """Builds the expression of a syntax tree in index notation. ``scope`` maps the names of bound indices to their
+    symbols.
+    """
 
     def __init__(self, root: Tree) -> None:
         *declarations, self.left = root.of_kind("declaration")
@@ -81,7 +83,9 @@ class IndexedBuilder:
         self.names.declare(lambda part: self.number_of(part, {}))
 
     def definition(self, right: Tree) -> Any:
-        """Return the tensor or scalar that the definition ``left = right`` defines."""
+        """Return the tensor or scalar that a definition such as ``s[i] = sum(A[i, j]*x[j], j)`` defines; `right` is the
+        tree of its right side.
+        """
         left, names = self.left, self.names
         axes, shape = left.children, names.declared_shape
         if shape is not None and len(shape) != len(axes):
@@ -135,7 +139,7 @@ class IndexedBuilder:
         return read_number(part)
 
     def _build_name(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the value of a name: a bound index, a size, a tensor of rank 0 or a constant."""
+        """Return the value of a name: a bound index, a size, a tensor without axes or a constant."""
         name = part.text
         for named in (scope, self.names.sizes, self.names.tensors, CONSTANTS):
             if name in named:
@@ -212,21 +216,23 @@ class IndexedBuilder:
         return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
 
     def _build_both(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the conjunction of conditions."""
+        """Return the conditions joined by "and"."""
         return sympy.And(*(self.condition_of(operand, scope) for operand in part.children))
 
     def _build_either(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the disjunction of conditions."""
+        """Return the conditions joined by "or"."""
         return sympy.Or(*(self.condition_of(operand, scope) for operand in part.children))
 
     def _build_inverse(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the negation of a condition."""
+        """Return the condition negated by "not"."""
         return sympy.Not(self.condition_of(part.children[0], scope))
 
     # ------------------------------------------------------------------------ calls
 
     def _build_call(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return a call: a reduction, a comprehension, a choice, or a function of numbers or conditions."""
+        """Return a call: a sum or other reduction, a comprehension, a choice (``where``), or a function of numbers or
+        conditions.
+        """
         name = part.text
         if name in REDUCTIONS or name == "TensorComprehension":
             return self.build_binder(part, scope)
@@ -274,7 +280,9 @@ class IndexedBuilder:
             return choice(found)
 
     def build_binder(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return a reduction or comprehension: its body with the bound indices of its ranges."""
+        """Return a reduction or comprehension such as ``sum(x[i], i)``: its body, with the indices and ranges that it
+        binds.
+        """
         body, *limits = part.children
         is_tensor = part.text == "TensorComprehension"
         if not limits:

@@ -12,7 +12,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 class DeclaredNames:
-    """The declared names of one input.
+    """The names that one text declares: tensors, sizes and integers.
 
     `tensors` has the declared tensors in order, without the one that is defined; `declared_shape` is the shape of that
     one if it is declared, too, else None. `sizes` has the symbols in the shapes, and the declared integers.
@@ -60,7 +60,8 @@ class DeclaredNames:
             raise node.error(f"{short(node.text)} is {what}, so no index has this name; take another")
 
     def extent_of(self, index: Tree, body: Tree) -> Any:
-        """Return the extent of all axes in ``body`` at which the name of ``index`` occurs alone.
+        """Return the extent of the axes that ``index`` runs over in ``body``, where it is written alone, as ``i`` in
+        ``x[i]``.
 
         Raise `ParseError` if there is no such axis, or if two have different extents.
         """
@@ -82,7 +83,9 @@ class DeclaredNames:
         )
 
     def _collect_sizes(self, names: set[str], declaration: Tree) -> None:
-        """Add the names in the shape of ``declaration`` to the sizes; raise `ParseError` if one is a tensor."""
+        """Record the names in the shape of ``declaration`` as sizes; raise `ParseError` if one is the name of a
+        tensor.
+        """
         for node in bottom_up(declaration):
             if node.kind == "name" and node.text not in self.sizes:
                 if node.text in names:
@@ -94,7 +97,7 @@ class DeclaredNames:
 
 
 def has_axes(declaration: Tree) -> bool:
-    """Return whether a declaration, or the left side of the definition, has brackets."""
+    """Return whether a declaration, or the left side of the definition, has brackets, as ``x[n]``."""
     return len(declaration.tokens) > 1 + is_integer(declaration)
 
 
@@ -104,7 +107,7 @@ def is_integer(declaration: Tree) -> bool:
 
 
 def _tensor(node: Tree, axes: tuple[Any, ...]) -> TensorSymbol:
-    """Return the declared tensor ``node`` with the extents ``axes``."""
+    """Return the tensor symbol that the tree ``node`` declares, with the extents ``axes``."""
     with errors_at(node):
         tensor: TensorSymbol = TensorSymbol(node.text, axes, dtype=int if is_integer(node) else float)
         return tensor

@@ -26,7 +26,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 def read_latex(text: str) -> ParsedExpression:
-    """Parse a formula in LaTeX; infer the orders and sizes of names that are not declared.
+    """Parse a formula in LaTeX. The orders (number of axes) and sizes of names that are not declared are inferred.
 
     Raise `ParseError` if the text is invalid, or its tensors do not fit.
     """
@@ -56,7 +56,7 @@ def read_latex(text: str) -> ParsedExpression:
 
 
 def _define_part(formula: LatexLowering, statement: Tree) -> None:
-    """Add the definition of a named part, a line after "where", to the formula."""
+    """Add to ``formula`` the definition of a named part, which is a line after "where"."""
     body = statement.children[0]
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=":
         raise statement.error("a part is defined with =")
@@ -71,7 +71,9 @@ def _define_part(formula: LatexLowering, statement: Tree) -> None:
 
 
 def _unknown_command(text: str, error: ParseError) -> ParseError:
-    """Return the error about the first unknown command or environment of ``text``, or else ``error``."""
+    """Return the error about the first command or environment in ``text`` that is not known; if all are known, return
+    ``error``.
+    """
     for match in re.finditer(r"\\begin\s*\{([a-z]+\*?)\}|\\([A-Za-z]{2,})", text[:MAX_INPUT]):
         environment, command = match.groups()
         if environment and environment not in ENVIRONMENTS:
@@ -87,12 +89,14 @@ def _unknown_command(text: str, error: ParseError) -> ParseError:
 
 @cache
 def _words() -> frozenset[str]:
-    """Return the words in the grammar, among which are the names of all commands that it reads."""
+    """Return all words in the grammar file; a command that is not among them is unknown."""
     return frozenset(re.findall("[A-Za-z]{2,}", files(__package__).joinpath("grammar.lark").read_text("utf-8")))
 
 
 def _definition(formula: LatexLowering, statement: Tree) -> Tree:
-    """Return the lowered tree of a statement: an expression, or a comprehension if its left side has indices."""
+    """Return the lowered tree of a statement: its expression, or a comprehension if its left side has indices, as ``f_i
+    = ...``.
+    """
     body, *ranges = statement.children
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=" or len(body.tokens) > 1:
         if ranges:
@@ -129,7 +133,7 @@ def _left_indices(left: Tree) -> list[tuple[str, Tree]]:
 
 
 class LatexReader:
-    """Infers the orders and sizes in one lowered formula, and builds its expression."""
+    """Infers the orders and sizes of the names in one formula, and builds its expression."""
 
     def __init__(self, root: Tree, formula: LatexLowering, body: Tree, sizes: dict[Tree, list[Tree]]) -> None:
         self.root = root
@@ -167,7 +171,9 @@ class LatexReader:
         return ParsedExpression(tensors, expression, arguments, (*notes, *self.formula.notes))
 
     def unlikely(self, orders: Mapping[str, int]) -> int:
-        """Return how many names have an unusual order: normally a letter is a scalar, a bold letter a vector."""
+        """Return how many names have an unusual order (number of axes): normally a letter is a scalar, and a bold
+        letter a vector.
+        """
         return sum(
             (order == COLUMN) != (name in self.formula.bold)
             for name, order in orders.items()
@@ -175,7 +181,7 @@ class LatexReader:
         )
 
     def build(self, orders: dict[str, int]) -> tuple[dict[str, TensorSymbol], Any]:
-        """Return the tensors by name and the expression, for given orders of the names."""
+        """Return ``(tensors by name, expression)``, given the orders of all names."""
         unified = AxisClasses()
         ranks = {**{name: (order & 1) + (order >> 1) for name, order in orders.items()}, **self.higher}
         ordered = [*self.declared, *(name for name in self.names if name not in self.declared)]
@@ -202,7 +208,7 @@ class LatexReader:
         return tensors, builder.expression(self.nodes)
 
     def declare(self, shapes: LatexShapes, axes: dict[str, Any]) -> None:
-        """Record the sizes that declarations give to axes."""
+        """Record in `shapes` the sizes that declarations such as ``x[n]`` give to axes."""
         for name, node in self.declared.items():
             present = [axis for axis in axes[name] if axis is not None]
             for axis, part in zip(present, self.sizes[node], strict=True):
@@ -212,7 +218,7 @@ class LatexReader:
                 shapes.exact.append((axis, size, part))
 
     def argument(self, node: Tree, tensors: dict[str, TensorSymbol]) -> TensorSymbol:
-        """Return the tensor that a derivative clause names; raise `ParseError` if it does not occur."""
+        """Return the tensor that a derivative clause names; raise `ParseError` if it does not occur in the formula."""
         if node.text not in tensors:
             raise node.error(
                 f"{short(node.text)} does not occur; differentiate with respect to {', '.join(map(short, tensors))}"
@@ -231,7 +237,9 @@ def is_size(declaration: Tree) -> bool:
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
-    """Return the sizes that the formula states or implies by its largest indices, by axis class."""
+    """Return the sizes that the formula states, or implies by the largest index that is used, by group of equally long
+    axes.
+    """
     assert shapes.unified is not None
     root = shapes.unified.root
     known: dict[int, Any] = {}
@@ -258,6 +266,8 @@ def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
 
 
 def is_free(size: Any, shapes: LatexShapes) -> bool:
-    """Return whether a bound derived for a size is of no use: it contains an unbounded index, or is a number."""
+    """Return whether a bound for a size that was derived from an index is useless, because it contains an unbounded
+    index or is just a number.
+    """
     free = {str(symbol) for symbol in size.free_symbols}
     return bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes

@@ -21,16 +21,18 @@ RELATIONS = {
 
 
 class BinderLowering(LoweringBase):
-    """Lowers sums, products, extrema and comprehensions of LaTeX trees to common tree nodes."""
+    """Converts sums, products, extrema and comprehensions of LaTeX trees to the tree nodes that all text languages
+    share.
+    """
 
     def _lower_binder(self, node: Tree, scope: Scope) -> Tree:
-        r"""Lower ``\sum`` or ``\prod`` with its subscript to a reduction."""
+        r"""Convert ``\sum`` or ``\prod`` with its subscript to a reduction node."""
         *scripts, body = node.children
         name = "sum" if "sum" in node.text else "prod"
         return self.binding(node, name, scripts, body, scope)
 
     def binding(self, node: Tree, name: str, scripts: Sequence[Tree], body: Tree, scope: Scope) -> Tree:
-        """Return a reduction node ``name`` of ``body`` over the indices in the subscript."""
+        """Return a reduction node, of the kind ``name``, of ``body`` over the indices in the subscripts ``scripts``."""
         below = [part for part in scripts if part.kind == "subscript"]
         above = [part for part in scripts if part.kind == "superscript"]
         if len(below) != 1 or len(above) > 1:
@@ -50,7 +52,9 @@ class BinderLowering(LoweringBase):
     def limits(
         self, script: Tree, scope: Scope, above: Tree | None = None
     ) -> tuple[list[LatexBinder], list[Tree], Scope]:
-        r"""Return ``(binders, conditions, inner scope)`` of a subscript such as ``i=1, i \neq j``."""
+        r"""Return ``(bound indices, conditions, inner scope)`` of a subscript such as ``i=1, i \neq j``; ``above`` is
+        the upper limit.
+        """
         inner = dict(scope)
         found: list[LatexBinder] = []
         conditions: list[Tree] = []
@@ -78,7 +82,9 @@ class BinderLowering(LoweringBase):
         upper: Tree | None = None,
         is_open: bool = False,
     ) -> LatexBinder:
-        """Add the index ``part`` to ``scope`` and return its binder; raise `ParseError` if it is not a letter."""
+        """Add the index ``part`` to ``scope`` and return it with its range; raise `ParseError` if it is not a free
+        letter.
+        """
         letter = name_of_index(part)
         if letter is None or letter.isdigit() or letter in self.declared:
             raise part.error(f"{part.shown} is not an index: an index is a letter that is not declared")
@@ -86,7 +92,9 @@ class BinderLowering(LoweringBase):
         return scope[letter]
 
     def range_of(self, item: Tree, scope: dict[str, LatexBinder], above: Tree | None) -> LatexBinder | None:
-        """Return the binder of ``i = 1``, ``0 <= i < n`` or ``i < n``; None if ``item`` is a condition."""
+        """Return the bound index of ``i = 1``, ``0 <= i < n`` or ``i < n``, with its range; None if ``item`` is only a
+        condition.
+        """
         signs = [RELATIONS.get(token.strip("& \\"), "") for token in item.tokens]
         if "" in signs:
             raise item.error("sets of indices are not read: write a range, as in \\sum_{i=1}^{n}")
@@ -109,7 +117,9 @@ class BinderLowering(LoweringBase):
         return self.node("sum", value, [value, leaf("number", "1", value)], "+", "+")
 
     def is_comprehension(self, base: Tree, script: Tree) -> bool:
-        """Return whether brackets with indices define a tensor, instead of being an entry of the value inside."""
+        """Return whether brackets with indices, ``[x_i]_i``, define a tensor, and do not take an entry of what is
+        inside.
+        """
         items = items_of(script)
         if any(item.kind == "relation" for item in items):
             return True
@@ -118,7 +128,9 @@ class BinderLowering(LoweringBase):
         return bool(letters & inside)
 
     def comprehension(self, node: Tree, base: Tree, script: Tree, scope: Scope) -> Tree:
-        """Return the tensor of the values in brackets for all values of the indices."""
+        """Return the node of ``[x_i y_j]_{i j}``: the tensor of the values in brackets for all values of the
+        indices.
+        """
         found, _, inner = self.limits(script, scope)
         value = self.lower(base.children[0], inner)
         ends = [binder.upper for binder in found if binder.upper is not None]

@@ -30,13 +30,13 @@ _CONDITIONS = ("relation", "both", "either")
 
 
 class LatexBuilder(MatrixBuilder):
-    """Builds the expression of a lowered LaTeX formula."""
+    """Builds the expression of a LaTeX formula from its lowered tree (the tree nodes that all languages share)."""
 
     formula: LatexLowering
     stated: frozenset[int]
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """Return the expression of the last of ``nodes``, which are in bottom-up order."""
+        """Return the expression of the last of ``nodes``, in which operands come before the nodes that use them."""
         for node in nodes:
             parts = [self.values.get(part) for part in node.children]
             with errors_at(node):
@@ -46,15 +46,19 @@ class LatexBuilder(MatrixBuilder):
         return self.values[nodes[-1]]
 
     def _build_index(self, node: Tree) -> Any:
-        """Return the symbol of an index or size, shifted to counting from 0."""
+        """Return the value in the formula of an index or size: its symbol, plus 1 for an index that the formula counts
+        from 1 and the symbol from 0.
+        """
         return indices(node.text) + self.formula.base_of(node.text)
 
     def _build_part(self, node: Tree) -> Any:
-        """Return the value of a named part, defined after "where"."""
+        """Return the value of a named part, which a line after "where" defines."""
         return self.values[self.formula.parts[node.text]]
 
     def _build_entry(self, node: Tree, base: Any, *subscripts: Any) -> Any:
-        """Return the entry of ``base`` at the subscripts, shifted to counting from 0."""
+        """Return the entry of ``base`` at the subscripts; indices that the formula counts from 1 are counted from 0
+        here.
+        """
         return base[tuple(value - self.formula.base for value in subscripts)]
 
     def _build_delta(self, node: Tree, first: Any, second: Any) -> Any:
@@ -68,7 +72,7 @@ class LatexBuilder(MatrixBuilder):
     # ------------------------------------------------------------------------ binders
 
     def ranges(self, node: Tree) -> list[tuple[Any, Any, Any]]:
-        """Return ``(index, first, last)`` for each bound index of ``node``, counting from 0."""
+        """Return ``(index, first, last)`` for each index that ``node`` binds; indices count from 0."""
         base = self.formula.base
         found = []
         for binder in self.formula.binders[node]:
@@ -86,7 +90,9 @@ class LatexBuilder(MatrixBuilder):
         return found
 
     def is_owned(self, axis: int) -> bool:
-        """Return whether the size of this axis is given by a tensor, a constant or the text."""
+        """Return whether the size of ``axis`` is known without the range of an index: from a tensor, a constant or a
+        declaration.
+        """
         assert self.shapes.unified is not None
         root = self.shapes.unified.root
         own = {root(other) for axes in self.shapes.names.values() for other in axes if other is not None}
@@ -103,7 +109,9 @@ class LatexBuilder(MatrixBuilder):
     # ------------------------------------------------------------------------ choices
 
     def _build_relation(self, node: Tree, *parts: Any) -> Any:
-        """Return a chain of comparisons as a condition; between tensors as an indicator tensor."""
+        r"""Return a chain of comparisons, ``0 \le i < n``, as a condition. Between tensors, return a tensor that is 1
+        where it holds, else 0.
+        """
         pairs = zip(node.tokens, parts[:-1], parts[1:], strict=True)
         if any(map(shape_of, parts)):
             found = [_COMPARISONS[str(sign)](left, right) for sign, left, right in pairs]
@@ -111,19 +119,19 @@ class LatexBuilder(MatrixBuilder):
         return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
 
     def _build_both(self, node: Tree, *parts: Any) -> Any:
-        """Return the conjunction of conditions; of indicator tensors their elementwise conjunction."""
+        """Return the conditions joined by "and"; for tensors of 1 and 0, entry by entry."""
         return comparisons.logical_and(*parts) if any(map(shape_of, parts)) else sympy.And(*parts)
 
     def _build_either(self, node: Tree, *parts: Any) -> Any:
-        """Return the disjunction of conditions; of indicator tensors their elementwise disjunction."""
+        """Return the conditions joined by "or"; for tensors of 1 and 0, entry by entry."""
         return comparisons.logical_or(*parts) if any(map(shape_of, parts)) else sympy.Or(*parts)
 
     def _build_indicator(self, node: Tree, condition: Any) -> Any:
-        """Return 1 where ``condition`` holds, else 0; an indicator tensor is unchanged."""
+        """Return 1 where ``condition`` holds, else 0. A tensor of 1 and 0 is returned unchanged."""
         return condition if shape_of(condition) else sympy.Piecewise((1, condition), (0, True))
 
     def _build_cases(self, node: Tree, *parts: Any) -> Any:
-        """Return a `Piecewise` of (value, condition) parts; for tensors nested ``where``, with an ``otherwise``."""
+        """Return a `Piecewise` of the values and conditions in `parts`; for tensors, nested ``where``."""
         pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
         if any(map(shape_of, parts)):
             *cases, last = pairs
@@ -152,8 +160,8 @@ class LatexBuilder(MatrixBuilder):
         return self.operations.multiply([above, self.operations.power(below, S.NegativeOne)])
 
     def _build_dot(self, node: Tree, left: Any, right: Any) -> Any:
-        r"""Return ``left \cdot right``: a multiple, an inner product, an outer product or a matrix product, by the
-        inferred order.
+        r"""Return ``left \cdot right``: a multiple, an inner product, an outer product or a matrix product, as the
+        operands' shapes imply.
         """
         if not shape_of(left) or not shape_of(right):
             return self.operations.multiply([left, right])
@@ -169,7 +177,7 @@ class LatexBuilder(MatrixBuilder):
         )
 
     def _build_einsum(self, node: Tree, left: Any, right: Any) -> Any:
-        """Return the einsum of two operands with the subscripts in the text of ``node``."""
+        """Return the einsum of two operands; the text of ``node`` is its subscripts, such as ``ij,jk->ik``."""
         return functions.einsum(node.text, left, right)
 
     def _build_modulus(self, node: Tree, value: Any) -> Any:
@@ -179,12 +187,12 @@ class LatexBuilder(MatrixBuilder):
         return self.apply_entrywise("abs", [value])
 
     def _build_along(self, node: Tree, value: Any) -> Any:
-        """Return a reduction of ``value`` over the axes given in the text, such as ``sum`` or ``mean``."""
+        """Return a reduction of ``value``, such as ``sum`` or ``mean``, over the axes that the formula names."""
         axes = tuple(int(token) for token in node.tokens)
         return getattr(reductions, node.text)(value, axis=axes[0] if len(axes) == 1 else axes)
 
     def _build_filled(self, node: Tree, *sizes: Any) -> Any:
-        """Return a tensor of zeros or ones, or the unit tensor, of the given sizes."""
+        """Return a tensor of zeros or ones, or the unit tensor, of the given ``sizes``."""
         if node.text == "I":
             return DeltaTensor(sizes[:1] if len(set(sizes)) == 1 else sizes)
         return FilledTensor(sympy.Integer(node.text), sizes)

@@ -23,14 +23,16 @@ _FUNCTION_NAMES = {"Tr": "tr", "trace": "tr", "sgn": "sign", "ReLU": "relu", "ln
 
 
 class LatexLowering(OperandLowering):
-    """Lowers all nodes of LaTeX trees (products, parentheses, functions) to nodes common to all languages."""
+    """Converts LaTeX trees (products, parentheses, functions) to the tree nodes that all text languages share; this is
+    called lowering.
+    """
 
     def _lower_number(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a number literal."""
+        """Convert a number literal."""
         return leaf("number", node.text, node)
 
     def _lower_letter(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a letter to a name; letters that are not one name are a product."""
+        """Convert a letter to a name node. Letters that are not one name, as ``ab``, become a product."""
         name = name_of(node)
         if name is None:
             return self.sequence(node, [part for part in node.children], scope)
@@ -39,11 +41,11 @@ class LatexLowering(OperandLowering):
     _lower_command = _lower_font = _lower_letter
 
     def _lower_constant(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a constant tensor such as a bold 1 without sizes."""
+        """Convert a constant tensor that is written without its sizes, such as a bold 1."""
         return self.constant(node, [], scope)
 
     def _lower_relation(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a chain of comparisons; raise `ParseError` for set relations."""
+        r"""Convert a chain of comparisons; raise `ParseError` for a relation of sets such as ``\in``."""
         signs = []
         for token in node.tokens:
             word = token.strip("& \\")
@@ -53,21 +55,21 @@ class LatexLowering(OperandLowering):
         return self.node("relation", node, [self.lower(part, scope) for part in node.children], signs[0], *signs)
 
     def _lower_either(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a disjunction or conjunction of conditions."""
+        """Convert conditions joined by "and" or "or"."""
         return self.node(node.kind, node, [self.lower(part, scope) for part in node.children], node.text)
 
     _lower_both = _lower_either
 
     def _lower_sum(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a sum or difference."""
+        """Convert a sum or difference."""
         return self.node("sum", node, [self.lower(part, scope) for part in node.children], node.text, *node.tokens)
 
     def _lower_signed(self, node: Tree, scope: Scope) -> Tree:
-        """Lower an operand with a sign."""
+        """Convert an operand with a sign."""
         return self.node("signed", node, [self.lower(part, scope) for part in node.children], node.text)
 
     def _lower_term(self, node: Tree, scope: Scope) -> Tree:
-        r"""Lower a chain of element-wise products, quotients, ``\bmod`` and einsum products."""
+        r"""Convert a chain of element-wise products, quotients, ``\bmod`` and einsum products."""
         value = self.lower(node.children[0], scope)
         for token, part in zip(node.tokens, node.children[1:], strict=True):
             other = self.lower(part, scope)
@@ -86,13 +88,15 @@ class LatexLowering(OperandLowering):
         return value
 
     def _lower_chain(self, node: Tree, scope: Scope) -> Tree:
-        """Lower juxtaposed factors, whose order in the text decides their meaning."""
+        """Convert factors that are written side by side, ``A x y``; their order in the text decides what they mean."""
         return self.sequence(node, sorted([*node.children, *_as_nodes(node)], key=lambda part: part.start), scope)
 
     _lower_open_argument = _lower_chain
 
     def sequence(self, node: Tree, items: Sequence[Tree], scope: Scope) -> Tree:
-        """Return the product of the juxtaposed ``items``; ``/`` binds like a product, a dot or cross less tightly."""
+        r"""Return the product of ``items``, which are written side by side. A ``/`` binds as tightly as this, ``\cdot``
+        and ``\times`` less tightly.
+        """
         segments: list[list[Tree]] = [[]]
         for item in self.words(items):
             if item.kind == "operator" and item.text != "/":
@@ -105,7 +109,7 @@ class LatexLowering(OperandLowering):
         return value
 
     def quotient(self, node: Tree, items: Sequence[Tree], scope: Scope) -> Tree:
-        """Return the product of factors in which a factor after ``/`` is a divisor."""
+        """Return the product of factors in which the factor after each ``/`` is a divisor."""
         factors: list[Tree] = []
         is_divisor = False
         skipped = False
@@ -132,17 +136,21 @@ class LatexLowering(OperandLowering):
         return self.product(node, factors)
 
     def product(self, node: Tree, factors: Sequence[Tree]) -> Tree:
-        """Return the product of matrices or numbers ``factors``."""
+        """Return the node of the product of ``factors``, numbers or matrices; a single factor is returned unchanged."""
         if len(factors) == 1:
             return factors[0]
         return self.node("product", node, factors, "*", *("*" for _ in factors[1:]))
 
     def indicator(self, item: Tree, scope: Scope) -> Tree:
-        """Return the node that is 1 where the condition in the parentheses ``item`` holds, else 0."""
+        """Return the node of a bold 1 before a condition in parentheses: 1 where the condition in ``item`` holds, else
+        0.
+        """
         return self.node("indicator", item, [self.lower(item.children[0].children[0], scope)])
 
     def is_sigmoid(self, item: Tree) -> bool:
-        """Return whether ``item`` is an undeclared sigma, which is the logistic function before a parenthesis."""
+        r"""Return whether ``item`` is an undeclared ``\sigma``, which before a parenthesis means the logistic
+        function.
+        """
         return (
             item.kind == "bare"
             and len(item.children) == 1
@@ -151,14 +159,14 @@ class LatexLowering(OperandLowering):
         )
 
     def sigmoid(self, item: Tree, scope: Scope) -> Tree:
-        """Return the logistic function of the parenthesis ``item``."""
+        r"""Return the node of the logistic function of the parenthesis ``item``, written ``\sigma(x)``."""
         group, *scripts = item.children
         self.notes["sigma is the logistic function"] = None
         call = self.node("closed_call", item, [group, *scripts], "\\sigmoid")
         return self._lower_closed_call(call, scope)
 
     def differential(self, item: Tree, scope: Scope) -> Tree:
-        """Return the name ``dx`` (or its entry) for a roman d printed in front of the name x."""
+        """Return the node of the name ``dx`` (or an entry of it) for an upright d before a name ``x``."""
         base, *scripts = item.children
         name = name_of(base) if base.kind in ("letter", "command", "font") else None
         if name is None:
@@ -166,7 +174,7 @@ class LatexLowering(OperandLowering):
         return self.lower(self.node("bare", item, [leaf("letter", f"d{name}", base), *scripts]), scope)
 
     def words(self, items: Sequence[Tree]) -> list[Tree]:
-        """Return ``items`` with the letters of declared names that have several letters joined."""
+        """Return ``items`` with adjacent letters joined that spell a declared name of several letters."""
         found: list[Tree] = []
         lengths = sorted({len(name) for name in self.declared if len(name) > 1 and name.isalpha()}, reverse=True)
         at = 0
@@ -191,7 +199,7 @@ class LatexLowering(OperandLowering):
         return found
 
     def _lower_round(self, node: Tree, scope: Scope) -> Tree:
-        """Lower the value in parentheses; raise `ParseError` for several values."""
+        """Convert the value in parentheses; raise `ParseError` if there are several values."""
         if len(node.children) != 1:
             raise node.error("several values in parentheses are arguments of a function")
         return self.lower(node.children[0], scope)
@@ -199,19 +207,19 @@ class LatexLowering(OperandLowering):
     _lower_braced = _lower_round
 
     def _lower_square(self, node: Tree, scope: Scope) -> Tree:
-        """Lower the value in square brackets; a condition becomes an indicator (Iverson bracket)."""
+        """Convert the value in square brackets. A condition in them is 1 where it holds, else 0 (Iverson bracket)."""
         value = self._lower_round(node, scope)
         return self.node("indicator", node, [value]) if value.kind in ("relation", "both", "either") else value
 
     def _lower_fraction(self, node: Tree, scope: Scope) -> Tree:
-        r"""Lower a ``\frac``, also one of two digits without braces."""
+        r"""Convert a ``\frac``, also one with two digits without braces, ``\frac12``."""
         if not node.children:
             digits = [leaf("number", digit, node) for digit in node.text if digit.isdigit()]
             return self.node("fraction", node, digits)
         return self.node("fraction", node, [self.lower(part, scope) for part in node.children])
 
     def _lower_root(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a square root, or a root of another degree to a power."""
+        """Convert a square root; a root of another degree becomes a power."""
         *degree, radicand = node.children
         value = self.lower(radicand, scope)
         if degree:
@@ -220,22 +228,24 @@ class LatexLowering(OperandLowering):
         return self.node("call", node, [value], "sqrt")
 
     def _lower_modulus(self, node: Tree, scope: Scope) -> Tree:
-        """Lower ``|x|``, whose meaning (determinant or absolute value) the shape decides."""
+        """Convert ``|x|`` to one "modulus" node. Whether it means a determinant or an absolute value is decided later,
+        when the shape of ``x`` is known.
+        """
         (part,) = node.children
         is_braced = node.source[part.start] == "{"
         return self.node("modulus", node, [self.lower(part, scope)], "braced" if is_braced else "")
 
     def _lower_inner(self, node: Tree, scope: Scope) -> Tree:
-        """Lower an inner product in angle brackets."""
+        """Convert an inner product in angle brackets."""
         return self.node("inner", node, [self.lower(part, scope) for part in node.children])
 
     def _lower_rounded(self, node: Tree, scope: Scope) -> Tree:
-        r"""Lower ``\lfloor x \rfloor`` or ``\lceil x \rceil``."""
+        r"""Convert ``\lfloor x \rfloor`` or ``\lceil x \rceil``."""
         name = "floor" if "floor" in node.text else "ceiling"
         return self.node("call", node, [self.lower(node.children[0], scope)], name)
 
     def _lower_cases(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a cases environment to a flat list of values and conditions."""
+        """Convert a cases environment to one node whose children are values and conditions in turn."""
         children = []
         for case in node.children:
             children += [self.lower(part, scope) for part in case.children]
@@ -252,7 +262,7 @@ class LatexLowering(OperandLowering):
         raise node.error("functions written with \\mapsto are not read")
 
     def _lower_closed_call(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a function call with parentheses, its subscripts and superscripts before and after them."""
+        """Convert a function call with parentheses; subscripts and superscripts may be before or after them."""
         place = next(n for n, part in enumerate(node.children) if part.kind in ("round", "square", "braced"))
         before, group, after = node.children[:place], node.children[place], node.children[place + 1 :]
         if is_extremum(node):
@@ -269,7 +279,7 @@ class LatexLowering(OperandLowering):
         return self.raised(node, value, [part for part in after if part.kind == "superscript"], scope)
 
     def _lower_open_call(self, node: Tree, scope: Scope) -> Tree:
-        r"""Lower a function call without parentheses, such as ``\sin x``."""
+        r"""Convert a function call without parentheses, such as ``\sin x``."""
         *scripts, operand = node.children
         if is_extremum(node):
             return self.binding(node, command_of(node.text), scripts, operand, scope)
@@ -278,7 +288,9 @@ class LatexLowering(OperandLowering):
         return self.raised(node, value, [part for part in scripts if part.kind == "superscript"], scope)
 
     def call(self, node: Tree, arguments: list[Tree], below: list[Tree], scope: Scope) -> Tree:
-        """Return a function of the arguments; a subscript of softmax and its relatives is an axis."""
+        """Return the node of a function of ``arguments``. A subscript of softmax, sum and the like, in ``below``, names
+        an axis.
+        """
         text = node.text.rstrip("} ")
         name = text.partition("{")[2].strip() or command_of(text)
         name = _FUNCTION_NAMES.get(name, name)
@@ -293,7 +305,9 @@ class LatexLowering(OperandLowering):
 
 
 def _as_nodes(node: Tree) -> list[Tree]:
-    """Return the operator tokens of a chain as tree nodes."""
+    """Return the operators between the factors of ``node`` as tree nodes, so that they can be sorted among the
+    factors.
+    """
     return [
         Tree("operator", str(token), (), (), token.start_pos or 0, token.end_pos or 0, token.start_pos or 0, 1)
         for token in node.tokens
@@ -301,7 +315,7 @@ def _as_nodes(node: Tree) -> list[Tree]:
 
 
 def _is_differential(node: Tree) -> bool:
-    """Return whether ``node`` is a roman d, which is printed before the name of a part."""
+    """Return whether ``node`` is an upright d, which before a name means a differential."""
     return (
         node.kind == "bare"
         and len(node.children) == 1

@@ -21,7 +21,7 @@ Scope = Mapping[str, LatexBinder]
 
 
 class LoweringBase:
-    """The base of the lowering classes, which convert LaTeX trees to entries, reductions and functions.
+    """The base of the classes that convert LaTeX trees to the tree nodes that all text languages share (lowering).
 
     Indices in the text start at `base`, 0 or 1. `binders` has the binders of each reduction and comprehension, from
     left to right; `scopes` the bound indices around each entry; `ranks` the number of indices of each name written with
@@ -56,31 +56,33 @@ class LoweringBase:
         return Tree(kind, text, marks, tuple(children), at.start, at.end, at.position, 1, source=at.source)
 
     def lower(self, node: Tree, scope: Scope) -> Tree:
-        """Return the lowered form of ``node`` inside of the binders ``scope``."""
+        """Return the converted form of ``node``, where ``scope`` contains the bound indices around it."""
         lowered: Tree = getattr(self, f"_lower_{node.kind}")(node, scope)
         return lowered
 
     def integer(self, node: Tree, scope: Scope) -> Tree:
-        """Return the lowered form of an index expression, whose names are integers."""
+        """Return the converted form of an index expression; names in it are integers."""
         self.index_depth += 1
         lowered = self.lower(node, scope)
         self.index_depth -= 1
         return lowered
 
     def size(self, node: Tree, scope: Scope) -> Tree:
-        """Return the lowered form of a range end or size, whose names are integers."""
+        """Return the converted form of the end of a range or of a size; names in it are integers, and those not bound
+        are recorded as sizes.
+        """
         lowered = self.integer(node, scope)
         self.sizes.update(part.text for part in bottom_up(lowered) if part.kind == "index" and part.text not in scope)
         return lowered
 
     def base_of(self, name: str) -> int:
-        """Return the offset of the name in the text from its value here: 1 for an index that the text counts from 1, 0
-        for a size.
+        """Return the number to add to ``name`` here to get its value in the text: 1 for an index that the text counts
+        from 1, else 0.
         """
         return self.base if name in self.indices or name not in self.sizes else 0
 
     def named(self, name: str, node: Tree, scope: Scope) -> Tree:
-        """Return the node of ``name``: a tensor, an index or a constant."""
+        """Return the node of ``name``, which is a tensor, an index or a constant."""
         if name == "lamda" and "lambda" in self.declared:
             name = "lambda"
         if name in self.parts:
@@ -97,7 +99,7 @@ class LoweringBase:
         return leaf("name", name, node)
 
     def constant(self, node: Tree, sizes: list[Tree], scope: Scope) -> Tree:
-        """Return zeros, ones or the unit tensor; ``sizes`` is empty where its size is inferred."""
+        """Return the node of zeros, ones or the unit tensor; without ``sizes``, its size is inferred later."""
         digit = node.text.rstrip("} ")[-1]
         if not sizes:
             if digit == "I":
@@ -107,7 +109,7 @@ class LoweringBase:
 
 
 def _indexed_names(root: Tree, letters: set[str]) -> set[str]:
-    """Return the names that have one of the bound ``letters`` as a subscript somewhere."""
+    """Return the names that have one of ``letters``, which are bound indices, as a subscript somewhere in the tree."""
     found: set[str] = set()
     for node in bottom_up(root):
         if node.kind != "bare" or node.children[0].kind not in ("letter", "command", "font"):

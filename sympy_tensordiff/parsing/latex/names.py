@@ -33,7 +33,7 @@ PAIR_INDICES = frozenset("ijklpqrst")
 
 @dataclass(eq=False, slots=True)
 class LatexBinder:
-    """A bound index: its letter, and its first and last value as trees (None: over a whole axis).
+    """A bound index: its letter and the trees of its first and last value, which are None if it runs over a whole axis.
 
     ``axis`` is the number of this axis, once shapes are inferred.
     """
@@ -52,7 +52,8 @@ def command_of(text: str) -> str:
 
 
 def name_of(node: Tree) -> str | None:
-    """Return the name that a letter, a command or an accented letter represents; None if it is a product.
+    """Return the name that ``node``, a letter, command or letter with an accent, stands for; None if it is a product of
+    letters.
 
     Raise `ParseError` for a command that is not a letter.
     """
@@ -77,7 +78,9 @@ def name_of(node: Tree) -> str | None:
 
 
 def _name_in_font(node: Tree) -> str | None:
-    """Return the name of letters in a font or with an accent; None if they are a product of bold letters."""
+    """Return the name that letters in a font or with an accent stand for; None if they are several bold letters, which
+    are a product.
+    """
     font = command_of(node.text)
     scripts = [part for part in node.children if part.kind in ("subscript", "superscript")]
     parts = [name_of(part) for part in node.children if part not in scripts]
@@ -96,7 +99,7 @@ def leaf(kind: str, text: str, at: Tree) -> Tree:
 
 
 def items_of(script: Tree) -> list[Tree]:
-    """Return the indices of a subscript: separated by commas, or letters without operators side by side."""
+    """Return the indices in a subscript, which are separated by commas or are letters side by side."""
     if not script.children:  # one character, as in x_i
         text = script.text[1:].strip()
         return [leaf("number" if text.isdigit() else "letter", text, script)]
@@ -111,7 +114,7 @@ def items_of(script: Tree) -> list[Tree]:
 
 
 def name_of_index(node: Tree) -> str | None:
-    """Return the letter of an index written alone, or None."""
+    """Return the name of an index that is written alone, such as ``i`` or ``i_1``; None for any other expression."""
     while node.kind in ("bare", "chain", "plain", "round", "braced") and len(node.children) == 1:
         if node.kind == "chain" and node.tokens:
             return None
@@ -150,12 +153,14 @@ def bound_letters(root: Tree) -> set[str]:
 
 
 def is_extremum(node: Tree) -> bool:
-    """Return whether a call is a maximum or minimum over the indices below it."""
+    r"""Return whether a call is ``\max`` or ``\min`` with indices below it, over which it runs."""
     return command_of(node.text) in ("max", "min") and bool(node.children) and node.children[0].kind == "subscript"
 
 
 def _bound_by(script: Tree, has_conditions: bool) -> Iterator[str]:
-    """Yield the letters that the subscript of a sum binds; one of a comprehension has no conditions such as i < j."""
+    """Yield the letters that the subscript ``script`` of a sum or comprehension binds. ``has_conditions`` says that it
+    may contain conditions such as ``i < j``.
+    """
     for item in items_of(script):
         if item.kind == "relation":
             position = len(item.tokens) > 1
@@ -173,7 +178,9 @@ def _is_condition(relation: Tree) -> bool:
 
 
 def first_limits(root: Tree) -> list[Any]:
-    """Return the numbers at which sums and comprehensions of ``root`` start."""
+    """Return the numbers at which sums and comprehensions in the tree start, from which it is guessed whether indices
+    count from 0 or 1.
+    """
     found: list[Any] = []
     for node in bottom_up(root):
         if node.kind != "binder" and not (node.kind in ("closed_call", "open_call") and is_extremum(node)):

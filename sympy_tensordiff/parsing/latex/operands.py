@@ -17,10 +17,10 @@ from sympy_tensordiff.parsing.latex.names import (
 
 
 class OperandLowering(BinderLowering):
-    """Lowers operands with subscripts and superscripts: names, entries, powers, transposes, norms."""
+    """Converts operands with subscripts and superscripts: names, entries, powers, transposes and norms."""
 
     def _lower_bare(self, node: Tree, scope: Scope) -> Tree:
-        """Return an operand with its subscripts and superscripts."""
+        """Convert an operand with its subscripts and superscripts."""
         base, *scripts = node.children
         if base.kind == "braced" and len(base.children) == 1 and name_of(base.children[0]) is not None:
             base = leaf("letter", str(name_of(base.children[0])), base)  # {x}_{i}
@@ -52,7 +52,7 @@ class OperandLowering(BinderLowering):
     _lower_plain = _lower_bare
 
     def symbol(self, name: str, node: Tree, below: list[Tree], scope: Scope) -> Tree:
-        """Return a name with a subscript, which is part of the name or selects an entry."""
+        """Return the node of a name with a subscript, which either selects an entry or is part of the name."""
         if not below:
             return self.named(name, node, scope)
         items = items_of(below[0])
@@ -77,7 +77,9 @@ class OperandLowering(BinderLowering):
         return self.named(whole, node, scope)
 
     def is_entry(self, name: str, texts: list[str | None], scope: Scope) -> bool:
-        """Return whether a subscript selects an entry of ``name`` instead of being a part of the name."""
+        """Return whether the subscripts ``texts`` select an entry of ``name``, and are not part of the name, as in
+        ``x_{max}``.
+        """
         if self.declared.get(name) or name in self.indexed:
             return True
         if any(text is None or text in scope for text in texts):
@@ -99,7 +101,7 @@ class OperandLowering(BinderLowering):
         return found
 
     def raised(self, node: Tree, value: Tree, above: Sequence[Tree], scope: Scope) -> Tree:
-        """Return ``value`` with superscripts: a power, a transpose or an inverse."""
+        """Return ``value`` with its superscripts applied: a power, a transpose or an inverse."""
         for script in above:
             if script.text == "'" or any(token.type == "TOP" for token in script.tokens) or self.is_letter_t(script):
                 if any(token.type == "SIGN" for token in script.tokens):
@@ -128,19 +130,21 @@ class OperandLowering(BinderLowering):
         return self.lower(items[0], scope)
 
     def norm(self, base: Tree, below: list[Tree], scope: Scope) -> Tree:
-        """Return a norm: of Euclid or Frobenius, or the sum of absolute values."""
+        """Return the node of a norm: the Euclidean or Frobenius norm, or the sum of absolute values if its subscript is
+        1.
+        """
         kind = name_of_index(items_of(below[0])[0]) if below else "2"
         if kind not in ("2", "F", "1"):
             raise base.error(r"the norms are \|x\|, \|x\|_2, \|A\|_F and \|x\|_1")
         return self.node("call", base, [self.lower(base.children[0], scope)], "norm1" if kind == "1" else "norm2")
 
     def _lower_length(self, node: Tree, scope: Scope) -> Tree:
-        r"""Lower a norm ``\|x\|`` without subscript, the 2-norm."""
+        r"""Convert a norm ``\|x\|`` without a subscript, which is the 2-norm."""
         return self.norm(node, [], scope)
 
 
 def _sizes(script: Tree) -> list[Tree]:
-    """Return the sizes in a subscript such as n × m."""
+    r"""Return the sizes in a subscript such as ``n \times m``."""
     items = items_of(script)
     if len(items) == 1 and items[0].kind == "chain" and items[0].tokens:
         return list(items[0].children)
@@ -148,7 +152,7 @@ def _sizes(script: Tree) -> list[Tree]:
 
 
 def lone_group(node: Tree) -> Tree | None:
-    """Return the parentheses node if ``node`` consists of nothing else, else None."""
+    """Return the parentheses if ``node`` consists of nothing else; None otherwise."""
     if node.kind == "chain" and len(node.children) == 1 and node.children[0].kind == "plain":
         (part,) = node.children
         return part.children[0] if len(part.children) == 1 else None
@@ -156,7 +160,7 @@ def lone_group(node: Tree) -> Tree | None:
 
 
 def _label(script: Tree) -> str:
-    """Return the label in a superscript such as ``(1)``, or ""."""
+    """Return the label in a superscript such as ``(1)`` of ``W^{(1)}``; "" if it is not a label."""
     if len(script.children) == 1 and (group := lone_group(script.children[0])) is not None:
         inside = group.children[0] if len(group.children) == 1 else None
         name = name_of_index(inside) if inside is not None and group.kind == "round" else None

@@ -31,7 +31,9 @@ SCALAR: Axes = (None, None)
 
 
 def axes_of(present: Sequence[int | None]) -> Axes:
-    """Return the axes of a tensor: a pair, or a longer tuple for three axes or more."""
+    """Return the axes of a tensor as a tuple: a pair, with None for missing axes, up to two axes, else a longer
+    tuple.
+    """
     return tuple(present) if len(present) > 2 else (*present, None, None)[:2]  # type: ignore[return-value]
 
 
@@ -41,7 +43,7 @@ def rank_of(axes: Axes) -> int:
 
 
 class LatexShapes(ShapeInference):
-    """Inference of the axes of all nodes of a LaTeX formula.
+    """Infers the axes of all nodes of a LaTeX formula, from the leaves up.
 
     Names that occur only with indices have as many axes as indices; with three or more axes their axes are a longer
     tuple.
@@ -76,11 +78,13 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def _infer_part(self, node: Tree) -> Axes:
-        """Return the axes of the definition of a named part."""
+        """Return the axes of a named part, which are those of its definition."""
         return self.axes[self.formula.parts[node.text]]
 
     def _infer_delta(self, node: Tree, *parts: Axes) -> Axes:
-        """Return no axes for a Kronecker delta; two indices over whole axes make these equally long."""
+        """Return no axes, since a Kronecker delta is a scalar. If both indices run over whole axes, these become
+        equally long.
+        """
         scope = self.formula.scopes[node]
         binders = [scope.get(part.text) for part in node.children if part.kind == "index"]
         if self.unified is not None and len(binders) == 2:
@@ -89,14 +93,14 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def _infer_modulo(self, node: Tree, *parts: Axes) -> Axes:
-        """Return no axes; raise `ParseError` if an operand is not a scalar."""
+        """Return no axes, since a remainder is a scalar; raise `ParseError` if an operand is not one."""
         if any(map(has_axis, parts)):
             raise node.error("\\bmod takes integers")
         return SCALAR
 
     def _infer_entry(self, node: Tree, *parts: Axes) -> Axes:
-        """Return no axes; raise `ParseError` unless there is one subscript per axis; record what subscripts imply for
-        sizes.
+        """Return no axes, since an entry is a scalar, and record what the subscripts say about sizes. Raise
+        `ParseError` unless there is one subscript for each axis.
         """
         base, *subscripts = parts
         rank = rank_of(base)
@@ -114,7 +118,9 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def link(self, axis: int, subscript: Tree, scope: Scope) -> None:
-        """Record the bound on the size of ``axis`` that its subscript implies."""
+        """Record what ``subscript`` says about the size of ``axis``: the same length as another axis, or a
+        lower bound.
+        """
         binder = scope.get(subscript.text) if subscript.kind == "index" else None
         if binder is not None and binder.upper is None:
             self.unify(axis, self.axis_of_binder(binder))
@@ -124,13 +130,13 @@ class LatexShapes(ShapeInference):
             self.least.append((axis, greatest + 1 - self.formula.base, subscript))
 
     def axis_of_binder(self, binder: LatexBinder) -> int:
-        """Return the axis along which an index runs, created at its first use."""
+        """Return the axis that a bound index runs over; it is created when it is first needed."""
         if binder.axis is None:
             binder.axis = self.new_axis()
         return binder.axis
 
     def _infer_reduction(self, node: Tree, body: Axes, *ends: Axes) -> Axes:
-        """Return no axes; raise `ParseError` if the body is not a scalar."""
+        """Return no axes, since a sum over indices is a scalar; raise `ParseError` if its body is not one."""
         if has_axis(body):
             raise node.error(
                 f"\\{node.text} adds up numbers, and {node.children[0].shown} is {SHAPE_NAMES[shape_code(body)]}; "
@@ -139,7 +145,7 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def _infer_comprehension(self, node: Tree, body: Axes, *ends: Axes) -> Axes:
-        """Return one axis per bound index; raise `ParseError` if the body is not a scalar."""
+        """Return one axis for each bound index of a comprehension; raise `ParseError` if its body is not a scalar."""
         if has_axis(body):
             raise node.error("the brackets with indices contain entries, which are numbers")
         if self.unified is None:
@@ -174,7 +180,7 @@ class LatexShapes(ShapeInference):
     # ------------------------------------------------------------------------ products
 
     def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes in reverse order; raise `ParseError` for an entry or another number."""
+        """Return the axes in reverse order; raise `ParseError` for a scalar, such as an entry."""
         if node.children[0].kind == "entry" or self.is_number(node.children[0], operand):
             raise node.error(
                 f"{node.children[0].shown} is a number here, an entry of a tensor, which has no transpose; sums over "
@@ -208,7 +214,7 @@ class LatexShapes(ShapeInference):
         return super().infer_matrix_product(node, left, right)
 
     def _infer_fraction(self, node: Tree, above: Axes, below: Axes) -> Axes:
-        """Return the axes of a quotient; dividing by a tensor is element-wise, and adds a penalty."""
+        """Return the axes of a quotient. Division by a tensor is element-wise and unusual, so it adds a penalty."""
         if has_axis(below):
             self.penalty += 1
             self.penalty += RARE * (not has_axis(above) and node.children[0].kind != "number")
@@ -216,7 +222,7 @@ class LatexShapes(ShapeInference):
         return above
 
     def _infer_dot(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return no axes for the inner product of two columns, else the axes of a matrix product."""
+        r"""Return the axes of ``\cdot``: none for the inner product of two columns, else those of a matrix product."""
         if shape_code(left) == shape_code(right) == COLUMN:
             self.unify(left[0], right[0])
             return SCALAR
@@ -224,7 +230,9 @@ class LatexShapes(ShapeInference):
         return self.infer_matrix_product(node, left, right)
 
     def _infer_inner(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return no axes; raise `ParseError` unless both operands have the same shape, not a scalar's."""
+        """Return no axes, since an inner product is a scalar; raise `ParseError` unless both operands are vectors or
+        matrices of one shape.
+        """
         found = self.infer_entrywise(node, "the inner product", [], left, right)
         if not has_axis(left) or not has_axis(right):
             raise node.error("the inner product takes two vectors or two matrices")
@@ -232,7 +240,7 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def _infer_einsum(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return the axes of an einsum; axes with the same letter are unified."""
+        """Return the axes of an einsum; axes with the same letter become equally long."""
         inputs, _, output = node.text.partition("->")
         letters: dict[str, int] = {}
         for group, axes, part in zip(inputs.split(","), (left, right), node.children, strict=True):
@@ -248,14 +256,14 @@ class LatexShapes(ShapeInference):
     # ------------------------------------------------------------------------ functions
 
     def _infer_modulus(self, node: Tree, operand: Axes) -> Axes:
-        """Return no axes for the determinant of a square matrix, else the axes of the operand."""
+        """Return the axes of ``|x|``: none for a matrix, where it is the determinant, else those of ``x``."""
         if shape_code(operand) == MATRIX and not node.text:
             self.unify(*operand)
             return SCALAR
         return operand
 
     def _infer_along(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of a reduction along axes given in the text."""
+        """Return the axes that remain after a reduction over the axes that the formula names."""
         present = [axis for axis in operand if axis is not None]
         axes = {int(token) for token in node.tokens}
         if not axes <= {*range(len(present))}:
@@ -291,8 +299,8 @@ class LatexShapes(ShapeInference):
 
 
 def greatest_value(node: Tree, scope: Scope, base: int, is_least: bool = False) -> Any:
-    """Return the greatest value of an index expression, or the least one, in the numbering of the text; None if it is
-    not known.
+    """Return the greatest value of an index expression (the least if `is_least`), counted as in the formula; None if it
+    is not known.
     """
     value = integer_value(node)
     if value is None:
@@ -333,7 +341,9 @@ def first_index(formula: LatexLowering, sizes: Mapping[str, Sequence[Tree]]) -> 
 
 
 def integer_value(node: Tree) -> Any:
-    """Return an affine integer expression in sizes and indices; None if ``node`` is another expression."""
+    """Return the SymPy expression of an affine integer expression in sizes and indices; None if ``node`` is anything
+    else.
+    """
     parts = [integer_value(part) for part in node.children]
     if None in parts:
         return None
@@ -358,7 +368,7 @@ def order_of_rank(rank: int) -> int:
 
 
 def conflict(node: Tree, first: Any, second: Any) -> Any:
-    """Return the `ParseError` that an axis has two different sizes."""
+    """Return (do not raise) the `ParseError` that one axis would have two different sizes."""
     return node.error(
         f"this makes an axis of size {short(str(first))} as long as one of size {short(str(second))}; declare the "
         "shapes, as in declare x[n]"

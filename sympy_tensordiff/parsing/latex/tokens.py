@@ -49,12 +49,16 @@ _OPERATORS = frozenset(
 
 
 class Bars:
-    r"""A token filter that decides which of the symmetric bars ``|`` and ``\|`` open, and which close."""
+    r"""A token filter that decides for each bar ``|`` or ``\|``, which looks the same on both sides, whether it opens
+    or closes.
+    """
 
     always_accept = ("BAR", "BARS")
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        """Yield the tokens of ``stream``; bars are of the types LEFT_BAR, RIGHT_BAR, LEFT_BARS and RIGHT_BARS."""
+        """Yield the tokens of ``stream``, with each bar marked as opening or closing (LEFT_BAR, RIGHT_BAR, LEFT_BARS or
+        RIGHT_BARS).
+        """
         opened: list[str] = []
         before = "COMMA"
         for token in stream:
@@ -71,7 +75,7 @@ class Bars:
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint for the error message if ``token`` shows a frequent mistake, else ""."""
+    """Return a hint for the error message if the unexpected ``token`` is a frequent mistake; else ""."""
     if token.type == "COMMAND" or (token.type == "NAME" and token.startswith("\\")):
         return f"`{token}` is not read here"
     if token.type == "PRIME":

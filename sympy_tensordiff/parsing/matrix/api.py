@@ -53,7 +53,7 @@ _EQUATION = "a formula is an expression without `=`; index notation reads f[i] =
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint for the error message if ``token`` shows a frequent mistake, else ""."""
+    """Return a hint for the error message if the unexpected ``token`` is a frequent mistake; else ""."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         return f"{token_text(token)} follows an operand; write a product with `*`, and `derivative wrt` at the end"
     if token.type == "HEADING":
@@ -95,7 +95,9 @@ _WORD = re.compile(r"\w+")
 
 
 def read_matrix(text: str) -> ParsedExpression:
-    """Parse a matrix formula; infer the orders and sizes of names that are not declared."""
+    """Parse a matrix formula. The orders (number, vector or matrix) and sizes of names that are not declared are
+    inferred.
+    """
     root = read(FORMULAS, text)
     nodes = bottom_up(root.body)
     for node in nodes:
@@ -162,7 +164,7 @@ def _is_numpy(nodes: list[Tree]) -> bool:
 def _build_expression(
     nodes: list[Tree], orders: dict[str, int], declared: dict[str, Tree]
 ) -> tuple[dict[str, TensorSymbol], Any]:
-    """Return the tensors by name and the expression, for given orders of the names."""
+    """Return ``(tensors by name, expression)``, given the orders of all names (number, vector or matrix)."""
     unified = AxisClasses()
     sizes: dict[str, int] = {}
     axes: dict[str, Axes] = {}
@@ -188,7 +190,9 @@ def _build_expression(
 
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """Return the sizes that the input names, by the representatives of their axes."""
+    """Return the sizes that the text names, such as ``n`` in ``declare x[n]``, by the axis that represents each group
+    of equal ones.
+    """
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():
         if name in orders:
@@ -227,7 +231,9 @@ Inference: TypeAlias = Callable[[Mapping[str, int], bool], ShapeInference]
 
 
 class Reading(NamedTuple):
-    """One assignment of orders to all names, with penalties for unusual uses and unusual first letters."""
+    """One guess of the orders (number, vector or matrix) of all names, with penalties for unusual uses and unusual
+    first letters.
+    """
 
     orders: dict[str, int]
     use_penalty: int
@@ -248,7 +254,8 @@ def infer_orders(
     tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
     capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the best orders of all ``names``, and those of them that only the first letters decided.
+    """Return the most plausible orders (number, vector or matrix) of all ``names``, and those of them that only the
+    first letters of the names decided.
 
     ``declared`` holds the orders of declared names, ``inference`` the rules for shapes. Of
     equally good readings the one with the least ``tie_break`` is taken. ``capital_number`` is the penalty
@@ -278,7 +285,9 @@ def _readings(
     inference: Inference,
     capital_number: int,
 ) -> list[Reading]:
-    """Return all consistent assignments of orders, the best first; raise the first `ParseError` if there is none."""
+    """Return all guesses of orders of the names with which the formula is consistent, the most plausible first; raise
+    `ParseError` if there is none.
+    """
     free = [name for name in names if name not in declared]
     choices = [{**_CAPITAL, NUMBER: capital_number} if name[0].isupper() else _OTHER for name in free]
     if prod(map(len, choices)) > MAX_READINGS:
@@ -313,7 +322,9 @@ def _ambiguous(
     first: Mapping[str, int],
     second: Mapping[str, int],
 ) -> ParseError:
-    """Return the error that shows two assignments of orders which are equally good."""
+    """Return (do not raise) the error that two guesses of the orders, ``first`` and ``second``, are equally plausible;
+    it shows both.
+    """
     differing = [name for name in first if first[name] != second[name]]
     listed = " and ".join(map(short, differing))
     is_one = len(differing) == 1
@@ -329,7 +340,7 @@ def _ambiguous(
 
 
 def order_words(names: Sequence[str], orders: Mapping[str, int]) -> str:
-    """Return the orders of ``names`` in words."""
+    """Return the orders of ``names`` in words, such as "a vector and a matrix" or "vectors"."""
     kinds = {orders[name] for name in names}
     if len(kinds) == 1:
         return _PLURAL[kinds.pop()]
@@ -342,5 +353,5 @@ def order_word(order: int) -> str:
 
 
 def declaration(name: str, order: int) -> str:
-    """Return the declaration of ``name`` with this ``order``, as suggested in messages."""
+    """Return a declaration of ``name`` with this ``order``, such as ``x[n]`` for a vector, as advice in messages."""
     return f"{short(name)}{('', '[n]', '[n]', '[n, m]')[order]}"

@@ -39,7 +39,7 @@ _PLAIN: dict[str, Any] = {
 
 
 class MatrixBuilder:
-    """Builds the expression of a syntax tree of the matrix language, operands before their node.
+    """Builds the expression of a syntax tree of the matrix language, operands first.
 
     Rows and columns are tensors of rank 1; `orders` has the shape code of each node.
     """
@@ -53,7 +53,7 @@ class MatrixBuilder:
         self.orders = {node: shape_code(axes) for node, axes in shapes.axes.items()}
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """Return the expression of the last of ``nodes``, which are in bottom-up order."""
+        """Return the expression of the last of ``nodes``, in which operands come before the nodes that use them."""
         for node in nodes:
             parts = [self.values.get(part) for part in node.children]
             with errors_at(node):
@@ -84,7 +84,7 @@ class MatrixBuilder:
         return self.apply_entrywise("abs", [value])
 
     def _build_tuple(self, node: Tree, *parts: Any) -> Any:
-        """Return 0: sizes such as ``(n, m)`` have no value."""
+        """Return 0, as a placeholder: sizes such as ``(n, m)`` have no value of their own."""
         return S.Zero
 
     def _build_signed(self, node: Tree, value: Any) -> Any:
@@ -92,7 +92,9 @@ class MatrixBuilder:
         return self.operations.negated(value) if node.text == "-" else value
 
     def _build_transpose(self, node: Tree, value: Any) -> Any:
-        """Return the transpose of a matrix, and rows and columns unchanged, since both are tensors of rank 1."""
+        """Return the transpose of a matrix. Rows and columns are returned unchanged, because both are tensors with one
+        axis.
+        """
         return operators.transposed(value) if self.orders[node] == MATRIX else value
 
     def _build_sum(self, node: Tree, *parts: Any) -> Any:
@@ -103,7 +105,9 @@ class MatrixBuilder:
         return self.operations.add(terms)
 
     def _build_product(self, node: Tree, *parts: Any) -> Any:
-        """Return a chain of products and quotients; the shapes of both operands decide the meaning of ``*``."""
+        """Return a chain of products and quotients. Whether ``*`` is a matrix product depends on the shapes of both
+        operands.
+        """
         value, order = parts[0], self.orders[node.children[0]]
         for sign, part, operand in zip(node.tokens, parts[1:], node.children[1:], strict=True):
             other = self.orders[operand]

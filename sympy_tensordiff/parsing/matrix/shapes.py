@@ -47,12 +47,14 @@ of a number."""
 
 
 def shape_code(axes: Axes) -> int:
-    """Encode which axes are present: 0 for a number, 1 for a column, 2 for a row, 3 for a matrix."""
+    """Return a code for the shape: 0 for a number, 1 for a column, 2 for a row, 3 for a matrix. ``axes`` are (row axis,
+    column axis), None where missing.
+    """
     return (axes[0] is not None) + 2 * (axes[1] is not None)
 
 
 class ShapeInference:
-    """Infers which axes each node of a matrix formula has, and which are equally long; operands before their node.
+    """Infers the axes of each node of a matrix formula, and which axes are equally long; operands come first.
 
     `orders` has the order of each name. With `is_numpy`, ``*`` is element-wise, as for NumPy arrays. `unified` has the
     classes of axes of equal length; without it only orders are compared. `names` has the axes of the names. `penalty`
@@ -77,7 +79,7 @@ class ShapeInference:
         self.constants: set[Tree] = set()
 
     def run(self, nodes: Iterable[Tree]) -> Axes:
-        """Infer the axes of all ``nodes`` in bottom-up order and return those of the last."""
+        """Infer the axes of all ``nodes``, operands first, and return those of the last."""
         found: Axes = (None, None)
         for node in nodes:
             parts = [self.axes[part] for part in node.children]
@@ -87,15 +89,15 @@ class ShapeInference:
         return found
 
     def new_axes(self, order: int) -> Axes:
-        """Return new axes for the shape code ``order``."""
+        """Return new axes for the shape code ``order`` (0 number, 1 column, 2 row, 3 matrix)."""
         return (self.new_axis() if order & COLUMN else None, self.new_axis() if order & ROW else None)
 
     def new_axis(self) -> int:
-        """Return a new axis; always 0 while sizes are not tracked."""
+        """Return a new axis; always 0 if only shapes are inferred and not sizes."""
         return self.unified.new_axes(1)[0] if self.unified else 0
 
     def unify(self, first: int | None, second: int | None) -> None:
-        """Record that two axes are equally long; None is ignored."""
+        """Record that two axes are equally long; if one is None, do nothing."""
         if self.unified and first is not None and second is not None:
             self.unified.unify(first, second)
 
@@ -117,11 +119,13 @@ class ShapeInference:
         return axis, axis
 
     def _infer_signed(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of a signed operand, which are those of the operand."""
+        """Return the axes of ``-x``, which are those of ``x``."""
         return operand
 
     def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes in reverse order; ``.T`` leaves vectors unchanged. A transposed number has a penalty."""
+        """Return the axes in reverse order; NumPy's ``.T`` leaves vectors unchanged. The transpose of a number is
+        unusual, so it adds a penalty.
+        """
         if not has_axis(operand):
             self.penalty += ODD
         return operand if node.text == ".T" and operand[1] is None else operand[::-1]
@@ -159,7 +163,7 @@ class ShapeInference:
         return found
 
     def infer_operator(self, node: Tree, sign: str, lefts: list[Tree], right: Tree, left: Axes, axes: Axes) -> Axes:
-        """Return the axes after one operator of a chain of products and quotients."""
+        """Return the axes of ``left sign right``, one step of a chain of products and quotients."""
         if sign == "@":
             return self.infer_matmul(node, left, axes)
         if sign in (".*", "./"):
@@ -257,7 +261,9 @@ class ShapeInference:
         return self.infer_other_call(node, parts[0])
 
     def infer_other_call(self, node: Tree, axes: Axes) -> Axes:
-        """Return the axes of a function of one argument with its own rule."""
+        """Return the axes of the result of a function of one argument that is not applied entry by entry, such as
+        ``trace``, ``diag`` or ``softmax``.
+        """
         match node.text:
             case "vector":
                 self.check_shape(node, axes, NUMBER)
@@ -296,7 +302,7 @@ class ShapeInference:
         return (*found, None)[:2]  # type: ignore[return-value]
 
     def axis_of_size(self, node: Tree) -> int:
-        """Return the number of the axis of the size that ``node`` names, created at its first use."""
+        """Return the axis whose size is the name or number ``node``; it is created when the size first occurs."""
         if node.kind not in ("name", "number"):
             raise node.error(f"{node.shown} is not a size: a size is a name or an integer")
         if node.text not in self.sizes:
@@ -304,8 +310,8 @@ class ShapeInference:
         return self.sizes[node.text]
 
     def check_shape(self, node: Tree, axes: Axes, *orders: int) -> None:
-        """Raise `ParseError` unless ``axes``, those of a function's argument, are of one of the kinds ``orders``: codes
-        for a number, a column, a row or a matrix.
+        """Raise `ParseError` unless ``axes``, of an argument of the function ``node``, have one of the shape codes
+        ``orders`` (0 number, 1 column, 2 row, 3 matrix).
         """
         if shape_code(axes) not in orders:
             wanted = " or ".join(SHAPE_NAMES[order] for order in orders)
@@ -322,7 +328,7 @@ MAX_MATRIX_POWER = 20
 
 
 def integer_exponent(node: Tree) -> int | None:
-    """Return the exponent of a matrix, a literal integer from -20 to 20 except 0, or None."""
+    """Return the exponent of a matrix power if it is an integer literal from -20 to 20 other than 0; else None."""
     sign = 1
     while node.kind == "signed":
         sign = -sign if node.text == "-" else sign
@@ -338,7 +344,9 @@ def integer_exponent(node: Tree) -> int | None:
 
 
 def axis_of_call(node: Tree) -> int | None:
-    """Return the axis of the matrix, 0 or 1, that a call names, or None; raise `ParseError` for any other axis."""
+    """Return the axis, 0 or 1, that a call names by ``axis=``; None if it names none. Raise `ParseError` for any other
+    axis.
+    """
     token = next((token for token in node.tokens if token.type == "AXIS"), None)
     if token is None:
         return None
@@ -363,5 +371,5 @@ def argument_counts(name: str) -> tuple[int, int]:
 
 
 def has_axis(axes: Axes) -> bool:
-    """Return whether there is an axis: the shape is not that of a number."""
+    """Return whether the shape has an axis, and is not that of a number."""
     return axes != (None, None)

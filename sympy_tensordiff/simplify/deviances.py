@@ -1,0 +1,178 @@
+"""Deviances and logarithms of quotients, which are small differences where the two values of a quotient are close.
+
+With ``g(u) = u - log1p(u)``, and values whose difference ``a - b`` is that of two letters or numbers, as of ``x`` and
+``y``, ``1 - x`` and ``1 - y``, ``2*x`` and ``x + y``::
+
+    log(a/b)                        log1p((a - b)/b) where a/b >= 1, else -log1p((b - a)/a)
+    c*a*log(a/b)                    c*(a - b) + c*a*g((b - a)/a)
+    c*log(a/b)                      c*(a - b)/b - c*g((a - b)/b)
+    w*a/b - w                       w*(a - b)/b
+    a/b - c/d                       (a - b)*(1/b + 1/d)         where a - b = d - c
+
+The second and third are used where the first terms on the right cancel all other terms of a sum: those are the
+deviances of Poisson, gamma and Bernoulli distributions, and Kullback-Leibler and Jensen-Shannon divergences. For small
+``u``, ``g(u)`` is computed from ``r = u/(2 + u)`` as ``u*r - 2*r**3*(1/3 + r**2/5 + r**4/7 + ...)``.
+
+Source: Loader 2000, *Fast and Accurate Computation of Binomial Probabilities*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+import sympy
+from sympy.codegen.cfunctions import log1p
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+
+_HALF = Fraction(1, 2)
+
+_SERIES_TERMS = 16
+"""The terms of the series of ``g``: for ``abs(u) < 1/2``, the next one is 1e-17 of the sum."""
+
+
+def exact_difference(graph: Graph, a: Node, b: Node) -> Node | None:
+    """Return ``a - b`` if it is a difference of two letters or numbers, which has no rounding error where they are
+    close; else None.
+    """
+    difference = graph.add((*_terms(a), *map(graph.neg, _terms(b))))
+    parts = [graph.split_coefficient(term) for term in difference.args] if difference.op == "add" else []
+    is_plain = len(parts) == 2 and all(base.op in ("read", "scalar", "const") for _, base in parts)
+    return difference if is_plain and parts[0][0] == -parts[1][0] else None
+
+
+def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(a/b)`` by `log1p` if `argument` is a quotient with an `exact_difference`; else None."""
+    quotient = _quotient(graph, argument)
+    if quotient is None:
+        return None
+    a, b, difference = quotient
+    above, below = graph.mul((difference, _inverse(graph, b))), graph.mul((graph.neg(difference), _inverse(graph, a)))
+    is_less = graph.compare("lt", above, graph.zero)
+    value = graph.call(log1p, (graph.select(is_less, below, above),))
+    return graph.select(is_less, graph.neg(value), value)
+
+
+def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node | None:
+    """Return the sum `node` of logarithms of quotients and linear terms by ``g``; None if the linear terms do not
+    cancel those of the logarithms.
+
+    `arguments` maps the results of `log_of_close_quotient` to the quotients.
+    """
+    values: list[Node] = []
+    rest: list[Node] = []
+    for term in node.args:
+        factors = graph.factors(term)
+        logarithm = next((part for part in factors if part in arguments), None)
+        quotient = None if logarithm is None else _quotient(graph, arguments[logarithm])
+        if quotient is None:
+            rest += _distributed(graph, term)
+            continue
+        a, b, difference = quotient
+        outside = graph.mul([part for part in factors if part is not logarithm])
+        share = graph.mul((outside, _inverse(graph, a)))
+        if _has_divisor(graph, share):  # c*log(a/b)
+            u = graph.mul((difference, _inverse(graph, b)))
+            linear = graph.mul((outside, u))
+            near = graph.neg(graph.mul((outside, _g(graph, u))))
+            rest += [graph.mul((outside, part, _inverse(graph, b))) for part in _terms(a)] + [graph.neg(outside)]
+        else:
+            u = graph.mul((graph.neg(difference), _inverse(graph, a)))
+            linear = graph.mul((share, difference))
+            near = graph.mul((outside, _g(graph, u)))
+            rest += [graph.mul((share, part)) for part in (*_terms(a), *map(graph.neg, _terms(b)))]
+        is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.const(_HALF))
+        values.append(graph.select(is_near, near, graph.add((term, graph.neg(linear)))))
+    return graph.add(values) if values and graph.add(rest) is graph.zero else None
+
+
+def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
+    """Return ``one - other`` for ``one/other = a/b`` with an `exact_difference`, if no term has more divisors; else
+    None.
+    """
+    quotient = _quotient(graph, graph.mul((one, _inverse(graph, other))))
+    if quotient is None:
+        return None
+    a, b, difference = quotient
+    # Without these divisors it is a difference of two products.
+    if not any(_is_divisor(part) and part.args[0] in (a, b) for term in (one, other) for part in graph.factors(term)):
+        return None
+    result = graph.mul((other, _inverse(graph, b), difference))
+    return result if _degree(graph, result) <= max(_degree(graph, one), _degree(graph, other)) else None
+
+
+def difference_of_quotients(graph: Graph, one: Node, other: Node) -> Node | None:
+    """Return ``a/b - c/d`` as ``(a - b)*(1/b + 1/d)`` if ``a - b = d - c`` is an `exact_difference`; else None."""
+    first, second = _quotient(graph, one), _quotient(graph, other)
+    if first is None or second is None or graph.add((*first[2].args, *second[2].args)) is not graph.zero:
+        return None
+    return graph.mul((first[2], graph.add((_inverse(graph, first[1]), _inverse(graph, second[1])))))
+
+
+def zero_times_logarithm(graph: Graph, product: Node, arguments: dict[Node, Node]) -> Node:
+    """Return `product` with the logarithm of ``a/b`` replaced by 1 where a factor a is 0: ``a*log(a/b)`` is 0 there.
+
+    Other products stay as they are. `arguments` maps logarithms to their arguments, and gets the new one.
+    """
+    factors = graph.factors(product)
+    for factor in factors:
+        above = graph.factors(arguments[factor]) if factor in arguments else ()
+        base = next((part for part in factors if part is not factor and part in above and part.op != "const"), None)
+        if base is not None and factor.args[1] is not graph.one:
+            finite = graph.select(graph.compare("eq", base, graph.zero), graph.one, factor)
+            arguments[finite] = arguments[factor]
+            return graph.mul([finite if part is factor else part for part in factors])
+    return product
+
+
+def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
+    """Return ``(a, b, a - b)`` for a quotient ``a/b`` of values with an `exact_difference`; else None."""
+    divisors = [part for part in graph.factors(node) if _is_divisor(part)]
+    if node.shape or len(divisors) != 1 or divisors[0].args[1].data != -1:
+        return None
+    a, b = graph.mul([part for part in graph.factors(node) if part is not divisors[0]]), divisors[0].args[0]
+    difference = exact_difference(graph, a, b)
+    return None if difference is None else (a, b, difference)
+
+
+def _g(graph: Graph, u: Node) -> Node:
+    """Return ``u - log1p(u)`` for small `u`."""
+    r = graph.mul((u, _inverse(graph, graph.add((graph.const(2), u)))))
+    square, series = graph.pow(r, graph.const(2)), graph.zero
+    for k in reversed(range(_SERIES_TERMS)):
+        series = graph.add((graph.const(Fraction(1, 2 * k + 3)), graph.mul((square, series))))
+    return graph.mul((r, graph.add((u, graph.scale(-2, graph.mul((square, series)))))))
+
+
+def _distributed(graph: Graph, term: Node) -> Iterator[Node]:
+    """Yield the terms of a product with a sum among its factors; another term as it is."""
+    factors = graph.factors(term)
+    total = next((part for part in factors if part.op == "add"), graph.one)
+    others = [part for part in factors if part is not total]
+    yield from (graph.mul((*others, part)) for part in _terms(total)) if total.op == "add" else (term,)
+
+
+def _terms(node: Node) -> tuple[Node, ...]:
+    """Return the terms of a sum; another node as the only one."""
+    return node.args if node.op == "add" else (node,)
+
+
+def _inverse(graph: Graph, node: Node) -> Node:
+    """Return ``1/node``."""
+    return graph.pow(node, graph.const(-1))
+
+
+def _is_divisor(node: Node) -> bool:
+    """Return whether `node` is a power with a negative number as exponent."""
+    return node.op == "pow" and node.args[1].op == "const" and bool(node.args[1].data < 0)
+
+
+def _has_divisor(graph: Graph, product: Node) -> bool:
+    """Return whether a factor of `product` is a divisor."""
+    return any(map(_is_divisor, graph.factors(product)))
+
+
+def _degree(graph: Graph, product: Node) -> Fraction:
+    """Return the sum of the exponents of the divisors of `product`."""
+    return sum((-Fraction(part.args[1].data) for part in graph.factors(product) if _is_divisor(part)), Fraction(0))

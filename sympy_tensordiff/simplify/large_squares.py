@@ -1,0 +1,105 @@
+"""Functions of ``k + c*u**2`` with numbers k and c, which overflow where ``u**2`` does, although the result does not::
+
+    log(k + c*u**2)                 2*log(sqrt(c)*abs(u))       where abs(u) > 2**60
+    u/(k + c*u**2)                  1/(c*u)                     where abs(u) > 2**60, likewise with u**2 above
+
+There k is less than the rounding error of the sum, in double and in single precision. One logarithm and one division
+are computed, of a numerator and a denominator that are chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import sympy
+from sympy.codegen.cfunctions import log1p
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+
+_LARGE_VALUE = 2**60
+
+MAX_EXPONENT = 4
+"""Higher powers stay as they are."""
+
+_MODERATE = 2**20
+"""Numbers k and c below are negligible and harmless, respectively."""
+
+
+class _Square(NamedTuple):
+    """The sum ``number + factor*base**2``."""
+
+    number: Any
+    factor: Any
+    base: Node
+
+
+def log_of_large_square(graph: Graph, argument: Node) -> Node | None:
+    """Return ``log(k + c*u**2)`` without overflow of the square; None for other arguments."""
+    found = _square(graph, argument)
+    if found is None or found.number < 0 or found.factor < 0:
+        return None
+    is_large, size = _is_large(graph, found.base), graph.call(sympy.Abs, (found.base,))
+    root = graph.mul((graph.pow(graph.const(found.factor), graph.const(Fraction(1, 2))), size))
+    if found.number == 1:
+        square = graph.scale(found.factor, graph.pow(found.base, graph.const(2)))
+        chosen = graph.select(is_large, graph.add((root, graph.const(-1))), square)
+        logarithm = graph.call(log1p, (chosen,))
+    else:
+        logarithm = graph.call(sympy.log, (graph.select(is_large, root, argument),))
+    return graph.mul((graph.select(is_large, graph.const(2), graph.one), logarithm))
+
+
+def with_large_squares(graph: Graph, product: Node) -> Node:
+    """Return `product` with ``u/(k + c*u**2)`` without overflow of the square; another product as it is."""
+    factors = graph.factors(product)
+    for divisor in factors:
+        exponent = -_exponent(divisor) if divisor.op == "pow" else 0
+        found = _square(graph, divisor.args[0]) if exponent > 0 else None
+        above, leading, power = _growing(graph, factors, found.base) if found else (graph.one, graph.one, 0)
+        if found is None or not 0 < power <= 2 * exponent:
+            continue
+        is_large = _is_large(graph, found.base)
+        below = graph.scale(found.factor**exponent, graph.pow(found.base, graph.const(2 * exponent - power)))
+        whole = graph.pow(divisor.args[0], graph.const(exponent))
+        rest = [part for part in factors if part not in (above, divisor)]
+        quotient = graph.pow(graph.select(is_large, below, whole), graph.const(-1))
+        return graph.mul((*rest, graph.select(is_large, leading, above), quotient))
+    return product
+
+
+def _growing(graph: Graph, factors: Sequence[Node], u: Node) -> tuple[Node, Node, int]:
+    """Return the factor that is ``u**n``, or ``k + c*u**2`` with numbers of any sign, its leading coefficient and its
+    degree; the degree 0 if there is none.
+    """
+    for factor in factors:
+        if factor is u or (factor.op == "pow" and factor.args[0] is u and _exponent(factor) > 0):
+            return factor, graph.one, 1 if factor is u else _exponent(factor)
+        own = _square(graph, factor)
+        if own is not None and own.base is u:
+            return factor, graph.const(own.factor), 2
+    return graph.one, graph.one, 0
+
+
+def _exponent(node: Node) -> int:
+    """Return the exponent of a power if it is an integer of moderate size, else 0."""
+    exponent = node.args[1].data if node.op == "pow" and node.args[1].op == "const" else 0
+    return exponent if isinstance(exponent, int) and abs(exponent) <= MAX_EXPONENT else 0
+
+
+def _square(graph: Graph, node: Node) -> _Square | None:
+    """Return the parts of ``k + c*u**2`` with numbers k and c of moderate size; None for other nodes."""
+    if node.shape or node.op != "add" or len(node.args) != 2:
+        return None
+    number, term = sorted(node.args, key=lambda arg: arg.op != "const")
+    factor, square = graph.split_coefficient(term)
+    if number.op != "const" or square.op != "pow" or square.args[1].op != "const" or square.args[1].data != 2:
+        return None
+    is_moderate = abs(number.data) < _MODERATE and Fraction(1, _MODERATE) < abs(Fraction(factor)) < _MODERATE
+    return _Square(number.data, factor, square.args[0]) if is_moderate else None
+
+
+def _is_large(graph: Graph, u: Node) -> Node:
+    """Return the condition ``abs(u) > 2**60``."""
+    return graph.compare("lt", graph.const(_LARGE_VALUE), graph.call(sympy.Abs, (u,)))
