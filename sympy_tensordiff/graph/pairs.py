@@ -219,7 +219,7 @@ class _Pairing(TermProducts):
         return work, self.graph.ein(1, [(node, output), *scalars], output_labels, extents)
 
     def outer_product(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> Node:
-        """Return an einsum that sums nothing; operands with the same axes, fewer than those of the result, are
+        """Return an einsum that sums nothing; vectors along the same axis of the result are
         multiplied first: ``a_i b_j c_j d_j`` is the outer product of ``a`` and ``b*c*d``.
 
         Powers and exponentials stay operands of their own: an inverse norm may underflow before a large factor comes.
@@ -233,7 +233,7 @@ class _Pairing(TermProducts):
             else:
                 groups.setdefault(frozenset(operand[1]), []).append(operand)
         for labels, own in groups.items():
-            if len(own) > 1 and 0 < len(labels) < len(set(output)):
+            if len(own) > 1 and len(labels) == 1 and len(set(output)) > 1:
                 axes = tuple(sorted(labels))
                 own = [(self.graph.ein(1, own, axes, extents), axes)]
             factors += own
