@@ -152,11 +152,31 @@ def attention(layers):
     return td.sum(state**2), X
 
 
+def normalised(layers):
+    state, W = td.TensorSymbol("h", n), td.TensorSymbol("W", (n, n))
+    h = state
+    for _ in range(layers):
+        h = h + W @ td.tanh((h - td.mean(h)) / td.sqrt(td.var(h) + 1))
+    return td.sum(h**2), state
+
+
+def product_with_hessian(f, x):
+    return td.hvp(f, x, td.TensorSymbol("v", x.shape))
+
+
 @pytest.mark.parametrize(
-    ("derivative", "family", "depths", "most"), [(td.hessian, gated, (3, 6), 3), (td.gradient, attention, (2, 4), 6)]
+    ("derivative", "family", "depths", "most"),
+    [
+        (td.hessian, gated, (3, 6), 3),
+        (td.gradient, attention, (2, 4), 6),
+        (product_with_hessian, normalised, (2, 4), 2.6),
+    ],
 )
 def test_planning_grows_with_the_depth(derivative, family, depths, most, monkeypatch):
-    """Sums that use one another several times are multiplied out once each, not once for each path."""
+    """Sums that use one another several times are multiplied out once each, not once for each path.
+
+    Common factors of sums that use one another are taken out in one pass, not in one for each layer.
+    """
     counts, made = [], []
     node = NodeTable._node
     for depth in depths:

@@ -152,10 +152,34 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: 
     keys = Keys(graph)
 
     def rewriting(node: Node) -> Node:
-        """Return the addition `node` with common factors taken out; other nodes are unchanged."""
-        return _Sum(graph, node, uses, keys, model, given).factored() if node.op == "add" and _may_share(node) else node
+        """Return the sum `node` with common factors taken out, if two terms may share one; other nodes unchanged."""
+        if node.op != "add" or not _may_share(node):
+            return node
+        new = _Sum(graph, node, uses, keys, model, given).factored()
+        if new is not node:
+            _replace_uses(uses, node, new)
+        return new
 
     return rewritten(graph, roots, nodes, rewriting, uses)
+
+
+def _replace_uses(uses: Uses, old: Node, new: Node) -> None:
+    """Count the uses that the nodes below `new` have of each other in place of those below `old`.
+
+    Sums further up are compared with the terms that are then there, so that one pass suffices for a chain of sums.
+    """
+    stack = [new]
+    while stack:
+        for arg in stack.pop().args:
+            if not uses[arg]:
+                stack.append(arg)
+            uses[arg] += 1
+    stack = [old]
+    while stack:
+        for arg in stack.pop().args:
+            uses[arg] -= 1
+            if not uses[arg]:
+                stack.append(arg)
 
 
 def is_repeated(node: Node) -> bool:

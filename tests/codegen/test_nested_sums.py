@@ -12,6 +12,7 @@ from sympy_tensordiff.codegen.ir.loops import Loop
 from sympy_tensordiff.codegen.ir.walk import loads, statements
 from sympy_tensordiff.codegen.lower.plan import Planner
 from sympy_tensordiff.codegen.lower.sums import joined_sums
+from sympy_tensordiff.codegen.lower.terms import with_expanded_diagonals
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
@@ -157,8 +158,9 @@ def joined(value):
     [
         entry_sum(x[i, j], f[j]) - entry_sum(x[i, j], w[j, k]),
         entry_sum(x[i, j], y[i, j], w[j, k]) - f[i] * entry_sum(x[i, j], w[j, k]) + entry_sum(x[i, j], w[j, k]) ** 2,
+        w[0, k] * entry_sum(x[i, j], y[0, j]) + y[0, k] * entry_sum(x[i, j], w[j, 0]),
     ],
-    ids=["one over fewer indices", "one that is used twice"],
+    ids=["one over fewer indices", "one that is used twice", "two whose sum would depend on one index more"],
 )
 def test_sums_that_stay(value):
     node, new = joined(value)
@@ -190,19 +192,11 @@ def test_a_quadratic_form_reads_the_sums_of_its_gradient():
     np.testing.assert_allclose(found[1], both / 2, rtol=1e-12)
 
 
-def test_a_sum_that_a_stored_function_needs_is_computed_once():
-    """Counts along rays: ``exp(-s)`` serves the value and the gradient, and ``s`` the value alone."""
-    n, m, r = td.indices("n m r")
-    x, lengths = td.TensorSymbol("x", n), td.TensorSymbol("lengths", (m, r))
-    cells, counts = td.TensorSymbol("cells", (m, r), dtype=int, below=n), td.TensorSymbol("counts", m)
-    line = td.IndexedSum(lengths[i, k] * x[cells[i, k]], (k, 0, r - 1))
-    loss = td.IndexedSum(sympy.exp(-line) + counts[i] * line, (i, 0, m - 1))
-    args, results = (x, lengths, cells, counts), (loss, td.gradient(loss, x))
-    program = build_program(args, results)
-    read = [load for nest in program.nests for load in loads(nest.body) if load.array == "x"]
-    assert len(read) == 1
-    random = np.random.default_rng(0)
-    arrays = random.normal(size=6), random.uniform(size=(4, 3)), random.integers(0, 6, (4, 3)), random.uniform(size=4)
-    plain = td.lambdify(args, results, "numpy", temporaries=False)
-    for found, wanted in zip(td.lambdify(args, results, "numpy")(*arrays), plain(*arrays), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+def test_common_factors_of_all_terms_stand_in_front():
+    graph = Graph()
+    reader = Reader(graph)
+    read = lambda *exprs: [reader.read(as_operand(one, "")) for one in exprs]  # noqa: E731
+    given = read(f[i] * x[i, j] - 2 * f[i] * y[i, j], f[i] * x[i, j] - y[i, j], f[i] * x[i, j] * f[j] - f[i] * f[j])
+    expected = read(f[i] * (x[i, j] - 2 * y[i, j]), f[i] * x[i, j] - y[i, j], f[i] * f[j] * (x[i, j] - 1))
+    assert given[0] is not expected[0] and given[2] is not expected[2]
+    assert with_expanded_diagonals(graph, given) == with_expanded_diagonals(graph, expected)

@@ -258,7 +258,7 @@ def operation_cost(operation: Operation) -> Cost:
     """The operations and evaluations of functions of one operation, its operands apart."""
     function, arguments = operation.function, operation.arguments
     if function in ARITHMETIC:
-        return len(arguments) - 1, 0
+        return len(arguments) - 1 - (function == "mul" and Number(-1) in arguments), 0  # an addition takes the sign
     if function in ("neg", "infinity", "not"):  # part of an addition, a constant
         return 0, 0
     if function == "pow" and isinstance(arguments[1], Number):

@@ -441,3 +441,17 @@ def test_attention_has_no_array_of_three_axes():
     gradient = td.gradient(td.sum((td.softmax(Q @ K.T, axis=1) @ V) ** 2), K)
     program = td.lambdify((Q, K, V), gradient, "numpy").program
     assert max(len(array.shape) for array in program.temporaries) == 2
+
+
+# ---------------------------------------------------------------------------- work that kernels do not repeat
+
+
+def test_vectors_of_an_outer_product_are_computed_once_each():
+    """Not once for each entry of the matrix."""
+    a, b, c, e, f = (td.TensorSymbol(name, n) for name in "abcef")
+    vector = b * c * e * (1 + f**2)
+    found = figures(executed((a, b, c, e, f), td.outer(a, vector)), {"n": 40})
+    assert found.operations <= 40 * 40 + 10 * 40
+    values = np.random.default_rng(0).standard_normal((5, 6))
+    expected = np.outer(values[0], values[1] * values[2] * values[3] * (1 + values[4] ** 2))
+    np.testing.assert_allclose(td.lambdify((a, b, c, e, f), td.outer(a, vector))(*values), expected)

@@ -12,8 +12,8 @@ derivative needs ``s_j = Sum_k a_jk*w_k``.
 
 Sums over one range whose summands share a factor: ``Sum_j p_j*d_j*w_jr - c*Sum_j p_j*w_jr`` is
 ``Sum_j p_j*(d_j - c)*w_jr``, as in the derivative of a value divided by its sum. Only where both sums depend on the
-same indices and the addition on no more than one of its terms, so that nothing is computed more often, and where
-nothing else uses one of the sums.
+same indices and the addition on no more than these and one of its terms, so that nothing is computed more often, and
+where nothing else uses one of the sums: ``b_t*Sum_j a_sj*c_j + c_t*Sum_j a_sj*b_j`` has two sums.
 """
 
 from __future__ import annotations
@@ -239,10 +239,12 @@ class Opened(NamedTuple):
     """A term of an addition as ``number * Sum(prod(factors))``: factors in front of its sum are moved into it, so that
     two such terms can be merged.
 
-    Sums over equal ranges, which depend on the same indices, have the same ``variables``.
+    Sums over equal ranges, which depend on the same indices, have the same ``variables``. The sum as it was depends on
+    ``free``; a factor that was outside of it may depend on more.
     """
 
     range: Hashable
+    free: frozenset[int]
     variables: tuple[int, ...]
     rows: Rows
     number: Number
@@ -311,7 +313,7 @@ def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[t
     outer, core = graph.split_coefficient(term)
     around = [factor for factor in graph.factors(core) if factor is not node]
     number, inside = graph.split_coefficient(graph.mul([graph.const(outer), *around, body]))
-    return Opened(key, variables, rows, number, graph.factors(inside))
+    return Opened(key, node.free, variables, rows, number, graph.factors(inside))
 
 
 def _as_single_sum(graph: Graph, one: Opened, two: Opened) -> Node | None:
@@ -326,7 +328,7 @@ def _as_single_sum(graph: Graph, one: Opened, two: Opened) -> Node | None:
         return None
     rests = [graph.scale(t.number, graph.mul([f for f in t.factors if f not in common])) for t in (one, two)]
     addition = graph.add(rests)
-    if not any(addition.free <= rest.free for rest in rests):
+    if not any(addition.free <= rest.free for rest in rests) or not addition.free.issubset((*one.free, *one.variables)):
         return None
     outside = [factor for factor in common if factor.free.isdisjoint(one.variables)]
     return graph.mul([*outside, graph.sum(one.variables, one.rows, graph.mul([*within, addition]))])

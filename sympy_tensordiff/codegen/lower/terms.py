@@ -28,11 +28,34 @@ from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
 
 
 def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with ``b - a`` written as ``-(a - b)``, and with products multiplied out that have a factor like
-    ``f[i] + [i == j]*g[i]``, so that the diagonal term is computed on the diagonal only.
+    """Return `nodes` with ``x*s - y*s`` written ``s*(x - y)``, ``b - a`` as ``-(a - b)``, and with products multiplied
+    out that have a factor like ``f[i] + [i == j]*g[i]``, so that the diagonal term is computed on the diagonal only.
     """
+    nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))
     nodes = rewritten(graph, with_canonical_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
     return [node if node.has_tensor_ops else _entries_in_terms(graph, node) for node in nodes]
+
+
+ENTRIES = frozenset({"read", "scalar", "index"})
+"""Nodes that may stand in front of an addition as its common factors."""
+
+
+def _with_common_factors(graph: Graph, total: Node) -> Node:
+    """Return ``x*s - y*s`` as ``s*(x - y)``, if all terms of the scalar addition have entries of tensors in common;
+    other nodes unchanged.
+
+    Exponentials and sums stay: their products are computed in forms that do not overflow.
+    """
+    if total.op != "add" or total.shape:
+        return total
+    terms = [graph.split_coefficient(term) for term in total.args]
+    factors = [graph.factors(core) for _, core in terms]
+    common = [factor for factor in factors[0] if factor.op in ENTRIES and all(factor in own for own in factors)]
+    if not common:
+        return total
+    rests = [[factor for factor in own if factor not in common] for own in factors]
+    inner = [graph.scale(number, graph.mul(rest)) for (number, _), rest in zip(terms, rests, strict=True)]
+    return graph.mul([*common, graph.add(inner)])
 
 
 def _with_choices(graph: Graph, total: Node) -> Node:

@@ -1,0 +1,100 @@
+"""The parts of a sum of tensors: its terms, and the sums and products that nothing else uses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from sympy_tensordiff.graph.contraction_order import Products, is_outer
+from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.nodes import Graph, Node
+
+
+class PrivateParts(NamedTuple):
+    """The sums and products that only one sum uses: if that is multiplied out term by term, they are not computed."""
+
+    sums: Collection[Node]
+    """Sums among the terms of the sum, and among their terms."""
+    products: Sequence[frozenset[Node]]
+    """Sets of products that may be multiplied out: terms of sums, also with their own products."""
+
+
+class SumParts:
+    """The parts of the sums of a graph, from a cache; ``work`` has the work of the einsums that are known."""
+
+    def __init__(self, graph: Graph, products: Products) -> None:
+        self.graph = graph
+        self.products = products
+        self.work: dict[Node, int] = {}
+        self.private: dict[Node, PrivateParts] = {}
+
+    def private_parts(self, total: Node) -> PrivateParts:
+        """Return the sums and the products that only the sum ``total`` uses, directly or through one another."""
+        if total not in self.private:
+            found: dict[Node, None] = {}
+            waiting, uses = [*total.args], Counter(total.args)
+            direct: frozenset[Node] = frozenset()
+            for is_part in (_is_sum_or_view, is_core):
+                stack, waiting = waiting, []
+                while stack:
+                    node = stack.pop()
+                    if is_part(node) and node not in found and uses[node] == self.products.uses[node]:
+                        found[node] = None
+                        stack += node.args
+                        uses.update(node.args)
+                    else:
+                        waiting.append(node)
+                direct = direct or frozenset(n for n in waiting if is_core(n) and uses[n] == self.products.uses[n])
+            sums = {part for part in found if part.op == "add"}
+            every = frozenset(part for part in found if is_core(part) and part not in self.products.absorbed)
+            self.private[total] = PrivateParts(sums, [direct] if every <= direct else [direct, every | direct])
+        return self.private[total]
+
+    def terms_of(self, total: Node) -> list[Node]:
+        """Return the terms of the sum ``total``; a term that is a scaled or transposed sum which nothing else uses is
+        replaced by its own terms.
+        """
+        inside = self.private_parts(total).sums
+        terms: list[Node] = []
+        stack = [*reversed(total.args)]
+        while stack:
+            term = stack.pop()
+            inner = core_of(term)
+            if inner.op == "add" and inner in inside:
+                own = (self.graph.broadcast(part, inner.shape) for part in reversed(inner.args))
+                stack += own if inner is term else (self.graph.with_operands(term, [part]) for part in own)
+            else:
+                terms.append(term)
+        return terms
+
+    def is_sparse(self, node: Node) -> bool:
+        """Return whether a term is broadcast, diagonal or an outer product: a product with it takes less work than with
+        a matrix.
+        """
+        core = node
+        if is_view(node):
+            output = node.data.output
+            if not node.args or len(set(output)) < len(output) or not set(output).issubset(node.data.inputs[0]):
+                return True
+            core = node.args[0]
+        return is_outer(core) or self.products.rank(core) > 0
+
+    def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
+        """Return the work of the additions of ``total``, a sum of ``volume`` entries, of the sums within that only it
+        uses, and of ``products``.
+        """
+        additions = sum(len(part.args) for part in (total, *self.private_parts(total).sums))
+        return additions * volume + sum(self.work.get(product, 0) for product in products)
+
+
+def core_of(node: Node) -> Node:
+    """Return the operand of a transposed or scaled tensor; another node itself."""
+    return node.args[0] if is_view(node) and node.args else node
+
+
+def _is_sum_or_view(node: Node) -> bool:
+    """Return whether a node is a sum of tensors, or a view; of a sum only one that scales it or permutes its axes."""
+    if is_view(node) and node.args and node.args[0].op == "add":
+        return sorted(node.data.inputs[0]) == sorted(node.data.output)
+    return is_view(node) or (node.op == "add" and bool(node.shape))

@@ -1,0 +1,212 @@
+"""Products with a sum of tensors, multiplied term by term: ``(diag(u) + A B) x`` is ``u*x + A (B x)``."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple, TypeAlias
+
+from sympy_tensordiff.graph.contraction_order import Extents, Labelled, Products
+from sympy_tensordiff.graph.contractions import is_core
+from sympy_tensordiff.graph.interning import Number, Recursion, in_turn
+from sympy_tensordiff.graph.multiplied_sums import MultipliedSum, multiplied_sums
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.sum_parts import SumParts, core_of
+
+Evaluation: TypeAlias = tuple[int, Node]
+"""The estimated work of an einsum, and its node as products of two operands."""
+
+OpenedTerm: TypeAlias = tuple[Evaluation, MultipliedSum | None]
+"""A term of a product with a sum; of one that multiplies another sum, the factor of that sum, and the product."""
+
+_TERMWISE_FACTOR = 0.9
+"""A product with a sum is multiplied term by term if that takes at most 1/0.9 times the work.
+
+The matrix of the sum may be much larger than the result, if a size is not as expected.
+"""
+
+
+class ProductWithSum(NamedTuple):
+    """An einsum of ``operands``, of which the one at ``position`` is a sum."""
+
+    operands: list[Labelled]
+    position: int
+    output: tuple[int, ...]
+    extents: Extents
+
+    def with_term(self, graph: Graph, term: Node) -> Node:
+        """Return the einsum with ``term`` in place of the sum."""
+        total, labels = self.operands[self.position]
+        operands = list(self.operands)
+        operands[self.position] = graph.broadcast(term, total.shape), labels
+        return graph.ein(1, operands, self.output, self.extents)
+
+
+class TermProducts(SumParts):
+    """The choice of the sums in a graph that are multiplied term by term."""
+
+    def __init__(self, graph: Graph, products: Products) -> None:
+        super().__init__(graph, products)
+        self.done: dict[Node, Node] = {}
+        self.single: set[Node] = set()
+        self.written: dict[Node, Node] = {}
+        """The sums of tensors before their terms were split into products of two."""
+        self.terms: dict[tuple[Node, frozenset[Node]], Evaluation] = {}
+        self.shared: dict[Node, Node] = {}
+        """Sums that are multiplied term by term in all their uses, by their results."""
+        self.multiplied = False
+        """Whether a sum is multiplied term by term."""
+        self.built: set[Node] = set()
+        """Sums with several uses that are computed as matrices nevertheless."""
+        self.rejected: set[Node] = set()
+        """The products of terms of sums that are not multiplied term by term."""
+
+    @abstractmethod
+    def split_in_order(
+        self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
+    ) -> Recursion[Evaluation]:
+        """Return ``(work, node)`` for an einsum computed by products of two operands, in the cheapest order."""
+
+    @abstractmethod
+    def is_computed_elsewhere(self, product: Node) -> bool:
+        """Return whether another part than the current one computes a product, too."""
+
+    def split_by_terms(self, product: ProductWithSum, work: int) -> Recursion[Evaluation | None]:
+        """Return ``(work, node)`` for a product whose sum is multiplied out; None if that is more than ``work``.
+
+        Sums with several uses in its terms are multiplied out in turn, each once, with the sum of all that multiplies
+        it, as in a reverse sweep: the number of products in nested sums would grow exponentially otherwise.
+        """
+        terms = yield from self.opened_sum(product, work)
+        if terms is None:
+            return None
+        total, found = 0, []
+        waiting: dict[Labelled, list[tuple[Evaluation, MultipliedSum]]] = {}
+        axes = tuple(range(len(product.output)))
+        while True:
+            for evaluation, factored in terms:
+                total += evaluation[0]
+                if factored is None:
+                    found.append(evaluation[1])
+                else:
+                    waiting.setdefault(factored.operand, []).append((evaluation, factored))
+            if not waiting:
+                break
+            factors = waiting.pop(max(waiting, key=lambda operand: self.written[operand[0]].id))
+            first = factors[0][1]
+            factor = self.graph.add([node for (_, node), _ in factors])
+            total += (len(factors) - 1) * self.products.volume(first.axes, first.extents)
+            together = ProductWithSum([(factor, first.axes), first.operand], 1, axes, first.extents)
+            direct = self.work_with_sum(first)
+            terms = yield from self.opened_sum(together, direct)
+            if terms is None:
+                terms = [((direct, self.graph.ein(1, together.operands, axes, first.extents)), None)]
+        self.multiplied = True
+        return total, self.graph.add(found)
+
+    def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
+        """Return the terms of a product whose sum is multiplied out; None if they are more than ``work``.
+
+        The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
+        several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
+        a term of the sum. A term that multiplies a sum with several uses is the factor of that sum.
+        """
+        operand, labels = product.operands[product.position]
+        original = self.written.get(operand, operand)
+        uses = 1 if operand in self.single else self.products.uses[original]
+        is_saved = uses > 0 and (uses == 1 or original not in self.built)
+        summands = self.terms_of(original)
+        is_sparse = any(map(self.is_sparse, summands))
+        inner = [one for one in map(core_of, summands) if one.op == "add" and one not in self.built]
+        inner = [one for one in inner if self.private_parts(one).products[0]]
+        volume = self.products.volume(labels, product.extents)
+        best: tuple[int, int, list[OpenedTerm], frozenset[Node]] | None = None
+        for opened in self.private_parts(original).products if is_saved else [frozenset[Node]()]:
+            if opened or is_sparse or inner:
+                saved_work = self.work_of_sum(original, opened, volume) // uses if is_saved else 0
+                terms = yield from in_turn(self.opened_term(product, term, opened) for term in summands)
+                total = sum(cost for (cost, _), _ in terms)
+                total += sum(
+                    self.products.volume([*one.axes, *one.operand[1]], one.extents)
+                    for _, one in terms
+                    if one is not None
+                )
+                for one in inner if is_saved else ():
+                    if self.done[one] in self.shared:
+                        every = self.private_parts(one).products[-1]
+                        saved_work += self.work_of_sum(one, every, volume) // (uses * self.products.uses[one])
+                if best is None or total - saved_work < best[0] - best[1]:
+                    best = total, saved_work, terms, opened
+        if best is None:
+            return None
+        total, saved_work, terms, opened = best
+        is_cheap = opened or inner or (is_saved and is_sparse)
+        products = [(cost, core_of(part)) for (cost, part), factored in terms if factored is None]
+        known = sum(cost for cost, one in products if self.is_computed_elsewhere(one))
+        if (2 if not is_cheap else _TERMWISE_FACTOR if is_sparse else 1) * (total - known) > work + saved_work:
+            self.rejected.update(one for _, one in products)
+            return None
+        if uses > 1 and is_saved:
+            self.shared[operand] = original
+        return terms
+
+    def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
+        """Return a product with ``term`` in place of its sum, see `split_term`; of one that multiplies a sum with
+        several uses, only the factor of that sum.
+        """
+        found = self.multiplied_sum(product.with_term(self.graph, term), opened)
+        if found is None:
+            return (yield from self.split_term(product, term, opened)), None
+        work, node = yield self.split_in_order(found.others, found.axes, found.extents)
+        return (work, self.graph.scale(found.coefficient, node)), found
+
+    def multiplied_sum(self, whole: Node, opened: frozenset[Node]) -> MultipliedSum | None:
+        """Return an einsum as a product with a sum that has several uses; None if no operand is such a sum."""
+        core, order = core_of(whole), tuple(range(len(whole.shape)))
+        if not whole.shape or not is_core(core) or len(core.shape) != len(order):
+            return None
+        coefficient: Number = 1
+        if core is not whole:
+            coefficient, labels = whole.data.coefficient, whole.data.inputs[0]
+            if sorted(labels) != sorted(whole.data.output):
+                return None
+            order = tuple([whole.data.output.index(label) for label in labels])
+        operands, extents = self.products.gathered(core, tuple(range(len(order))), self.done, opened=opened)
+        found = multiplied_sums(coefficient, operands, order, extents, self.is_shared_sum)
+        return next((one for one in found if self.is_no_more_work_first(one, tuple(range(len(order))))), None)
+
+    def is_shared_sum(self, node: Node) -> bool:
+        """Return whether a node is a sum of tensors with several uses that may be multiplied term by term."""
+        original = self.written.get(node)
+        return original is not None and self.products.uses[original] > 1 and original not in self.built
+
+    def work_with_sum(self, product: MultipliedSum) -> int:
+        """Return the work of the product of a sum with the factor of it."""
+        return self.products.volume([*product.axes, *product.operand[1]], product.extents)
+
+    def is_no_more_work_first(self, product: MultipliedSum, output: tuple[int, ...]) -> bool:
+        """Return whether multiplying everything else first, and the sum last, is an order of least work."""
+        zero, extents = self.graph.zero, product.extents
+        apart = self.products.work_in_order([*product.others, product.operand], output, extents)
+        first = self.products.work_in_order(product.others, product.axes, extents)
+        return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
+
+    def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
+        """Return ``(work, node)`` for a product with ``term`` in place of its sum; products in ``opened`` are
+        multiplied out.
+        """
+        graph = self.graph
+        whole = product.with_term(graph, term)
+        key = whole, opened
+        if key not in self.terms:
+            factor, node = (1, whole) if whole.shape else graph.split_coefficient(whole)
+            core = core_of(node)
+            if is_core(core):
+                inner = tuple(range(len(core.shape)))
+                gathered, lengths = self.products.gathered(core, inner, self.done, opened=opened)
+                work, found = yield self.split_in_order(gathered, inner, lengths)
+                work += self.products.volume(product.output, product.extents) if core is not node else 0
+                new = graph.scale(factor, found if core is node else graph.with_operands(node, [found]))
+                self.terms[key] = work, new
+            else:
+                self.terms[key] = self.products.volume(product.output, product.extents), whole
+        return self.terms[key]
