@@ -54,7 +54,7 @@ def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collectio
 
 
 class _Pairing(TermProducts):
-    """The state of splitting all einsum nodes of a graph; ``done`` has the results."""
+    """The splitting of all einsums of a graph into products of two operands; ``done`` maps each node to its result."""
 
     def __init__(self, graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node]) -> None:
         self.known = known
