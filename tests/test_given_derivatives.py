@@ -120,7 +120,7 @@ def test_no_table_of_ones_and_no_copy_of_another_tensor():
     by_left = gradient(IndexedSum(own[i, j], (i, 0, 3), (j, 0, 4)), left)
     assert by_left == TensorComprehension(IndexedSum(right[q, j], (j, 0, 4)), (p, 4), (q, 3))
     turned = vjp(TensorComprehension(own[j, i], (i, 5), (j, 4)), left, df)
-    assert turned == TensorComprehension(IndexedSum(right[q, j] * df[j, p], (j, 0, 4)), (p, 4), (q, 3))
+    assert turned == TensorComprehension(IndexedSum(right[q, i] * df[i, p], (i, 0, 4)), (p, 4), (q, 3))
     # A table that the user wrote and that is read once is written out, too.
     ones = TensorComprehension(1, (i, 4), (j, 5))
     assert vjp(own, left, ones) == by_left

@@ -127,9 +127,12 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool =
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration. An entry that is used several times is at most a sum over one index and
-    used in one loop, and so is each in a function that is to be differentiated: the derivative of a larger one is a
-    table of its own.
+    used in one loop. In a function that is to be differentiated each is such a sum, read at plain indices, as a
+    distance ``r[i, j]``: the derivative of a larger one is a table of its own.
     """
+    if is_input:
+        single = _single_reads(graph, reachable(*roots), is_input)
+        return _written_out(graph, roots, single) if single else list(roots)
     while single := _single_reads(graph, nodes := reachable(*roots), is_input) | _mixed_reads(nodes, roots):
         roots = _written_out(graph, roots, single)
     return list(roots)
@@ -195,7 +198,9 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
 
     def is_alone(read: Node) -> bool:
         """Whether nothing is computed twice, and no table is lost, if the entry `read` is written out."""
-        is_small = len(binders.get(read, ())) <= 1 and read.args[0].args[0].height <= 1
+        height = read.args[0].args[0].height
+        is_plain = all(isinstance(v, int) and form == Affine.variable(v) for form in read.data for v, _ in form.terms)
+        is_small = is_plain and height == 1 and len(binders.get(read, ())) <= 1
         return is_small or (uses[read] == 1 and not is_input)
 
     return {

@@ -300,7 +300,7 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
     >>> n, m = td.indices("n m")
     >>> A = td.TensorSymbol("A", (n, m))
     >>> A[0], A[1:-1, 2].shape, A[..., ::-1]
-    (TensorComprehension(A[0, i], (i, m)), (n - 2,), TensorComprehension(A[i, m - j - 1], (i, n), (j, m)))
+    (A[0], (n - 2,), TensorComprehension(A[i, m - j - 1], (i, n), (j, m)))
     """
     shape: list[Any] = []
     places: list[Any] = []  # an index, or the start and the step of an axis of the result

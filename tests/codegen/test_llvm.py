@@ -159,7 +159,8 @@ def test_elementary_functions_are_those_of_other_kernels():
         "exp": sympy.exp(x[i]), "log": sympy.log(x[i]), "tanh": sympy.tanh(x[i]), "expm1": sympy.exp(x[i]) - 1,
         "log1p": sympy.log(1 + x[i]), "sigmoid": 1 / (1 + sympy.exp(-x[i])), "softplus": sympy.log(1 + sympy.exp(x[i])),
         "sin_near": sympy.sin(x[i]), "cos_near": sympy.cos(x[i]), "erf": sympy.erf(x[i]),
-        "erfc": sympy.erfc(x[i]), "general_power": x[i]**sympy.Rational(7, 3),
+        "erfc": sympy.erfc(x[i]), "general_power": x[i]**sympy.Rational(7, 3), "sinh": sympy.sinh(x[i]),
+        "cosh": sympy.cosh(x[i]),
     }  # fmt: skip
     assert expressions.keys() == FUNCTIONS.keys()
     edges = [edge for name in FUNCTIONS for edge in EDGES.get(name, ())]
