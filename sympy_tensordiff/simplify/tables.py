@@ -187,12 +187,16 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}
     binders: dict[Node, frozenset[Node]] = {}
+    around_reads: dict[Node, frozenset[int]] = {}
     for node in reversed(nodes):
         around = summed.get(node, frozenset())
         if node.op in RANGED:
             around = around.union(graph.bound(node))
         inside = frozenset({node}) if node.op in BINDERS else binders.get(node, frozenset())
+        looped = frozenset() if node.op == "comprehension" else around_reads.get(node, frozenset())
+        looped = looped.union(graph.bound(node)) if node.op in BINDERS else looped
         for arg in node.args:
+            around_reads[arg] = around_reads.get(arg, frozenset()) | looped
             summed[arg] = summed.get(arg, frozenset()) | around
             binders[arg] = binders.get(arg, frozenset()) | inside
 
@@ -201,6 +205,8 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
         height = read.args[0].args[0].height
         is_plain = all(isinstance(v, int) and form == Affine.variable(v) for form in read.data for v, _ in form.terms)
         is_small = is_plain and height == 1 and len(binders.get(read, ())) <= 1
+        # In loops over further indices it would be computed again for each of these.
+        is_small = is_small and around_reads.get(read, frozenset()) <= {v for form in read.data for v in form.atoms()}
         return is_small or (uses[read] == 1 and not is_input)
 
     return {
