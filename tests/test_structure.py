@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -514,3 +516,11 @@ def test_ranges_may_be_given_by_data() -> None:
     hessian = td.structured_hessian((x, ends), td.IndexedSum(row**2, (i, 0, n - 1)), x)(*arrays)
     expected = td.evaluate(td.hessian(td.IndexedSum(row**2, (i, 0, n - 1)), x), {x: arrays[0], ends: arrays[1]})
     np.testing.assert_allclose(hessian.toarray(), expected)
+
+
+def test_an_operator_is_pickled_after_calls() -> None:
+    """Compiled functions and buffers stay behind."""
+    f = td.IndexedSum(sympy.exp(x[i] * x[i + 1]), (i, 0, n - 2))
+    hessian, at_x = td.structured_hessian([x], f, x), np.linspace(0, 1, 6)
+    first = hessian(at_x).toarray()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(hessian))(at_x).toarray(), first)

@@ -253,7 +253,8 @@ class Quotients:
             else:
                 powers[factor] = powers.get(factor, Fraction(0)) + exponent
         found = self._without_opposites(Term(coefficient, powers))
-        for base, power in list(powers.items()):
+        for base in list(powers):
+            power = found.powers.get(base, Fraction(0))  # what is left of another sum may be this one
             if base.op == "add" and power and power.denominator == 1:
                 found = self._without_content(found, base, int(power))
         return found._replace(powers={base: power for base, power in found.powers.items() if power})
@@ -371,6 +372,8 @@ class Quotients:
             left = powers.pop(base, Fraction(0)) + times
             if left.denominator > 1 or left > 2:
                 raise _Inexact
+            if left < 0:  # another sum that was multiplied out before is divided by `base`, too
+                powers[base] = left
             own = [Term(coefficient, powers)]
             for _ in range(int(left)):
                 own = [_times(term, factor) for term in own for factor in factors]

@@ -188,7 +188,7 @@ class EntryEvaluator:
         return self._kernel.coordinates(self._points)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_runs": {}, "_free": {}}
+        return self.__dict__ | {"_runners": {}, "_spare_buffers": {}}
 
 
 @cache

@@ -42,6 +42,25 @@ def test_random_quotients_keep_their_values():
     assert changed > 5
 
 
+def test_divisors_in_divisors_keep_their_values():
+    """A sum that is multiplied out may bring a divisor that is multiplied out as well."""
+    random, changed = Random(3), 0
+    inner = a**2 + 1
+    outer = (a / inner) ** 2 + 1
+    at = {a: sympy.Rational(3, 2), b: sympy.Rational(5, 7), c: sympy.Rational(2, 3)}
+
+    def term():
+        number = random.choice([-4, -2, 1, 2, 3]) * random.choice([*LETTERS, b * c])
+        return number * a ** random.randint(0, 3) / (inner ** random.randint(0, 3) * outer ** random.randint(0, 3))
+
+    for _ in range(200):
+        expr = sympy.Add(*(term() for _ in range(random.randint(2, 3))), evaluate=False)
+        found, root, node, _ = shortened(expr)
+        assert found.subs(at) == expr.subs(at), expr
+        changed += node is not root
+    assert changed > 1
+
+
 def test_laws():
     u = sympy.Symbol("u")
     for given, short in (
