@@ -202,8 +202,8 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Return the proof terms of the inner scalar that ``symbol`` stands for, multiplied by ``slope``, the
-        derivative of the outer function in it.
+        """Apply the chain rule to one argument of ``outer``: return the proof terms of the scalar that ``symbol``
+        stands for, each times ``slope``, the derivative of ``outer`` by ``symbol``.
         """
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":

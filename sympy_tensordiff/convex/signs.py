@@ -308,7 +308,7 @@ def _sign_of_range(interval: Range) -> str | None:
 
 
 def _sign_of_product(signs: Sequence[str | None]) -> str | None:
-    """Return the sign of a product of factors with these signs; None if a factor has none."""
+    """Return the sign of a product of factors with these signs: ``"0"`` if one is zero, else None if one is unknown."""
     if "0" in signs:
         return "0"
     if None in signs:

@@ -108,7 +108,9 @@ def _captured(scan: Any) -> list[Any]:
     bound = set(scan.bound)
 
     def below(node: Any) -> Sequence[Any]:
-        """Return the parts of a node to search: none below a scan."""
+        """Return the parts of a node to search next: its arguments; for a scan its `steps` and `outer`, or nothing if
+        no index in `bound` is free in it.
+        """
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)
         return node.args  # type: ignore[no-any-return]

@@ -192,8 +192,8 @@ def _is_diagonal(core: Rows, width: int) -> bool:
 
 
 def _check_matrix(matrix: Sequence[Sequence[int]], columns: int | None) -> tuple[Rows, int]:
-    """Return the rows as lists of ints, and the number of columns. Raise ValueError if the rows have different lengths,
-    or none gives the number.
+    """Return the rows as lists of integers, and the number of columns. Raise ValueError for rows of different lengths,
+    or if there are no rows and ``columns`` is None.
     """
     rows = [[index(x) for x in row] for row in matrix]
     if columns is None:

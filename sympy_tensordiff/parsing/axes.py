@@ -361,8 +361,8 @@ def _letter_mistake(character: str) -> str:
 
 
 def _output_mistake(letter: str, groups: list[str]) -> str:
-    """Return a text that says why ``letter`` cannot be a letter of the result of a product with the operands' letters
-    ``groups``; "" if it can.
+    """Return why ``letter`` cannot be added to the letters of a product's result, or an empty string if it can.
+    ``groups`` are the letters of each operand, then those of the result.
     """
     *inputs, output = groups
     if letter in output:

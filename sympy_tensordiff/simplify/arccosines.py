@@ -95,7 +95,7 @@ class _Quotients(PairJoiner):
         return [graph.scale(Fraction(1, 2 * order.data + 1), graph.add(neighbours)), self.inverse(angle)]
 
     def inverse(self, angle: Node) -> Node:
-        """Return ``1/sinc(angle)``."""
+        """Return ``angle/sin(angle)`` as ``1/sinc(angle)``, which is finite at 0."""
         return self.graph.pow(self.graph.call(sympy.sinc, (angle,)), self.graph.const(-1))
 
     def is_square_of_sine(self, radicand: Node, cosine: Node) -> bool:

@@ -109,8 +109,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield every extension of `forms`, which maps variables of `read` to index forms, to all its variables, such
-        that its remaining constraints are among `facts`.
+        """Given index forms for some variables of `read`, yield every choice of forms for the others with which each
+        constraint of `read` on them becomes one of `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)

@@ -151,7 +151,9 @@ class TensorCofactor(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the result: the axes of the matrix, ``order`` times."""
+        """Return the shape of the ``order``-th derivative of a determinant: the leading (batch) axes, then the last
+        two axes of the matrix ``order`` times.
+        """
         shape = shape_of(args[1])
         return (*shape[:-2], *int(args[0]) * shape[-2:])
 

@@ -47,7 +47,9 @@ def _choices(body: Piecewise, index: Any, count: int) -> list[Any] | None:
 
 
 def _terms(body: Any, index: Any, count: int) -> list[Any] | None:
-    """Return the sums of the terms of each value of an index, if all terms select one."""
+    """Return ``[a, b, ...]`` for a body ``a*delta(index, 0) + b*delta(index, 1) + ...``; None if a term has no such
+    delta.
+    """
     rows: list[Any] = [[] for _ in range(count)]
     for term in Add.make_args(body):
         factors = Mul.make_args(term)

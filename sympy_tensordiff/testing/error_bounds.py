@@ -242,7 +242,7 @@ def _at_values(symbolic: ErrorBound, values: Mapping[Any, Any], unit: float, dty
 
 
 def _without_unit(bound: Any) -> Any:
-    """Return the bound with 1 instead of the unit roundoff, as a factor of it."""
+    """Return the factor by which an error bound multiplies the unit roundoff: the bound with 1 in place of that."""
     if isinstance(bound, TensorComprehension):
         return TensorComprehension(bound.body.xreplace({UNIT: sympy.S.One}), *bound.limits)
     return bound.xreplace({UNIT: sympy.S.One})

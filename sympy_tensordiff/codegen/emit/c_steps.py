@@ -67,7 +67,9 @@ class CStepPrinter:
         self.kinds = self._kinds()
 
     def _kinds(self) -> dict[str, str]:
-        """Return the C declarations of all possible parameters of a step's function, by name, without ``const``."""
+        """Return the C declaration of each possible parameter of a step's function, by name. Arrays that the program
+        fills are not ``const``, since a step may write to them.
+        """
         names, found = self.names, {}
         for array in (*self.program.outputs, *self.program.temporaries):
             found[names(array.name)] = f"real *restrict {names(array.name)}"

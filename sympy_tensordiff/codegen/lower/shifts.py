@@ -287,8 +287,8 @@ class Shifts:
             stack += new
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Whether an array of the values of `node` would be as small as an array that it reads: that one has the same
-        indices among `variables`, or more.
+        """Return whether `node` reads an array with all of the indices among `variables` that `node` depends on, so
+        that a stored `node` takes no more memory than that array.
         """
         for part in reachable(node, known=self._reads):
             below = frozenset[frozenset[int]]().union(*(self._reads[arg] for arg in part.args))

@@ -196,7 +196,9 @@ def on_device(program: Program) -> Device:
 
 
 def describe_device(program: Program) -> list[str]:
-    """Return the lines of ``.plan`` on sums computed in parts, and on arrays that one launch fills together."""
+    """Return the lines of ``.plan`` about the GPU: arrays computed again instead of stored, sums in two launches,
+    steps of scans that the host launches, and kernels that share a launch.
+    """
     device = on_device(program)
     whole = ", ".join(dict.fromkeys(device.whole.values()))
     stored = {array.name for array in device.program.temporaries}
