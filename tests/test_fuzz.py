@@ -71,9 +71,15 @@ def test_extrema_and_masked_reads(seed, masks):
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("seed, backend", [(551345, "llvm"), (551467, "llvm"), (551467, "numba"), (552141, "numpy"), (553569, "numpy")])
+@every(
+    "seed, backend",
+    [(551345, "llvm"), (551467, "llvm"), (551467, "numba"), (552141, "numpy"), (553569, "numpy"), (580110, "llvm")],
+)
 def test_maxima_of_equal_values(seed, backend):
-    """Their derivatives compare values that are computed in different loops, and are one number."""
+    """Their derivatives compare values that are computed in different loops, and are one number.
+
+    The last one has remainders behind a condition, of which LLVM makes wrong vectors.
+    """
     extrema.check_extrema(seed, backends=(backend,))
 
 

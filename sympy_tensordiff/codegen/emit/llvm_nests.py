@@ -15,8 +15,10 @@ from sympy_tensordiff.codegen.emit.llvm_scalars import LlvmScalarPrinter
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Ends, Load, Name
-from sympy_tensordiff.codegen.ir.walk import statements
+from sympy_tensordiff.codegen.ir.walk import forms, statements
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.indirect import compounds_in
+from sympy_tensordiff.integer.products import SymbolicQuotient
 
 MIN_ROLLED_TRIPS = 32
 """The constant number of iterations from which a loop without branches is interleaved, but not unrolled completely.
@@ -78,7 +80,9 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         assert isinstance(loop.step, int)
         low, stop = self.low(loop.lows), self.stop(loop.highs)
         count = int(stop) - int(low) if is_number(low) and is_number(stop) else 0
-        with self.loop(low, stop, loop.step, self.interleaved_vectors(count, loop.body)) as variable:
+        # LLVM 22.1 gives wrong numbers for vectors of remainders by a size that are taken under a condition.
+        mark = "0s" if _has_conditional_remainders(loop) else self.interleaved_vectors(count, loop.body)
+        with self.loop(low, stop, loop.step, mark) as variable:
             self.values[loop.variable] = variable
             self.depth += 1
             self.print_body(loop.body)
@@ -126,6 +130,12 @@ class LlvmNestPrinter(LlvmScalarPrinter):
                 flags = f"reassoc {FLAGS}" if is_free else FLAGS
                 value = self.binary("fadd" if reduction == "sum" else "fmul", own, value, flags)
         self.line(f"store {kind} {self.convert(value, kind)}, ptr {pointer}")
+
+
+def _has_conditional_remainders(loop: Loop) -> bool:
+    """Return whether `loop` has a guard in its body, behind which its index is divided by a size."""
+    inside = [form for one in loop.body if isinstance(one, If) for form in forms(one.body)]
+    return any(isinstance(part, SymbolicQuotient) and loop.variable in part.atoms() for part in compounds_in(inside))
 
 
 def _upper_extent(ends: Ends) -> Affine:
