@@ -246,9 +246,12 @@ class Builder:
         return reduce(lambda one, other: self.call("i64", name, [one, other], "i64"), dict.fromkeys(values))
 
     def divided(self, value: str, divisor: str) -> str:
-        """Return a quotient by a positive integer, rounded down."""
+        """Return a quotient by a positive integer, rounded down. It may be computed before it is known that it is
+        needed: a size of 0 counts as 1.
+        """
         if divisor.isdigit() and not int(divisor) & int(divisor) - 1:
             return self.new(f"ashr i64 {value}, {int(divisor).bit_length() - 1}")
+        divisor = self.greatest(["1", divisor])
         rest = self.new(f"srem i64 {value}, {divisor}")
         below = self.new(f"icmp slt i64 {rest}, 0")
         whole = self.new(f"sdiv i64 {value}, {divisor}")

@@ -111,6 +111,8 @@ class LlvmFormPrinter(Builder):
         if isinstance(atom, IndexProduct):
             return reduce(self.times, [self.form(Affine.variable(factor)) for factor in atom.factors])
         if isinstance(atom, Quotient | SymbolicQuotient):
+            if (known := self.known.get(Affine.variable(atom))) is not None:
+                return known
             return self.divided(self.form(atom.form), self.form(Affine.of(atom.divisor)))
         if isinstance(atom, IndirectIndex):
             inside: Sequence[Constraint] = getattr(atom, "inside", ())

@@ -12,12 +12,12 @@ from functools import partial, reduce
 
 from sympy_tensordiff.codegen.emit.llvm import FLAGS, MAX_INTERLEAVED_VECTORS, UNROLLED_ITERATIONS, is_number
 from sympy_tensordiff.codegen.emit.llvm_scalars import LlvmScalarPrinter
-from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
-from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Ends, Load, Name
-from sympy_tensordiff.codegen.ir.walk import forms, statements
+from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Ends, Load, Name, Operation
+from sympy_tensordiff.codegen.ir.walk import forms, loops, scalars, statements
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.indirect import compounds_in
+from sympy_tensordiff.integer.indirect import compounds_in, data_entries
 from sympy_tensordiff.integer.products import SymbolicQuotient
 
 MIN_ROLLED_TRIPS = 32
@@ -80,13 +80,31 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         assert isinstance(loop.step, int)
         low, stop = self.low(loop.lows), self.stop(loop.highs)
         count = int(stop) - int(low) if is_number(low) and is_number(stop) else 0
-        # LLVM 22.1 gives wrong numbers for vectors of remainders by a size that are taken under a condition.
-        mark = "0s" if _has_conditional_remainders(loop) else self.interleaved_vectors(count, loop.body)
+        mark = self.interleaved_vectors(count, loop.body) if self.hoist_quotients(loop) else "0s"
         with self.loop(low, stop, loop.step, mark) as variable:
             self.values[loop.variable] = variable
             self.depth += 1
             self.print_body(loop.body)
             self.depth -= 1
+
+    def hoist_quotients(self, loop: Loop) -> bool:
+        """Append the quotients by sizes behind conditions in `loop` that are the same in all its iterations, before it.
+        Return whether these are all: LLVM 22.1 makes wrong vectors of such a quotient, which it computes for the first
+        entry of the vector only, and not at all where the condition of that entry fails.
+        """
+        if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
+            isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)
+        ):
+            return True
+        parts = [part for part in compounds_in(forms(loop.body)) if isinstance(part, SymbolicQuotient)]
+        same = [part for part in parts if loop.variable not in part.atoms()]
+        inside = {one.variable for one in loops(loop.body)} | {
+            one.name for one in statements(loop.body) if defines(one)
+        }
+        ready = [part for part in same if inside.isdisjoint(map(str, part.atoms())) and not data_entries(part.forms())]
+        for part in ready:
+            self.form(Affine.variable(part))
+        return len(ready) == len(same) and all(Affine.variable(part) in self.known for part in ready)
 
     def interleaved_vectors(self, count: int, body: Sequence[Statement]) -> str:
         """Return how many vectors of entries one iteration of a loop with ``count`` iterations should compute, as a
@@ -130,12 +148,6 @@ class LlvmNestPrinter(LlvmScalarPrinter):
                 flags = f"reassoc {FLAGS}" if is_free else FLAGS
                 value = self.binary("fadd" if reduction == "sum" else "fmul", own, value, flags)
         self.line(f"store {kind} {self.convert(value, kind)}, ptr {pointer}")
-
-
-def _has_conditional_remainders(loop: Loop) -> bool:
-    """Return whether `loop` has a guard in its body, behind which its index is divided by a size."""
-    inside = [form for one in loop.body if isinstance(one, If) for form in forms(one.body)]
-    return any(isinstance(part, SymbolicQuotient) and loop.variable in part.atoms() for part in compounds_in(inside))
 
 
 def _upper_extent(ends: Ends) -> Affine:
