@@ -507,3 +507,33 @@ def test_code_and_constants_may_lie_anywhere():
             kinds |= {struct.unpack_from("<QQ", code, entry)[1] & 0xFFFFFFFF for entry in entries}
     narrow = {2: "PC32", 4: "PLT32", 9: "GOTPCREL", 10: "32", 11: "32S", 41: "GOTPCRELX", 42: "REX_GOTPCRELX"}
     assert kinds and not kinds & set(narrow), [narrow.get(kind, kind) for kind in kinds]
+
+
+j, p = td.indices("j p")
+y = td.TensorSymbol("y", n)
+REMAINDERS = {
+    "of an axis": td.TensorComprehension(
+        sympy.Piecewise(
+            (x[sympy.Mod(j, n)] * y[sympy.Mod(j, n)] + x[sympy.Mod(6 - p, n)], (p + j >= 2) & (2 * n >= p + j - 1)),
+            (0, True),
+        ),
+        (p, 3),
+        (j, 2 * n + 2),
+    ),
+    "behind data": td.TensorComprehension(
+        sympy.Piecewise((x[j] * x[sympy.Mod(6 - p, n)], x[j] > 0), (y[j], True)), (p, 3), (j, n)
+    ),
+    "in a sum": td.TensorComprehension(
+        td.IndexedSum(sympy.Piecewise((x[j] * x[sympy.Mod(6 - p, n)], y[j] > 0), (0, True)), (j, 0, n - 1)), (p, 3)
+    ),
+}
+"""Remainders by a size that are the same for all entries of a row, behind conditions that are not."""
+
+
+@pytest.mark.parametrize("name", REMAINDERS)
+def test_a_remainder_behind_a_condition_is_computed_before_the_loop(name):
+    """LLVM's vectors of them are wrong: the first entry's condition decides for all, and reads leave the array."""
+    ours, theirs = (td.lambdify([x, y], REMAINDERS[name], backend, parallel=False) for backend in ("llvm", "numpy"))
+    for size in (1, 2, 3, 5, 8, 17, 33):
+        given = np.random.default_rng(size).normal(size=(2, size))
+        np.testing.assert_allclose(ours(*given), theirs(*given), rtol=1e-14, atol=1e-14)
