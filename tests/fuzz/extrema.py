@@ -309,7 +309,7 @@ def extreme(values: Sequence[Dual], is_greatest: bool) -> Dual:
     return Dual(float(best), slopes.mean(axis=0))
 
 
-def check_extrema(seed: int, masks: bool = False, backends: Sequence[str] = ("numpy",)) -> None:
+def check_extrema(seed: int, masks: bool = False, backends: Sequence[str] = ("numpy", "llvm")) -> None:
     """Check the value and the gradient of one random program in the texts of some backends.
 
     Raises

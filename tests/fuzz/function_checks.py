@@ -30,8 +30,10 @@ from .random_functions import random_function
 
 _DENSE = 1500
 """Full Jacobians and Hessians are compared up to so many entries."""
-_KERNELS = {"numpy": 2, "numba": 16}
+_KERNELS = {"numpy": 2, "numba": 16, "llvm": 2}
 """One in so many functions is compiled, for one of the draws of its sizes."""
+_LENGTHS = (9, 40)
+"""Least and greatest size at which two backends are compared: loops of vectors have whole and partial vectors."""
 _ANYTHING = (0, 1, 2, -40, 40)
 
 
@@ -74,7 +76,22 @@ def _check_first(made: RandomFunction, seed: int) -> None:
     exact = tuple(evaluate(expr, values) for expr in results)
     for n, (expr, value) in enumerate(zip(results, exact, strict=True)):
         assert_printed(expr, value, values, f"pullback {n}" if n else "function")
-    _check_kernel("numpy", results, exact, values)
+    for backend in ("numpy", "llvm"):
+        _check_kernel(backend, results, exact, values)
+    if made.sizes:
+        _compare_backends(results, made, seed)
+
+
+def _compare_backends(results: tuple[Expr, ...], made: RandomFunction, seed: int) -> None:
+    """Compare the LLVM kernel with the NumPy one at sizes that the exact interpreter would be too slow for."""
+    chosen = random.Random(seed)
+    sizes = {size: chosen.randint(*_LENGTHS) for size in made.sizes}
+    values = random_values((*results, *made.variables), sizes, seed, low=-1, high=1)
+    arguments, arrays = call_arguments(results, values)
+    expected = lambdify(arguments, results, "numpy")(*arrays)
+    got = lambdify(arguments, results, "llvm")(*arrays)
+    for n, (own, other) in enumerate(zip(got, expected, strict=True)):
+        assert_equal(own, other, f"result {n} of the llvm kernel at {sizes}", 1e-6)
 
 
 def check_orders(made: RandomFunction, seed: int, *, has_law: bool = False) -> None:
