@@ -368,7 +368,7 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
         lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows)
     if lowering.temporaries:
         lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
-        lowering.repeated |= repeated_sums(lowering.planner, tight, lowering.repeated)
+        lowering.repeated |= repeated_sums(lowering.planner, tight, lowering.repeated, lowering.shares_rows)
     lowered = iter(tight)
     lowering.expect(tight, shares=simplified.task.options.shares)
     outputs: dict[str, programs.Array] = {}

@@ -8,7 +8,11 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.contraction_order import Products, is_outer
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
+
+_STORED = frozenset({"tensor", "inv", "scan"})
+"""Nodes whose entries are in memory before a sum reads them."""
 
 
 class PrivateParts(NamedTuple):
@@ -80,6 +84,21 @@ class SumParts:
             core = node.args[0]
         return is_outer(core) or self.products.rank(core) > 0
 
+    def mixes_orders(self, terms: Sequence[Node]) -> bool:
+        """Return whether `terms` are multiples of stored tensors in different orders of their axes, as in ``A + A.T``:
+        no order of loops reads all of them contiguously. False where terms may cancel exactly, as in ``A - A.T``.
+        """
+        found: dict[Node, list[Number]] = {}
+        orders = set()
+        for term in terms:
+            core = core_of(term)
+            if core.op not in _STORED or not (core is term or _permutes(term)):
+                return False
+            orders.add(_axes_of(term))
+            found.setdefault(core, []).append(1 if core is term else term.data.coefficient)
+        cancels = any(-number in numbers for numbers in found.values() for number in numbers)
+        return len(orders) > 1 and not cancels
+
     def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
         """Return the work of the additions of ``total``, a sum of ``volume`` entries, of the sums within that only it
         uses, and of ``products``.
@@ -91,6 +110,19 @@ class SumParts:
 def core_of(node: Node) -> Node:
     """Return the operand of a transposed or scaled tensor; another node itself."""
     return node.args[0] if is_view(node) and node.args else node
+
+
+def _permutes(view: Node) -> bool:
+    """Return whether a view of an operand only scales it and permutes its axes."""
+    labels, output = view.data.inputs[0], view.data.output
+    return len(set(labels)) == len(labels) and sorted(labels) == sorted(output)
+
+
+def _axes_of(term: Node) -> tuple[int, ...]:
+    """Return for each axis of the operand of a permuting view which axis of the view it is."""
+    if not is_view(term):
+        return tuple(range(len(term.shape)))
+    return tuple([term.data.output.index(label) for label in term.data.inputs[0]])
 
 
 def _is_sum_or_view(node: Node) -> bool:

@@ -156,3 +156,24 @@ def test_values(shape):
     expected = td.lambdify((a, c, x), results, "numpy", temporaries=False)(*arrays)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, 1e-11)
+
+
+k, d, p = td.indices("k d p")
+Y, Z = td.TensorSymbol("Y", (n, d)), td.TensorSymbol("Z", (m, d))
+distance = td.IndexedSum((Y[i, k] - Z[j, k]) ** 2, (k, 0, d - 1))
+HINGE = td.IndexedSum(sympy.Max(0, 3 - distance), (j, 0, m - 1), (i, 0, n - 1))
+
+
+def test_a_distance_in_a_value_and_in_a_condition_is_computed_once():
+    """The gradient of a hinge asks whether the distance is less than its margin; the value adds the same distance."""
+    function = td.lambdify((Y, Z), (HINGE, *td.gradient(HINGE, (Y, Z))), "llvm", parallel=False)
+    assert function.source.count("**2") == 1
+    arrays = [np.random.default_rng(s).normal(size=(s, 4)) for s in (5, 9)]
+    differences = arrays[0][:, None] - arrays[1]
+    distances = (differences**2).sum(2)
+    assert (distances < 3).any()
+    assert (distances > 3).any()
+    weighted = 2 * differences * (distances < 3)[..., None]
+    expected = np.maximum(0, 3 - distances).sum(), -weighted.sum(1), weighted.sum(0)
+    for one, other in zip(function(*arrays), expected, strict=True):
+        np.testing.assert_allclose(one, other, 1e-12, atol=1e-12)

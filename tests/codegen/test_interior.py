@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
+import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.emit.numba_cpu import NumbaPrinter
 from sympy_tensordiff.codegen.ir.laws import NestLaws
@@ -68,3 +70,18 @@ def test_a_loop_in_parts_runs_once_for_each_value(seed):
 def test_other_loops_stay(body):
     """Nothing to cut off, a quotient with many values, and a guard alone."""
     assert interior(span("i", Affine(), n, body), str, {}, lambda test: False) is None
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (1, 4), (4, 1)])
+def test_rows_of_temporaries_have_an_interior(shape):
+    """The length of a row that is stored one at a time is that of the last axis, not of the first."""
+    rows, columns = td.indices("n m")
+    u, v = td.TensorSymbol("u", (rows, columns)), td.TensorSymbol("v", (rows, columns))
+    function = td.lambdify([u, v], td.roll(u, 1, 1) + td.roll(u, -1, 1) + td.roll(u, 1, 0) + v, "llvm", parallel=False)
+    assert "interior" in function.plan
+    vectors = [line for line in function.source.splitlines() if "] = u[i, at(" in line]
+    assert any("//" not in line for line in vectors)
+    generator = np.random.default_rng(0)
+    a, b = generator.normal(size=shape), generator.normal(size=shape)
+    expected = np.roll(a, 1, 1) + np.roll(a, -1, 1) + np.roll(a, 1, 0) + b
+    np.testing.assert_allclose(function(a, b), expected, rtol=1e-14)

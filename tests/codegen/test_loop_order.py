@@ -10,6 +10,7 @@ import sympy
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import Loop
+from sympy_tensordiff.codegen.ir.programs import ContractionStep
 from sympy_tensordiff.codegen.ir.walk import loops, statements
 from sympy_tensordiff.codegen.lower.loop_order import nested_rows
 from sympy_tensordiff.codegen.program import build_program
@@ -202,3 +203,31 @@ def test_each_sum_of_permuted_reads_has_an_innermost_loop_of_its_own():
     R = td.TensorSymbol("R", (n, 4, 4))
     short = td.IndexedSum((2 * R[i, j, k] + R[i, k, j]) * b[i], (k, 0, 3), (j, 0, 3), (i, 0, n - 1))
     assert len(innermost(short, R, b)) == 1  # loops that are unrolled
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 40])
+def test_a_matrix_and_its_transpose_multiply_a_vector_one_after_the_other(size):
+    """``(Q + Q.T) @ b`` is two products that read ``Q`` along its rows; no sum of matrices is stored."""
+    energy = td.dot(b, Q @ b)
+    results = energy, td.gradient(energy, b)
+    assert all(len(array.shape) < 2 for array in build_program([Q, b], results, rows=True).temporaries)
+    generator = np.random.default_rng(size)
+    matrix, vector = generator.normal(size=(size, size)), generator.normal(size=size)
+    value, slope = td.lambdify([Q, b], results, "llvm", parallel=False)(matrix, vector)
+    np.testing.assert_allclose(value, vector @ matrix @ vector, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(slope, matrix @ vector + matrix.T @ vector, rtol=1e-12, atol=1e-12)
+
+
+def test_a_product_with_a_matrix_and_its_transpose_uses_a_product_that_is_needed_anyway():
+    """Of ``(Q + Q.T) @ H``, another result computes ``Q.T @ H``: what is left is one product, no sum of matrices."""
+    h = td.TensorSymbol("H", (n, m))
+    program = build_program([Q, h], (td.sum(td.exp(Q.T @ h)), (Q + Q.T) @ h))
+    assert (Affine.variable("n"),) * 2 not in [array.shape for array in program.temporaries]
+    assert sum(isinstance(step, ContractionStep) for step in program.kernels) == 2
+
+
+def test_terms_that_may_cancel_are_subtracted_before_they_are_multiplied():
+    """The product of ``Q - Q.T`` with a vector is exactly 0 for a symmetric matrix."""
+    generator = np.random.default_rng(1)
+    matrix = generator.normal(size=(9, 9))
+    assert not td.lambdify([Q, b], (Q - Q.T) @ b, "llvm")(matrix + matrix.T, generator.normal(size=9)).any()

@@ -135,7 +135,7 @@ class Lowering(Matrices):
         if found is None:
             return None
         stored, index = found
-        if self.shares_rows and shared and node.op == "call":
+        if self.shares_rows and shared and node.op in ("call", "sum"):
             self.of_rows.add(stored.array)
         return Load(stored.array, tuple(self.form(form) for form in index))
 

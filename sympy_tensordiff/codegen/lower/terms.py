@@ -365,9 +365,10 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
     return {call for call, count in places.items() if count > 1}
 
 
-def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node]) -> set[Node]:
+def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
     """Return the sums that two binders need, or a binder and a function in `calls`, the repeated calls; with indices
-    renamed as there. Left out are sums with an index that no array has with all others, such as distances.
+    renamed as there. Unless `large`, sums are left out with an index that no array has with all others, such as
+    distances.
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()
@@ -378,7 +379,7 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node]) -> 
                 seen.add(call)
                 groups.append(_nodes_in_body(part))
         for group in groups:
-            sums = [part for part in group if part.op == "sum" and _is_covered(part)]
+            sums = [part for part in group if part.op == "sum" and (large or _is_covered(part))]
             places.update({_numbered(planner, part) for part in sums})
     return {node for node, count in places.items() if count > 1}
 

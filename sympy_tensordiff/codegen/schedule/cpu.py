@@ -12,7 +12,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.ir.facts import Prover, is_vectorised
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span, with_entries_as_scalars, with_scalars
+from sympy_tensordiff.codegen.ir.nests import (
+    ZERO,
+    exactly,
+    extent,
+    lengths,
+    span,
+    with_entries_as_scalars,
+    with_scalars,
+)
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, with_usual_loop
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Bound, Ends, Load, Name, Operation
@@ -76,6 +84,7 @@ class Site:
     are not applied. ``fired`` gets the rules that apply, ``ends`` the
     names of the ends at which loops stopped that go on for the next entry, most of them by one step. ``buffers`` gets
     the local arrays of rules for single loops, which have the dtype of the array ``like``; none are made without one.
+    ``rows`` are the shapes of arrays of which one row at a time is stored.
     """
 
     prover: Prover
@@ -91,13 +100,22 @@ class Site:
     like: str = ""
     buffers: list[Alloc] = field(default_factory=list)
     ends: set[str] = field(default_factory=set)
+    rows: Mapping[str, tuple[Affine, ...]] = field(default_factory=dict)
+
+    @property
+    def lengths(self) -> Mapping[Variable, Affine]:
+        """The lengths of array axes as forms in the sizes, by the variables that represent them in the nests."""
+        found = self.prover.lengths
+        for array, shape in self.rows.items():
+            found = found | lengths(array, shape)
+        return found
 
     def is_unrolled(self, loop: Loop) -> bool:
         """Return whether `loop` has so few iterations that compilers unroll it; lengths of array axes may be needed to
         know that.
         """
         lows, highs = (
-            tuple([Bound(bound.form.substitute(self.prover.lengths), bound.divisor) for bound in side])
+            tuple([Bound(bound.form.substitute(self.lengths), bound.divisor) for bound in side])
             for side in (loop.lows, loop.highs)
         )
         return has_few_steps(replace(loop, lows=lows, highs=highs))
@@ -396,7 +414,7 @@ def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | N
     """Return ``loop`` as several loops: one over the range in which all costly conditions hold, without tests, and
     those before and after it. None if that is not possible.
     """
-    return interior(loop, site.fresh, site.prover.lengths, lambda test: _is_dear(test.body))
+    return interior(loop, site.fresh, site.lengths, lambda test: _is_dear(test.body))
 
 
 def is_range(test: If, variable: str) -> bool:

@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.dataflow import Dataflow, check_order, uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
-from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, lengths, span
+from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
     ContractionStep,
@@ -355,9 +355,9 @@ def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationE
 def scheduled_together(step: FusedKernels, site: Site) -> Nest:
     """Return the nest of fused kernels: a loop over their common axis, in which each kernel computes its row."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
-    parts = _Parts(
-        step, replace(site, bare=bare, outer=(), block=None, is_within=True, like=step.filled[0], buffers=[])
-    )
+    shapes = {array.name: array.shape for array in step.rows}
+    inner = replace(site, bare=bare, outer=(), block=None, is_within=True, like=step.filled[0], buffers=[], rows=shapes)
+    parts = _Parts(step, inner)
     names = [name for kernel in step.kernels for name in own_names(kernel) if name != step.axis]
     if len(set(names)) != len(names):
         raise VerificationError(f"kernels that run together have a name in common: {step.array}")
@@ -367,10 +367,7 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
         else:
             parts.row(kernel)
     first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
-    known = dict(site.prover.lengths)
-    for array in step.rows:
-        known |= lengths(array.name, array.shape)
-    whole = span(step.axis, first, stop, common_loops(parts.inside, known, site))
+    whole = span(step.axis, first, stop, common_loops(parts.inside, inner.lengths, site))
     loops: tuple[Statement, ...] = (whole,)
     if (usual := usual_rows(whole, site)) is not None:
         loops = usual
