@@ -108,8 +108,8 @@ def check_laws(program: Program) -> None:
 
 
 def _check_globals(program: Program) -> set[str]:
-    """Check the names and forms of a program's arguments, sizes, arrays and run-time checks. Return the integers that
-    all kernels may use.
+    """Raise VerificationError if the arguments, sizes, arrays or run-time checks of a program have wrong names or use
+    unknown ones. Return the names of integers that all kernels may use.
     """
     solved = [s.name for s in solve_sizes(program.arguments)]
     integers = {a.name for a in program.arguments if a.kind == "integer"} | set(solved)
@@ -150,8 +150,8 @@ def _check_identifier(where: str, name: str) -> None:
 
 
 def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) -> None:
-    """Raise VerificationError if a kernel is malformed: an undefined name, a name that is both an integer and a number,
-    or a store to another array than its own.
+    """Raise VerificationError if a kernel is malformed: it uses an undefined name, uses a name both as an integer and
+    as a real number, or sets entries of an array other than its own.
     """
     where, inside, used = f"kernel {kernel.array}", list(statements(kernel.body)), list(forms(kernel.body))
     shapes = array_shapes(program)
@@ -192,7 +192,9 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError unless a kernel sets its own entry exactly once. A scatter must only add to entries."""
+    """Raise VerificationError unless the last statement of a kernel sets its entry, and no other one sets or adds to an
+    entry. In a scatter, statements may only add to entries.
+    """
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):
         if additions or stores != [kernel.body[-1]] or stores[0].target != kernel.entry:
@@ -252,7 +254,9 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
 
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError if an accumulator gets values of another reduction, or is read before it is complete."""
+    """Raise VerificationError if an accumulator is updated by another reduction than it was initialised for, or is read
+    before the loop that updates it has ended.
+    """
     starts, read = declared(inside), set[str]()
     for s in inside:
         if isinstance(s, Loop) and (early := used_names(s) & added(s.body).keys()):
@@ -397,8 +401,8 @@ class NestLaws:
                     )
 
     def check_write(self, statement: Set) -> None:
-        """Raise VerificationError if an assignment writes to an array that is not the function's own, to the entry of
-        another thread or block, or to a bound of an enclosing loop.
+        """Raise VerificationError if an assignment changes a bound of an enclosing loop, or writes to an array that the
+        function does not fill, or to an entry that another thread or block computes.
         """
         target = statement.target
         if isinstance(target, Name):

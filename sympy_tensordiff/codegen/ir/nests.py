@@ -44,7 +44,9 @@ def span(variable: str, start: Affine, stop: Affine, body: Iterable[Statement] =
 
 
 def exactly(form: Affine) -> Ends:
-    """Return an integer form as a scalar expression whose value is computed in integers, without rounding."""
+    """Return the scalar expression for the value of an integer form, computed in integers, without conversion to
+    floating point.
+    """
     return Ends((Bound(form),))
 
 
@@ -79,7 +81,9 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
     """
 
     def changed(part: Scalar) -> Scalar:
-        """Return the scalar that replaces ``part`` if it reads one of ``arrays``; else ``part`` itself."""
+        """Return the scalar variable that replaces the expression node `part` if it reads one of ``arrays``; else
+        `part` itself.
+        """
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:

@@ -101,7 +101,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """An integer: the maximum of ``lows`` (the first value of a loop), or one more than the minimum of ``highs``."""
+    """An integer expression: the maximum of the bounds ``lows``, or the minimum of the bounds ``highs`` plus one, as
+    for the ends of ``range(low, stop)``.
+    """
 
     lows: tuple[Bound, ...] = ()
     highs: tuple[Bound, ...] = ()

@@ -20,7 +20,9 @@ from sympy_tensordiff.integer.products import quotients_in, slope
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The size ``name`` from ``form == length`` for one axis of ``argument``, as n from ``2*n + 1 == x.shape[0]``."""
+    """A size that an argument determines: ``name`` is solved for in the equation between one axis of ``argument`` and
+    its length, as n in ``2*n + 1 == x.shape[0]``.
+    """
 
     name: str
     argument: Argument

@@ -107,7 +107,7 @@ def rewrite(
 
 
 def _unchanged(part: Any) -> Any:
-    """Return the argument unchanged."""
+    """Return the argument unchanged; the default of the functions that `with_parts` applies."""
     return part
 
 
@@ -253,8 +253,8 @@ def own_names(kernel: Kernel) -> list[str]:
 
 
 def operations(program: Program) -> frozenset[str | External]:
-    """Return the names of all operations in a program, also of those that reductions like maxima make, and the
-    functions of the user.
+    """Return the names of all scalar operations in a program, such as "add", and the functions that the user supplies.
+    The maximum and minimum of reductions are included.
     """
     found: set[str | External] = set()
     for kernel in program.nests:
@@ -279,7 +279,7 @@ def array_shapes(program: Program) -> dict[str, tuple[Affine, ...]]:
 
 
 def scalar_arrays(arguments: Iterable[Argument]) -> frozenset[str]:
-    """Return the array arguments of rank 0, which kernels get as scalars."""
+    """Return the names of the array arguments of rank 0: kernels get their only entry as a number."""
     return frozenset(a.name for a in arguments if a.kind == "array" and not a.shape)
 
 
@@ -304,8 +304,8 @@ def loops(body: Iterable[Statement]) -> Iterator[Loop]:
 
 
 def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the integer names on which ``value`` depends. ``depends`` maps each scalar name in it to its integer
-    names.
+    """Return the names of the integers (loop variables, axes and sizes) on which ``value`` depends. ``depends`` gives
+    them for the scalar variables that it contains.
     """
     found: set[str] = set()
     for node in subexpressions(value):
@@ -354,8 +354,8 @@ def filled(statement: Statement) -> list[str]:
 
 
 def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
-    """Return the statements of ``body`` that store array entries or compute a scalar in ``wanted`` (dead-code
-    elimination). The names that they use are added to ``wanted``.
+    """Return ``body`` without dead code: only the statements that store array entries or compute a scalar in
+    ``wanted``. The names that these statements use are added to ``wanted``.
     """
     found: list[Statement] = []
     for statement in reversed(body):
@@ -374,7 +374,7 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Return statements that compute their values only if ``test`` holds: each value becomes ``value if test else 0``
+    """Return statements whose values take effect only if ``test`` holds: each value becomes ``value if test else 0``
     (or false, or the neutral element of a reduction).
     """
 
