@@ -86,7 +86,7 @@ def show_key(external: External) -> str:
 
 
 def _without_zero_orders(orders: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how often a function is differentiated in each argument; () in place of zeros only, which mean the
+    """Return `orders`, the number of derivatives in each argument of a function, but () if all are 0, as for the
     function itself.
     """
     return orders if any(orders) else ()

@@ -120,8 +120,8 @@ class LoopArrays:
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Map each index in `variables` to the constraints of the sum or comprehension that it belongs to; so also each
-        index that occurs in these constraints.
+        """Map each index in `variables` to the constraints of the sum or comprehension that binds it. Do the same for
+        the indices that occur in these constraints.
         """
         found: dict[int, Rows] = {}
         waiting = list(variables)
@@ -175,8 +175,8 @@ class LoopArrays:
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return a read of one of `arrays` that is proved to equal `value`, or a choice between reads by cases. None if
-        there is no proof.
+        """Return a node that reads `value` from one of `arrays`, or from different entries by cases. None if no entries
+        are proved to equal `value` where the constraints `known` hold and the forms `nonzero` are not 0.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
         single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -249,8 +249,8 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """Return the functions with which reads are compared to the entries of `stored`: they give index forms that are
-        equal by `known` one spelling, likewise ``(a - b)**2`` and ``(b - a)**2``.
+        """Return the functions by which `forms` decides whether a value equals the formula of `stored`. They write
+        equal index forms alike (where the constraints `known` hold), and ``(a - b)**2`` like ``(b - a)**2``.
         """
         facts = (*self.lowering.facts, *known)
         done = self.canonical_form.setdefault(facts, {})
@@ -314,8 +314,9 @@ class LoopArrays:
                 yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield ``(holes, pattern)``: `node` with nonlinear parts of its indices, such as ``floor(i/2)``, replaced by
-        new variables (the holes), to be matched one by one. `holes` maps these to the parts.
+        """Yield ``(holes, pattern)``: the pattern is `node` with nonlinear parts of its indices, such as
+        ``floor(i/2)``, replaced by new variables (holes), so that only the linear parts have to match. `holes` maps the
+        variables to the parts.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
@@ -335,7 +336,9 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Whether one of the forms `nonzero` is 0 at all points of `rows`, so that these points need no case."""
+    """Whether the constraints `rows` have no point at which all forms `nonzero` differ from 0, so that a choice by
+    cases need not cover `rows`.
+    """
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
 
@@ -356,8 +359,8 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield the indices ``found`` of an entry of a periodic array; then the same shifted by whole periods to be not
-    below the array's lowest index.
+    """Yield the index ``found`` of an entry of a periodic array (a value per axis), then the equal indices that are
+    shifted by whole periods to be at least the array's lowest index.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """

@@ -68,7 +68,9 @@ class StorageCandidate:
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
     def order(self, context: Context) -> tuple[int, ...]:
-        """Return the axis order of the array in which the index of the innermost loop comes last."""
+        """Return the order of the array's axes that is contiguous in the loops of `context`: the axis that the
+        innermost loop runs along comes last.
+        """
         depth = {v: n for n, v in enumerate(context.variables)}
         return tuple(
             sorted(range(len(self.forms)), key=lambda n: max(depth[v] for v in self.forms[n].atoms() if v in depth))
@@ -109,8 +111,8 @@ class Planner:
         self._numbered_nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     def rank(self, node: Node, context: Context) -> int:
-        """Return on how many linearly independent integers `node` depends: one for ``x[i + k]``, two for ``x[i +
-        k]*y[k]``.
+        """Return the number of linearly independent integers on which `node` depends: one for ``x[i + k]``, two for
+        ``x[i + k]*y[k]``. It is the number of axes of an array of its values.
         """
         used = [v for v in context.variables if v in node.free]
         vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
@@ -397,7 +399,9 @@ def is_never_empty(variables: Sequence[int], rows: Sequence[Constraint], facts: 
 
 
 def index_forms(node: Node) -> Sequence[Affine]:
-    """Return the index forms of `node` itself: indices of a read, bounds of a sum or guard."""
+    """Return the affine index forms in `node` itself: the indices of a read, the extents of a comprehension, or the
+    bounds in a sum or guard; () for other nodes.
+    """
     match node.op:
         case "index":
             return (node.data,)

@@ -22,8 +22,8 @@ from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 @dataclass(frozen=True)
 class ScatterTerm:
-    """A term that is computed as ``array[index] += value`` in loops over ``variables``, which the constraints ``rows``
-    bound.
+    """A term that is computed as ``array[index] += value`` (or as a maximum or minimum, by its ``reduction``) in loops
+    over ``variables``, which the constraints ``rows`` bound.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
     ``exclusive``: no two points have one entry. ``reduction``: how an entry and a value are combined.
@@ -46,8 +46,8 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body` into a node computed entry by entry and terms that are added to entries chosen by data, such as
-    ``y[p[k]] += v[k]``. ``rows`` bound the array's `axes`.
+    """Split `body`, the formula of an array's entries over `axes`, into a node computed entry by entry and a list of
+    terms that are added to entries chosen by data, such as ``y[p[k]] += v[k]``. ``rows`` bound the `axes`.
 
     ``rows`` say where the axes run. A maximum or minimum that data select is computed in one scatter, and its array
     starts from infinity of the sign in question.
@@ -122,8 +122,8 @@ def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_ou
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
-    """Whether an integer-array entry in the reduction `node` determines or bounds one of `axes`, as in ``Sum_k [p[k] ==
-    i]*v[k]`` the axis i.
+    """Whether the sum, maximum or minimum `node` contributes to entries that data select: an integer-array entry
+    determines or bounds one of `axes`, as in ``Sum_k [p[k] == i]*v[k]`` the axis i.
     """
     for summand in _terms(graph, node):
         rows = _tests(graph, summand)
@@ -133,8 +133,8 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return the entry ``r[q]`` with which a reduction compares entries: in ``Sum_i v[i]*[r[i] == r[q]]``, where q is
-    an index outside. None if there is none.
+    """Return the integer-array entry with which a reduction compares others: ``r[q]`` in ``Sum_i v[i]*[r[i] == r[q]]``,
+    where q is one of `variables`. None if there is none.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
@@ -178,8 +178,8 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 def _solved(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`, such as ``p[k]
-    == i``. None without one.
+    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`, such as
+    ``p[k] == i``, or, without `by_data`, one without integer-array entries, such as ``i == j``. None if there is none.
 
     The equation has data if `by_data` is set, else none.
     """
@@ -382,8 +382,8 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return the scatter that adds `value` at these entries; None if the guard has no equation or congruence for
-        the axes.
+        """Return the scatter that adds `value` to the entries of the diagonal; None if no equation or congruence
+        restricts the axes. Conditions that follow from `facts` are left out.
         """
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):
             return None
