@@ -196,8 +196,8 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an einsum with one operand per set of dimensions on which factors depend; the library chooses the
-        order of products. None if these are fewer than `fewest`, or an operand would be computed with too many entries.
+        """Return an einsum with one operand for each set of dimensions on which factors depend; the library chooses the
+        order of products. None if there are fewer than `fewest` operands, or one would be a large temporary.
         """
         groups: dict[frozenset[Span], list[Scalar]] = {}
         with self.values.inside(self.frame._replace(block=TextBlock())):
@@ -341,8 +341,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return a sum whose range depends on the entry, as ``j <= i``, as a sum over all j with zeros added. Also return
-    the conditions on sizes under which that is cheap. None if it is not possible.
+    """Return a sum over a range that depends on the entry, as ``j <= i``, as a sum over all j with zeros added, so that
+    it can be one product. Also return the tests in code, of finite factors, under which that gives the same value. None
+    if it is not possible.
 
     None if the loop is not such a sum.
     """

@@ -33,8 +33,8 @@ from sympy_tensordiff.simplify.canonical_signs import content_of
 
 
 class Exchanged(NamedTuple):
-    """A nested sum with its two sums interchanged, ``Sum_j Sum_i`` for ``Sum_i Sum_j``: the new sum, its inner sum, and
-    whether this order is better.
+    """A nested sum with its two sums interchanged, ``Sum_j Sum_i`` for ``Sum_i Sum_j``: the new sum, its inner sum and
+    outer indices, and whether the inner sum depends on fewer indices, or is read contiguously.
 
     `is_fewer`: the inner sum depends on fewer indices; `is_along`: more reads run along rows.
     """
@@ -130,8 +130,8 @@ MAX_SPLIT = 4
 
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
-    """Return ``(sum, inner)``: the sum `node` written as an outer sum over an inner one in ``known``, and that inner
-    sum. None if no order of its indices gives one.
+    """Return ``(sum, inner)`` if `node` can be written as an outer sum over an inner sum in ``known``: the new sum, and
+    that inner sum. None if no choice of inner indices gives one.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -211,7 +211,7 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
 
 
 def _outer_variables(node: Node) -> set[int]:
-    """Return the indices in `node` that an enclosing sum or comprehension binds. They have negative identities."""
+    """Return the indices in `node` that an enclosing sum or comprehension binds. They are the negative variables."""
     return {v for v in node.free if v < 0}
 
 
@@ -277,8 +277,8 @@ def _sums_in(graph: Graph, term: Node) -> list[Node]:
 
 
 def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
-    """Return `addition` with pairs of its terms merged into one sum until no pair can be. ``single`` lists the sums of
-    each term that are used once.
+    """Return `addition` with its terms merged into single sums, two at a time, as long as two can be merged. ``single``
+    maps each term that takes part to its sums that are used once.
     """
     if len(single) < 2:
         return addition
@@ -301,8 +301,8 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
 
 
 def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
-    """Return `term` with the factors in front of its sum `node` moved into the sum. Sums over equal ranges get the same
-    variables, from ``spaces``.
+    """Return `term` with the factors in front of its sum `node` moved into the sum, so that it can be merged with
+    another sum. Sums over equal ranges get the same variables, which are stored in ``spaces``.
     """
     variables, rows, body = graph.open(node)
     places = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}

@@ -108,8 +108,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Register the nodes that will be computed, to find the values that they share. With `shares`, values may be
-        stored that several loops use.
+        """Register the nodes that will be computed. With `shares`, find the values that several of their loops use, so
+        that they can be stored in arrays.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:
@@ -192,6 +192,7 @@ class Storage:
 
     def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:
         """Add a kernel that adds the values of the scatter `part` to the array `name`, at indices that depend on data.
+        ``number`` distinguishes several scatters into one array.
 
         Conditions that the declared ranges of integer tensors prove are not tested.
         """
@@ -248,7 +249,7 @@ class Storage:
 
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
         """Store the sums inside of `node` that are used elsewhere too, so that ``1/S`` and ``1/S**2`` read one array of
-        ``S``.
+        ``S``. A sum is stored if it depends on no indices but those of ``home``, a context of loops.
 
         So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels handle the nodes below. The parts
         depend on no other variables than those of ``home``.
@@ -260,8 +261,8 @@ class Storage:
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
     def _store_tables(self, node: Node) -> Recursion[None]:
-        """Store each comprehension with a costly function that `node` reads, if it depends on no loop. `node` then
-        reads an array instead of calling the function.
+        """Store each comprehension below `node` that calls a costly function and depends on no loop, so that `node`
+        reads an array instead of calling the function in each iteration.
         """
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part
@@ -269,8 +270,8 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the read of an array at a shifted index in place of the value `use`, times a factor; the array is
-        created if new. None if the array does not contain the entry, or is being filled.
+        """Return `use`, one of several uses of a value at shifted indices, as the read of an array of the value (times
+        a factor). The array is created if it is new. None if it does not contain the entry, or is being filled.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
@@ -306,7 +307,9 @@ class Storage:
         return tuple(index[place] for place in stored.order) or index
 
     def allocated(self, candidate: StorageCandidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
-        """Return the name of a new array for `candidate`, and for each axis its lowest value and its extent."""
+        """Return ``(name, lows, extents)`` for a new array that stores `candidate`: a new name, and the lowest index
+        and the extent of each axis.
+        """
         name = self._fresh(self.graph.labels.get(candidate.node, "t"))
         lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
         extents = []

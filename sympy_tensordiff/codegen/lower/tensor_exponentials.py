@@ -187,8 +187,8 @@ class _TensorExponentials(Exponentials):
         return Scaled({part: c for part, c in shift.items() if c}, rest, degree, above, below, summed)
 
     def _largest(self, tensor: Node, axes: Labels, kept: Labels) -> Node:
-        """Return the maxima of `tensor`, whose axes have the labels `axes`, over the axes that are not `kept`. A
-        maximum that is infinite becomes 0.
+        """Return the maxima of `tensor` over the axes whose labels are not in `kept`; ``axes`` are the labels of all
+        axes. A maximum that is infinite becomes 0.
         """
         graph = self.graph
         variables = {axis: graph.fresh(f"k{axis}") for axis in axes}
@@ -213,8 +213,9 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
-    """Return whether an operand already divides by exponentials, or contains some that are not extracted, along summed
-    indices. Shifting it again, as in Sinkhorn's iteration, would need arrays for each step.
+    """Return whether an operand already divides by exponentials, or contains exponentials that are not in its shift,
+    along summed indices. Such products occur in Sinkhorn's iteration, where shifting again would need arrays for each
+    step.
 
     Iterations, as Sinkhorn's, divide by sums of the same exponentials again and again: each would have arrays of its
     own.

@@ -75,7 +75,8 @@ def define_arrays(
     factorizes: bool = True,
     recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
-    """Return the definitions of all arrays that are needed to compute the tensors `roots`, in the order of computation.
+    """Return the definitions of all arrays that are needed to compute the tensors `roots`, in the order of computation:
+    the call of a library, or a formula for the entries.
 
     `results` are the names of the roots, `arrays` maps tensors' names to arrays, and no array gets a name in `taken`.
     `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
@@ -213,7 +214,7 @@ class _Definitions:
         return None if len(node.args[place].shape) > 2 or len(node.args[1 - place].shape) > 1 else place
 
     def definition(self, node: Node) -> Definition:
-        """Return how the array `node` is filled: by a log-sum-exp, a library call, or a formula for its entries."""
+        """Return the definition of the array `node`: a log-sum-exp, a library call, or a formula for its entries."""
         name = self.names[node]
         array = _array(self.graph, name, node)
         if node.op == "lse":  # see `_with_shares`
@@ -280,8 +281,8 @@ class _Definitions:
     def cofactor_tangent(
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
-        """Return the step that differentiates cofactors in the direction of the operand at ``place``; labels as in
-        `direction_of`.
+        """Return the step that computes the derivative of cofactors in the direction of the operand at ``place``.
+        ``pair`` and ``rest`` are the labels that `direction_of` returns, ``name`` is the array to be filled.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
@@ -329,8 +330,8 @@ class _Definitions:
         return self.done[node]
 
     def written(self, node: Node) -> Recursion[Node]:
-        """Return the formula of `node` in index notation, also if `node` is an array itself, so that the array can be
-        filled by it.
+        """Return the formula of `node` in index notation, with reads of other arrays. An array of `node` itself is not
+        read, so that the formula can fill it.
         """
         if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]
@@ -344,7 +345,9 @@ class _Definitions:
         return result
 
     def inside(self, node: Node) -> Recursion[Node]:
-        """Return `node` with its arguments, or the body of a sum or comprehension, converted to index notation."""
+        """Return `node` with the expressions directly inside of it (its arguments, or the body of a sum or
+        comprehension) converted to index notation.
+        """
         graph = self.graph
         if node.op in BINDERS and node.has_tensor_ops:
             variables, _, body = graph.open(node)
@@ -361,8 +364,8 @@ class _Definitions:
 
 
 def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
-    """Return `definitions` with each log-sum-exp split into several arrays, such as the exponentials and their sum,
-    which softmaxes of the same tensor can read.
+    """Return `definitions` with each log-sum-exp computed by several arrays, such as its maximum and its sum. Softmaxes
+    of the same tensor are rewritten as products of entries of these arrays.
     """
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}

@@ -271,8 +271,8 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return a scalar as a list of terms, each a list of factors. Additions are multiplied out where this gives terms
-    that depend on fewer of ``indices``.
+    """Return a scalar as a list of terms, each a tuple of factors. Additions are multiplied out if that gives terms
+    that depend on fewer of ``indices``. ``level`` counts nested products; deep ones stay single terms.
     """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
@@ -366,8 +366,9 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node]) -> set[Node]:
-    """Return the sums that two binders need, or a binder and a function in `calls`, the repeated calls; with indices
-    renamed as there. Left out are sums with an index that no array has with all others, such as distances.
+    """Return the sums that occur in several sums or comprehensions, or in one and in a costly call in `calls`, so that
+    storing them pays. Outer indices are renamed. A sum is left out if its array would have more axes than the arrays
+    that it reads.
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()
@@ -384,7 +385,9 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node]) -> 
 
 
 def _numbered(planner: Planner, part: Node) -> Node:
-    """Return `part` with its outer indices renamed, so that equal parts of different binders agree."""
+    """Return `part` with the indices that enclosing binders bind renamed to standard ones, so that equal parts of
+    different binders become equal.
+    """
     return planner.numbered(part, sorted(v for v in part.free if v < 0))
 
 
@@ -396,7 +399,9 @@ def _nodes_in_body(node: Node) -> list[Node]:
 
 
 def _is_covered(part: Node) -> bool:
-    """Whether an array of the values of the sum `part` has axes, all of them those of an array that it reads."""
+    """Whether an array of the values of the sum `part` would be no larger than an array that it reads: this depends on
+    all outer indices of `part`. False if there are none.
+    """
     outer = {v for v in part.free if v < 0}
     return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))
 

@@ -288,7 +288,9 @@ def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
 
 
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
-    """Return an array of integers of any type as an array of int64; raise ArgumentError if an integer is too large."""
+    """Return an array argument with any integer dtype as an array of int64; raise ArgumentError if an integer is too
+    large.
+    """
     array: NDArray[Any] = _read_array(argument, value)
     is_compared = argument.below is not None and array.dtype == np.int64
     if (
@@ -303,8 +305,8 @@ def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
 
 
 def _read_scalar(argument: Argument, value: Any) -> Any:
-    """Return a real number as a float; a NumPy scalar as an array without axes, whose dtype counts for the dtype of
-    results. Raise ArgumentError for arrays with axes and for too large numbers.
+    """Return a real number as a float, or a NumPy scalar as an array without axes, since its dtype counts for the dtype
+    of the results. Raise ArgumentError for arrays with axes and for numbers that are too large.
     """
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
         try:
@@ -366,12 +368,14 @@ def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
 
 
 def entry_text(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
-    """Return a text like ``idx[2, 3] is 7`` on the entry of an integer array at ``place``, for messages."""
+    """Return a text like ``idx[2, 3] is 7`` on the entry of an integer array at the index ``place``, for messages."""
     return f"{label}[{', '.join(map(str, place)) or '()'}] is {value[place]}"
 
 
 def out_of_range_error(cause: str, selects: str, length: int) -> DataIndexError:
-    """Return the error for an index-array entry (``cause``) that is outside of an axis or range of ``length``."""
+    """Return the error for an index-array entry (``cause``, such as ``idx[3] is 7``) outside of an axis or range of
+    ``length``. ``selects`` says in words which index or range that is.
+    """
     return DataIndexError(f"{cause}: {selects} has to be from 0 to {length - 1}; negative ones do not wrap around")
 
 

@@ -42,8 +42,8 @@ _lock = threading.Lock()
 
 
 def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
-    """Return the module made from the text ``source``, from a cache if the same text was loaded before with the same
-    ``versions`` of compilers and packages.
+    """Return the module made from the text ``source``. It is taken from a cache if the same text was loaded before with
+    the same ``versions`` of compilers and packages, unless the caller wants a module of its ``own``.
 
     ``own``: a module that is not shared, because it will contain more than its text. Without ``on_disk``, the module
     has no file.
@@ -70,7 +70,9 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
 
 @functools.cache
 def code_versions(backend: str) -> str:
-    """Return a text of all package versions and the processor, as part of the key of compiled code."""
+    """Return a text that names the versions of all packages and the processor on which compiled code depends, used in
+    the keys of caches.
+    """
     found = [f"Python {sys.version} on {platform.machine()}"]
     if backend in ("numba", "llvm"):
         llvm = importlib.import_module("llvmlite.binding")
@@ -87,8 +89,8 @@ def code_versions(backend: str) -> str:
 
 
 def _own_files() -> str:
-    """Return a hash of the sizes and times of this package's files on which printed code depends; in an archive without
-    such files, the package's version.
+    """Return a hash that changes with the files of this package: of the sizes and times of those on which printed code
+    depends. In an archive without files, return the package's version.
     """
     root = Path(__file__).parents[2]
     try:

@@ -95,7 +95,9 @@ def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> 
 def _compile_for_empty_axes(
     build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
 ) -> CompiledFunction:
-    """Return the compiled function of a program rebuilt for sizes at which some axis has no entries."""
+    """Return the compiled function for calls with ``sizes`` at which some axis has no entries: the program is built
+    again for them.
+    """
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
 
@@ -201,8 +203,8 @@ class CompiledFunction:
         return self._nested_results(filled) if out is None else out
 
     def runner(self, args: Sequence[Any], out: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
-        """Compute ``out`` as a call does, and return a function that computes the same for other arguments without
-        checking them.
+        """Compute ``out`` as a call does, and return a function ``f(args, out)`` that does the same for further
+        arguments without checking them.
 
         These must have the shapes, types, memory orders and integers of ``args`` and ``out``, and the arrays must be
         aligned and in C order.

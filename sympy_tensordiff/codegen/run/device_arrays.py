@@ -73,8 +73,8 @@ class DeviceArray(Memory):
 
 
 def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
-    """Return the description of an array in device memory. Its library is asked to make ``stream`` wait for pending
-    computations of the array.
+    """Return the description of an array in device memory. The library of ``value`` is asked to let ``stream`` wait for
+    computations of the array that still run.
 
     Raise ArgumentTypeError for masked arrays and types without kernels.
     """

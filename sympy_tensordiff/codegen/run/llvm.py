@@ -186,8 +186,8 @@ def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
 
 @dataclass(frozen=True)
 class ObjectCode:
-    """The object code of a module, with the names of its entry points and of the functions of others that it calls, and
-    its driver in Python, if it needs one.
+    """The compiled object code of a module, with the names of its entry points and of the external functions that it
+    calls, and with its driver in Python, if it needs one.
     """
 
     code: bytes
@@ -215,8 +215,8 @@ _recent: dict[str, ObjectCode] = {}
 
 
 def _code_of(key: str, make: Callable[[], ObjectCode], on_disk: bool) -> ObjectCode:
-    """Return the object code with a key, which stands for all that it depends on; ``make`` compiles it if it is not
-    stored, undamaged, in memory or on disk.
+    """Return the object code stored in memory or on disk under ``key``, a text of everything that it depends on. If
+    there is none, or it is damaged, call ``make`` to compile it, and store it.
     """
     found = _recent.pop(key, None) or (_code_on_disk(key, make) if on_disk and not is_off() else make())
     _recent[key] = found
@@ -288,7 +288,7 @@ def load_program(
 
     @functools.cache
     def printed() -> ModuleText:
-        """Return the module."""
+        """Return the program with fused kernels as an LLVM module in text."""
         return print_llvm(fused(), goal, parallel)
 
     def make() -> ObjectCode:
@@ -354,8 +354,8 @@ def load(module: ObjectCode) -> SimpleNamespace:
 
 
 def _may_raise(own: str, name: str) -> bool:
-    """Return whether a user's function, as compiled by Numba, can return an error code, so that callers have to test
-    it.
+    """Return whether a user's function can return an error code, so that callers have to test it. ``own`` is the LLVM
+    text that Numba made of the function.
     """
     found = re.search(rf"^define [^\n]*@{name.removeprefix('cfunc.')}\(.*?^}}", own, re.MULTILINE | re.DOTALL)
     return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}
@@ -368,7 +368,7 @@ def _open_process() -> None:
 
 
 def _open_symbols(called: Sequence[str]) -> None:
-    """Make the functions of others that a module calls known to LLVM.
+    """Make the external functions that a module calls known to LLVM, which links them.
 
     Raise UnavailableError if one does not exist in the process: LLVM would end that.
     """

@@ -103,6 +103,7 @@ def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
     """Return the lines of ``.plan`` on which steps are compiled, and which run on several cores or as partial sums.
+    ``bounded`` is the program after scheduling, ``fused`` the same with fused kernels.
 
     ``bounded`` is the program that is printed, ``fused`` the same with fused kernels. ``fallback`` is the reason why
     Numba compiles in place of LLVM.
