@@ -158,7 +158,9 @@ class CFile:
         texts = [functions.texts, [self.scratch_function(memory), self.unchecked_function(steps, functions, memory)]]
         if steps:
             own = "|".join({functions(step).partition("(")[0] for step, _ in steps})
-            texts = [[re.sub(rf"\b({own})(?=[(,])", self.function_name, text) for text in part] for part in texts]
+            texts = [
+                [re.sub(rf"\b({own})(?=[(,])", self.function_name_pattern, text) for text in part] for part in texts
+            ]
         return texts[0], texts[1]
 
     def step_text(self, step: Step) -> StepText:
@@ -183,7 +185,7 @@ class CFile:
         return "0"
 
     @property
-    def function_name(self) -> str:
+    def function_name_pattern(self) -> str:
         r"""The replacement pattern (``\1`` is the old name) that gives the functions of steps unique names in
         the file.
         """
@@ -211,8 +213,8 @@ class CFile:
         return "\n".join([*lines, "", *self.usage_lines(unknown)])
 
     def usage_lines(self, unknown: str) -> list[str]:
-        """Return the lines of the C comment on arrays, return codes, scratch memory and compilers. ``unknown`` is the
-        text for return code 5.
+        """Return the lines of the C comment on arrays, return codes, scratch memory and compilers. ``unknown`` is text
+        about return code 5, or "".
         """
         lines = [
             f"   Arrays are dense, the last axis first in memory, and share none. {self.options.name} returns",
@@ -252,7 +254,9 @@ class CFile:
     # ------------------------------------------------------------------------ functions of the file
 
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
-        """Return C expressions for the number of entries of each temporary, and of the work memory that steps need."""
+        """Return ``(temporaries, work)``: C expressions for the numbers of entries of each temporary array, by name,
+        and of the work memory that single steps need.
+        """
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}
         work = [" + ".join(found.work.values()) for _, found in steps if found.work]
@@ -281,8 +285,8 @@ class CFile:
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the number of entries of scratch memory that the search for out-of-bounds indices
-        needs.
+        """Return the C expression for the number of entries of scratch memory that ``search`` needs, the file part that
+        searches for out-of-bounds indices.
         """
         return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
 
@@ -374,8 +378,8 @@ class CFile:
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
     def refusals(self) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(C condition, return code)`` for each case in which a call is refused. Code 0 marks lines of C in
-        between, such as declarations.
+        """Yield ``(C condition, return code)`` for each case in which the C function refuses a call. With the code 0,
+        the text is a line to be printed in between, such as a declaration.
         """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]

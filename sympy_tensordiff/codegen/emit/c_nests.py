@@ -333,8 +333,8 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """Return the extent of an axis of a local array as a single form: of a maximum or minimum, the first operand that
-    is not a constant.
+    """Return the extent of an axis of a local array as a single form. If it is a maximum or minimum with constants, as
+    ``max(n, 0)``, it is the form that is not a constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])
@@ -381,8 +381,8 @@ def _mentioned_names(body: Sequence[Statement]) -> set[str]:
 
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
-    """Return the accumulators of an innermost loop, so that a pragma can declare them for vectorisation; [] if the loop
-    does anything but add to them. Names ``inside`` are declared in the loop.
+    """Return the accumulators to which the innermost ``loop`` adds, so that a pragma can declare them for
+    vectorisation; [] if it has other effects. Names ``inside`` are declared in the loop.
     """
     if has_few_steps(loop):
         return []

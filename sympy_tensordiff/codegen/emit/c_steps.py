@@ -64,9 +64,9 @@ class CStepPrinter:
     ) -> None:
         self.program, self.prover, self.names, self.integers = program, prover, names, integers
         self.is_single, self.parallel = is_single, parallel
-        self.kinds = self._kinds()
+        self.declarations = self._declarations()
 
-    def _kinds(self) -> dict[str, str]:
+    def _declarations(self) -> dict[str, str]:
         """Return the C declaration of each possible parameter of a step's function, by name. Arrays that the program
         fills are not ``const``, since a step may write to them.
         """
@@ -131,10 +131,10 @@ class CStepPrinter:
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
         rows = {self.names(array.name) for array in step.rows} if isinstance(step, FusedKernels) else set()
-        passed = [name for name in self.kinds if name in words and name not in rows]
+        passed = [name for name in self.declarations if name in words and name not in rows]
         declared = []
         for name in passed:
-            kind = self.kinds[name]
+            kind = self.declarations[name]
             constant = kind.startswith("real *") and name not in filled
             declared.append(f"const {kind}" if constant else kind)
         declared += [f"real *restrict {name}" for name in work]
@@ -214,8 +214,8 @@ class CLibraryCallPrinter:
         return [INDENT + line for line in self.forms.loops(head, self.lines)]
 
     def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
-        """Append C code that copies each matrix of a step's operand, and replaces the copy by its triangular
-        factors.
+        """Append C code that computes the triangular factors of each matrix of a batch: it copies the matrix to the
+        result, and factorizes it there. ``row`` and ``column`` are names of loop variables.
         """
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])

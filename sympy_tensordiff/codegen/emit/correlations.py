@@ -165,8 +165,8 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append code that computes the label ``solved`` from the position of a task in the result: k from the index
-        ``i + k`` and i. Return the block of code for values in range.
+        """Append code that computes the label ``solved`` from the position of a task in the result: for an index
+        ``i + k``, k is the position minus i. Return the block of code that runs if k is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]

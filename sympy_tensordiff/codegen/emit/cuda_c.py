@@ -210,8 +210,8 @@ class CudaFile(CFile):
 
     @property
     def last_code(self) -> str:
-        """The C expression for the last CUDA error, negated, which the searching function returns; 0 in the body of a
-        recurrence, whose errors the function of the whole program finds.
+        """The C expression for the value that the function of all steps returns: the last CUDA error, negated. 0 in the
+        body of a recurrence, whose errors the function of the whole program finds.
         """
         if self.is_body:
             return "0"
@@ -264,7 +264,7 @@ class CudaFile(CFile):
         return head.replace("cudaStream_t ", "struct CUstream_st *")
 
     @property
-    def function_name(self) -> str:
+    def function_name_pattern(self) -> str:
         r"""The replacement pattern (``\1`` is the old name) that gives kernels names which are unique also if several
         files are linked.
         """
@@ -338,7 +338,9 @@ class CudaFile(CFile):
     # ------------------------------------------------------------------------ checks of data
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield the lines that refuse a call whose matrix, declared symmetric, is not."""
+        """Yield ``(line or C condition, return code)`` for a search on the device, by which a call is refused whose
+        matrix, declared symmetric, is not.
+        """
         found = self.names.fresh(f"{array}_asymmetry")
         yield f"{INDENT}int64_t {found};", 0
         yield f"find_asymmetry(&{found}, {array}, {length}, scratch, stream)", self.last_code

@@ -66,8 +66,9 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Append `form`, which has one value in all threads, to ``constants``. Return the name of the kernel parameter
-        for it; None if ``passed_constants`` leaves it out.
+        """Return the name of a new kernel parameter for `form`, which has one value in all threads. None if
+        ``passed_constants`` leaves it out, so that it is computed in the kernel. In both cases, append `form` to
+        ``constants``.
         """
         number = len(self.constants)
         self.constants.append(form)
@@ -299,8 +300,8 @@ def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
 
 
 class KernelText(NamedTuple):
-    """The printed function of a GPU kernel: its text, its arguments, the constants in it that could become arguments,
-    and its names.
+    """The printed function of a GPU kernel: its text, its arguments, the forms of the same value in all threads that
+    could become arguments, and its names.
     """
 
     text: str
@@ -355,8 +356,8 @@ def _kernel_text(
     shapes: Shapes,
     chosen: Collection[int] | None,
 ) -> KernelText:
-    """Return the printed function of a step. Of the constants in it, those with the numbers ``chosen`` (None: all)
-    become parameters.
+    """Return the printed function of a step. The forms in it that have one value in all threads become parameters:
+    those with the numbers ``chosen``, or all for None.
     """
     blocks = nest if isinstance(nest, BlockNest) else None
     if blocks is None:

@@ -59,8 +59,8 @@ def loop_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _DeviceLoop:
-    """Prints the function of one recurrence; ``states`` and ``results`` map arguments and results of the body to the
-    variables for their arrays, ``spare`` results that are states to those for the other buffer.
+    """Prints the function of one recurrence. It maps the names of the body to variables of the function: ``states`` for
+    arguments, ``results`` for results, and ``spare`` for the second buffer of results that become states.
     """
 
     def __init__(self, step: Recurrence, names: FormNames) -> None:
@@ -105,7 +105,9 @@ class _DeviceLoop:
         return "*".join(self.form(extent, UNARY if shape[1:] else level) for extent in shape) or "1"
 
     def row(self, array: str, name: str) -> str:
-        """Return an array's row at the current time, which is an array ``name`` of the body."""
+        """Return the slice of an ``array`` that stores the values at all times which has those of the current time. In
+        the body it is the array ``name``.
+        """
         count = self.entries(name, PRODUCT)
         if count == "1":
             return f"{self.names(array)}[{self.time}:{self.time} + 1]"

@@ -178,7 +178,9 @@ def _exp(a: Precision) -> str:
 
 
 def _half_exponential(a: Precision) -> str:
-    """Return the lines that compute ``size``, the absolute value of x, and ``half``, the number exp(size)/2."""
+    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which does not overflow as
+    early as ``exp(size)``.
+    """
     high = a(a.exp_range[1] + 2)
     return f"""size = abs(x)
     c = {high} if size > {high} else size
@@ -209,15 +211,17 @@ def _sinh(a: Precision) -> str:
 
 
 def _nearest_integer(a: Precision) -> str:
-    """Return the lines of code for n, the integer nearest to ``c/log(2)``, and for ``shifted``, a large number plus n,
-    which has n in its last bits.
+    """Return the lines of code that compute n, the integer nearest to ``c/log(2)``, and ``shifted``, n plus a large
+    constant, so that the last bits of ``shifted`` are n.
     """
     return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
     n = shifted - {a(a.round)}"""
 
 
 def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
-    """Return the text of ``n - less + times*bias``, a natural number, where n is in the last bits of ``shifted``."""
+    """Return the text of the integer expression ``n - less + times*bias``, with n taken from the last bits of
+    ``shifted``. It is not negative, and becomes the exponent bits of a power of 2.
+    """
     return f"natural(real(shifted).view(natural) - natural({a.round_bits + less - times * a.bias}))"
 
 
@@ -238,7 +242,7 @@ def _expm1(a: Precision) -> str:
 
 
 def _logarithm(a: Precision) -> str:
-    """Return the lines of code that compute ``n*log(2) + log(1 + f)``, the logarithm of a number split into n and f."""
+    """Return the lines of code that compute ``n*log(2) + log(1 + f)``, the logarithm of the number ``2**n*(1 + f)``."""
     return f"""h = {a(0.5)}*f*f
     s = f/({a(2.0)} + f)
     z = s*s

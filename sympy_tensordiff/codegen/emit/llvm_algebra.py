@@ -24,7 +24,7 @@ class _MatrixFunction(Builder):
         self.real = module.real
 
     def pointer(self, array: str, row: str, width: str, column: str) -> str:
-        """Return the pointer to an entry of a matrix with ``width`` columns."""
+        """Emit the address of an entry of a matrix with ``width`` columns, and return the pointer."""
         place = self.add(self.times(row, width), column)
         return self.new(f"getelementptr inbounds {self.real}, ptr {array}, i64 {place}")
 
@@ -37,7 +37,7 @@ class _MatrixFunction(Builder):
         return self.load(self.pointer("%f", row, "%n", column))
 
     def compute(self, operation: str, *values: str) -> str:
-        """Return the value of an operation of floating-point numbers."""
+        """Emit an operation of floating-point numbers, and return its value."""
         return self.new(f"{operation} {FLAGS} {self.real} {', '.join(values)}")
 
     def store(self, value: str, pointer: str) -> None:
@@ -72,7 +72,9 @@ class _MatrixFunction(Builder):
             self.store(self.compute("fsub", self.load(target), product), target)
 
     def exchanged(self, row: str) -> str:
-        """Return the number of the row with which the factorization has exchanged ``row``."""
+        """Emit the read of the number of the row with which the factorization has exchanged ``row``, and return its
+        value.
+        """
         return self.new(f"fptosi {self.real} {self.entry('%n', row)} to i64")
 
     def define(self, name: str, result: str, parameters: str, value: str) -> str:
@@ -281,7 +283,9 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             columns = [label for label in step.output if label != self.free and label not in labels]
 
             def place(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
-                """Return the index of an array whose axes have the labels `of`."""
+                """Return `index`, without that of the batch, as a full index of an array whose axes have the labels
+                `of`.
+                """
                 known = dict(zip([*labels, self.summed, *columns], [*batch, *index], strict=True))
                 return [known[self.summed if label == self.free else label] for label in of]
 

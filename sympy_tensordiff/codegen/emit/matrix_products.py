@@ -41,11 +41,17 @@ def needs_no_copies(step: ContractionStep) -> bool:
     """Return whether BLAS can read both operands in place and fill the result in its order."""
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
-    def lies(labels: Labels, first: Labels, second: Labels) -> bool:
-        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order."""
+    def has_axis_order(labels: Labels, first: Labels, second: Labels) -> bool:
+        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order, as BLAS
+        can read a matrix.
+        """
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
-    return lies(left.labels, rows, terms) and lies(right.labels, terms, columns) and found.order == list(step.output)
+    return (
+        has_axis_order(left.labels, rows, terms)
+        and has_axis_order(right.labels, terms, columns)
+        and found.order == list(step.output)
+    )
 
 
 def product_text(step: ContractionStep | Trapezoid, names: FormNames, is_parallel: bool) -> str:

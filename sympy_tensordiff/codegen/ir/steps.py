@@ -46,7 +46,7 @@ Shapes = Mapping[str, tuple[Affine, ...]]
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
-def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
+def uncompiled_arrays(program: Program, recurrences: bool = False) -> list[str]:
     """Return the arrays whose steps Numba cannot compile, so that Python calls a library for them. With
     ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
     """
@@ -55,7 +55,8 @@ def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
         for step in program.kernels
         if not isinstance(step, _COMPILED)
         and not (
-            isinstance(step, Recurrence) and (is_compiled_step(step) if recurrences else not not_compiled(step.body))
+            isinstance(step, Recurrence)
+            and (is_compiled_step(step) if recurrences else not uncompiled_arrays(step.body))
         )
     ]
 
@@ -79,7 +80,7 @@ def is_compiled_whole(program: Program) -> bool:
     has_several = len(program.kernels) > 1 or any(
         isinstance(step, Correlation | Recurrence) for step in program.kernels
     )
-    return has_several and not not_compiled(program)
+    return has_several and not uncompiled_arrays(program)
 
 
 def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:

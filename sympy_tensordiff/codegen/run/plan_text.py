@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.ir.steps import (
     describe_kernel,
     describe_scatter,
     is_compiled_whole,
-    not_compiled,
+    uncompiled_arrays,
 )
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
 from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
@@ -112,7 +112,7 @@ def driver_lines(
         return [*describe_device(bounded), *describe_model(bounded)]
     if backend not in COMPILED:
         return []
-    library = not_compiled(fused, recurrences=backend == "llvm")
+    library = uncompiled_arrays(fused, recurrences=backend == "llvm")
     is_one = bool(fused.nests) or is_compiled_whole(fused) or (backend == "llvm" and not library)
     loops = [step.array for step in fused.kernels if isinstance(step, Recurrence) and step.array in library]
     lines = ["compiled: one function" if is_one else "compiled: nothing"]

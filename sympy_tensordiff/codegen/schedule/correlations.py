@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_accumulator, is_addi
 from sympy_tensordiff.codegen.ir.programs import ContractionStep, Correlation, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.rename import reserve_name
 from sympy_tensordiff.codegen.ir.scalars import Load, Number
-from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, not_compiled
+from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, uncompiled_arrays
 from sympy_tensordiff.codegen.ir.verify import check_correlation
 from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays
 from sympy_tensordiff.integer.affine import Affine
@@ -34,7 +34,7 @@ def with_correlations(program: Program) -> Program:
     """Return the program in which matrix products over sliding windows read the input in place, without im2col
     copies.
     """
-    if not_compiled(program) or not any(isinstance(step, ContractionStep) for step in program.kernels):
+    if uncompiled_arrays(program) or not any(isinstance(step, ContractionStep) for step in program.kernels):
         return program
     finder = _CorrelationFinder(program)
     steps: list[Step] = list(program.kernels)
