@@ -153,7 +153,9 @@ class _MatrixProduct:
         return name
 
     def matrix(self, array: str, both: Labels, groups: Sequence[Labels], is_turned: bool = False) -> str:
-        """Return the text of an array with one axis per group, and ``{}`` for a place in a batch."""
+        """Return the text of an array as a matrix, with the axes of each group in ``groups`` merged, transposed if
+        `is_turned`. ``{}`` in it stands for the index in a batch; `both` are the labels of the batch.
+        """
         groups = groups[::-1] if is_turned else groups
         if len(both) > 1 or any(len(group) != 1 for group in groups):
             shape = [self.length(group) for group in ([both] if both else []) + list(groups)]
@@ -161,7 +163,8 @@ class _MatrixProduct:
         return array + "{}" + ".T" * is_turned
 
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
-        """Return the text of a matrix, or of a vector if there is one group; see `matrix`.
+        """Return the text of an operand as a matrix (a vector for a single group) as `matrix` does. An array that BLAS
+        cannot read in place is copied first.
 
         Append a copy of the array if its axes are in no order that can be read in place.
         """
