@@ -291,7 +291,9 @@ class _Computed(_Numbering):
         self.body: list[Statement] = []
 
     def once(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
-        """Return `body` with scalars for the values that it needs several times."""
+        """Return the statements of `body` with each value computed once: values that are needed several times are
+        stored in scalars.
+        """
         roots = [self.read(statement) for statement in body]
         for root, statement in zip(roots, body, strict=True):
             if root is not None:
@@ -306,7 +308,9 @@ class _Computed(_Numbering):
         return tuple(self.body)
 
     def _count(self, root: int, is_root: bool) -> None:
-        """Count a use of a value, and the uses of its arguments where it is new."""
+        """Count a use of the value with the number `root` (if ``is_root``), and, when it is met first, the uses of the
+        values in it. Also note the values that are computed in every iteration, whatever selects choose.
+        """
         self.uses[root] += is_root
         stack = [root] if root not in self.counted else []
         while stack:
@@ -325,7 +329,9 @@ class _Computed(_Numbering):
                 stack += value.arguments[:1] if is_choice else value.arguments
 
     def _written(self, root: int) -> Scalar:
-        """Return the value with this number as a scalar expression; those used several times are defined before."""
+        """Return the value with the number `root` as a scalar expression. Values in it that are used several times
+        become scalars, whose definitions are appended to ``body``.
+        """
         for one in self._in_order(root):
             value = self.values[one]
             if not isinstance(value.scalar, Operation):
@@ -340,7 +346,9 @@ class _Computed(_Numbering):
         return self.scalar[root]
 
     def _in_order(self, root: int) -> list[int]:
-        """Return the values below one that are not written yet, arguments first."""
+        """Return the numbers of the values in the value ``root``, itself included, that have no expression yet,
+        arguments first.
+        """
         found: list[int] = []
         stack = [root]
         while stack:

@@ -103,7 +103,9 @@ def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement,
 
 
 class _Launch:
-    """Kernels that become one GPU launch, with one thread per entry of an array of the shape ``box``."""
+    """Kernels to be merged into one GPU launch, with one thread per entry of an array of the shape ``box``. A launch of
+    another kind of step has no kernels.
+    """
 
     def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:
         self.shapes = shapes
