@@ -33,8 +33,8 @@ SPLITS = frozenset({split_deep, split_large})
 
 
 def prepared(program: Program, backend: str, splits: bool = True) -> Program:
-    """Return `program` after all scheduling passes for `backend`. With ``splits=False``, the passes in `SPLITS` are
-    left out.
+    """Return `program` after all scheduling passes for `backend`. With ``splits=False``, expressions and kernels that
+    are too large for compilers are not split.
     """
     for one in PASSES[backend]:
         program = one(program) if splits or one not in SPLITS else program
