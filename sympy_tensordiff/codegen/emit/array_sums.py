@@ -101,7 +101,7 @@ class Narrowing:
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
             """Return bounds that are the same for all entries: the least values of lower bounds (``sign=-1``), the
-            greatest of upper ones.
+            greatest of upper ones. ``name`` is used in names of new variables.
             """
             forms = [self._furthest(bound.form, f"{loop.variable}_{name}", sign, frame) for bound in bounds]
             return tuple([Bound(form, bound.divisor) for form, bound in zip(forms, bounds, strict=True)])
@@ -300,7 +300,8 @@ class Additions:
     def update(
         self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
     ) -> None:
-        """Append the line that adds ``text``, an array with the accumulator's dimensions, to an accumulator.
+        """Append the line of code that adds ``text``, an array expression with the accumulator's dimensions, to the
+        accumulator ``name``, or multiplies or compares it, by ``reduction``.
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """

@@ -291,7 +291,9 @@ class CFile:
         return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
 
     def function_text(self, head: str, lines: Sequence[str], parameters: Sequence[str]) -> str:
-        """Return a C function with these ``lines``; parameters and sizes that it does not use are marked as unused."""
+        """Return a C function with the first line ``head`` and the body ``lines``; parameters and sizes that it does
+        not use are marked as unused.
+        """
         text = "\n".join(lines)
         sizes = [size.name for size in self.program.sizes]
         unused = []
@@ -408,14 +410,14 @@ class CFile:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield the condition under which a matrix declared symmetric is not, as C text, with the return code that
-        refuses the call.
+        """Yield the C condition under which a matrix that is declared symmetric is not, with the return code 2.
+        ``length`` is the number of rows.
         """
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield C lines that compute the least and the greatest entry of an integer array, and return (as a generator
-        does) the two names of these.
+        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. It is a
+        generator, since a subclass yields lines that compute them before.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"

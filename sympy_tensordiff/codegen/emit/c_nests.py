@@ -102,7 +102,9 @@ class CForms(FormPrinter):
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
-        """Return a term of a form as text; quotients call ``divided``, which rounds down."""
+        """Return the product of one variable of a form and a positive ``factor`` as C text; quotients call ``divided``,
+        which rounds down.
+        """
         if not isinstance(variable, Quotient | SymbolicQuotient):
             return super()._term(variable, factor, first_negative)
         text = f"divided({self.form(variable.form)}, {self.form(Affine.of(variable.divisor))})"
@@ -352,8 +354,8 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Return the names and C types to declare before each statement. A scalar is declared in the innermost block that
-    contains all of its uses.
+    """Map positions of statements (paths) to the names and C types to declare before them, for all names in ``wanted``.
+    A scalar is declared in the innermost block that contains all of its uses.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """

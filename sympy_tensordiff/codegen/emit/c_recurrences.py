@@ -95,7 +95,9 @@ class CRecurrencePrinter:
         return f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(shape)}; {i}++) {{ {text} }}"
 
     def step_lines(self, scratch: str) -> Iterator[str]:
-        """Yield the lines of one step: the call, the additions to stacks and sums, and the exchange of buffers."""
+        """Yield the lines of one time step: the call of the step's function, the additions to sums, and the exchange of
+        buffers. ``scratch`` is the C pointer to the step's memory.
+        """
         step, names = self.step, self.names
         for result, array in self.stacked.items():
             yield f"{INDENT}{self.pointers[result]} = {self.row(array, self.results[result])};"

@@ -125,8 +125,8 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the C function of a step with the body ``lines``. Its parameters are those names of the program that
-        occur in the lines.
+        """Return the C function of a step with the body ``lines``. Its parameters are the names of the program that
+        occur in the lines, and the arrays of work memory in ``work``.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
@@ -225,8 +225,8 @@ class CLibraryCallPrinter:
         self.lines.append(f"{self.code} |= {call};")
 
     def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
-        """Append C code that computes an inverse or determinant from the triangular ``factors`` of a matrix. Raise
-        NotInCError for other functions.
+        """Append C code that stores an inverse or determinant, computed from the triangular ``factors`` of a matrix;
+        the other parameters are names of loop variables. Raise NotInCError for other functions.
         """
         value = [*batch, row, column] if step.function == "inv" else batch
         index = [value[axis] for axis in step.axes] if step.axes else value
@@ -244,7 +244,9 @@ class CLibraryCallPrinter:
         self.solved(factors, axes, f"{row} == {column}", self.entry(step.array, index))
 
     def solve(self, step: Solve, factors: str, batch: list[str]) -> None:
-        """Append C code that solves the step's linear systems with the triangular ``factors`` of their matrix."""
+        """Append C code that solves the step's linear systems with the triangular ``factors`` of their matrix;
+        ``batch`` are the loop variables of the batch.
+        """
         *labels, first, second = step.left.labels
         summed, free = (second, first) if first in step.output else (first, second)
         names = dict(zip(labels, batch, strict=True))

@@ -27,7 +27,7 @@ def task_name(step: Correlation) -> str:
 
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
     """Return the texts of two functions for a correlation: one that computes a single task, and one that runs all
-    tasks.
+    tasks, on several cores if ``is_parallel``.
     """
     found = tiling(step, shapes)
     assert found is not None

@@ -71,7 +71,9 @@ class CudaTexts(CPrinter):
         self.functions = {**self.functions, **own, **{name: name for name in DEVICE_HELPERS}}
 
     def delinearised_lines(self, axes: Sequence[str], extents: Sequence[str], flat: str) -> list[str]:
-        """Return the lines that compute several axes from one number by division and remainder."""
+        """Return the lines of C that compute the values of several axes from ``flat``, the number of an entry in
+        row-major order, by division and remainder.
+        """
         lines = []
         for number in range(len(axes) - 1, -1, -1):
             lines.append(f"const ptrdiff_t {axes[number]} = {flat}{f' % {extents[number]}' if number else ''};")
@@ -324,7 +326,9 @@ class CudaFile(CFile):
         yield from [f"{INDENT}if ({some}) {{", f"{INDENT * 2}{text}", f"{INDENT}}}"] if some else [INDENT + text]
 
     def block_launch(self, function: str, rest: str, nest: BlockNest) -> Iterator[str]:
-        """Yield the lines that launch the blocks of a kernel."""
+        """Yield the lines that launch ``function``, the kernel of a nest, with the needed number of blocks; ``rest`` is
+        the text of its arguments. They are guarded if there may be no blocks.
+        """
         form = self.forms.form
         grid = self.forms.entries(nest.grid)
         if nest.along:
@@ -347,8 +351,8 @@ class CudaFile(CFile):
         yield found, 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield C lines that compute the least and the greatest entry of an integer array, and return (as a generator
-        does) the texts of these.
+        """Yield the lines that compute the least and the greatest of the ``count`` entries of an integer array on the
+        device, with return codes, and return (as a generator does) the C expressions of both.
         """
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0

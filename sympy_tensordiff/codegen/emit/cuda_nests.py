@@ -123,7 +123,9 @@ class CudaPrinter(NestPrinter):
             self.line(3, f"{outer} += step_z")
 
     def print_delinearised(self, axes: Sequence[str], flat: str, depth: int) -> None:
-        """Append the lines that compute several axes from one number by division and remainder."""
+        """Append the lines that compute the values of several axes from ``flat``, the number of an entry in row-major
+        order, by division and remainder.
+        """
         for number in range(len(axes) - 1, -1, -1):
             extent = self.form(self.box[number], UNARY)
             value = f"{flat} % {extent}" if number else flat

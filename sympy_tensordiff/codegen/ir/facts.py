@@ -251,7 +251,9 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the constraints that a comparison of integers implies; () for other conditions."""
+    """Return the constraint that follows from a comparison of integers if it is true (or false, for ``holds=False``),
+    in a tuple; () for other conditions and for ``!=`` (``==`` if false).
+    """
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()
     function = condition.function

@@ -181,7 +181,9 @@ def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) 
 
 
 def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
-    """Raise VerificationError unless each name of a kernel is declared once; several loops may share a variable."""
+    """Raise VerificationError if a kernel declares a name twice, or one that it has from `outside`. Several loops may
+    share a variable.
+    """
     inside = list(statements(kernel.body))
     variables = {s.variable for s in inside if isinstance(s, Loop)}
     own = Counter([*kernel.axes, *(s.name for s in inside if defines(s)), *variables])
@@ -238,7 +240,9 @@ def _check_values(where: str, inside: Sequence[Statement]) -> None:
 
 
 def _check_operation(where: str, node: Operation, conditions: Container[str]) -> None:
-    """Raise VerificationError if an operation has the wrong number or kind of arguments."""
+    """Raise VerificationError if an operation has the wrong number of arguments, or a number where a condition is
+    needed, or the other way round. ``conditions`` are the names of boolean scalars.
+    """
     function, count = node.function, len(node.arguments)
     if isinstance(function, External):
         arity: tuple[int, int | None] = (len(function.orders), len(function.orders))

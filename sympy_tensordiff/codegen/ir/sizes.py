@@ -107,7 +107,9 @@ class EmptyAxes(Exception):
 
 
 def refuse_empty_axes(arguments: Sequence[Argument], given: Mapping[str, Any]) -> None:
-    """Raise ArgumentError for an array with an axis of length 0, unless its extent is the number 0."""
+    """Raise ArgumentError if an array in ``given`` (the arguments by name) has an axis of length 0, unless the extent
+    of this axis is declared as 0.
+    """
     for argument in arguments:
         shape = given[argument.name].shape if argument.shape else ()
         for axis, (form, length) in enumerate(zip(argument.shape, shape, strict=True)):

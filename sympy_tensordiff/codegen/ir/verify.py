@@ -245,7 +245,9 @@ def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start:
 
 
 def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> bool:
-    """Return whether all integer-array reads in the constraint ``row`` are proved to be in bounds."""
+    """Return whether the constraints ``known`` imply that all integer-array reads in the constraint ``row`` are in
+    bounds.
+    """
     return not any(prover.unproved_bounds(load, known) for load in data_reads([row.form]))
 
 

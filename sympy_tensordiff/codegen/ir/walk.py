@@ -118,8 +118,8 @@ def with_parts(
     name: Callable[[str], str] = _unchanged,
     target: Callable[[Name | Load], Name | Load] = _unchanged,
 ) -> Statement:
-    """Return a statement with the given functions applied to its value, integer forms, loop variable and target. Its
-    body is left alone.
+    """Return a statement with the given functions applied to its value, integer forms, loop variable or scalar name,
+    and target. Its body is left alone.
 
     ``value`` is not called for integers; ``target`` gets a target whose index has the new forms.
     """

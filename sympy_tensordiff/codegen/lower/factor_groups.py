@@ -49,8 +49,8 @@ class TriangularBound(NamedTuple):
 
     @staticmethod
     def of(terms: Terms, around: Sequence[int]) -> TriangularBound | None:
-        """Return the bound of a sum over one variable that relates it to one outer index, such as ``j <= i``. None if
-        there is none or more than one.
+        """Return the bound of a sum over one variable that relates it to one index of the loops `around` it, such as
+        ``j <= i``. None if there is no such bound or more than one.
         """
         if len(terms.variables) != 1:
             return None

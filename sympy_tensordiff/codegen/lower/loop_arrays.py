@@ -95,8 +95,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body` as a function of few integers, in loops over `variables`; None if one has no bounds. `rounded`
-        replaces quotients like ``floor(i/2)`` by variables of their own.
+        """Return `body` as a function of few integers, in loops over `variables`, so that an array can store it; None
+        if one has no bounds. ``outer`` are indices from outside. `rounded` replaces quotients like ``floor(i/2)`` by
+        new variables.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -133,8 +134,8 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return choices of quotients in the indices of `body`, such as ``floor(i/2)``, to be replaced by new
-        variables: all of them, then fewer, then none. Each choice maps quotients to variables.
+        """Return choices of quotients in `body`, such as ``floor(i/2)``, to be replaced by new variables: all of them
+        that contain ``known`` indices, then fewer, then none. Each choice maps quotients to variables.
 
         All of them; those whose variables then occur nowhere else; none.
         """
@@ -209,8 +210,8 @@ class LoopArrays:
         return None if rest or not terms else self.graph.add(terms)
 
     def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
-        """Yield the indices (one form per axis) at which the array stores `value`. They are found by matching `value`
-        with the stored formula.
+        """Yield the indices (one form per axis) at which the array stores `value`, found by matching `value` with the
+        stored formula where the constraints `known` hold.
         """
         around = dict(zip(stored.candidate.axes, stored.candidate.forms, strict=True))
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
@@ -287,8 +288,8 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield index substitutions under which the stored formula equals `value`. Quotients in indices need not look
-        alike: it is proved that they are equal.
+        """Yield substitutions of indices under which the stored formula equals `value` where the constraints `known`
+        hold. Quotients in indices need not look alike if they are proved to be equal.
         """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)

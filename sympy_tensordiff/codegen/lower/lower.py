@@ -354,8 +354,8 @@ class Lowering(Matrices):
         return names[0]
 
     def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
-        """Add one loop nest that computes several reductions of one kind over the same range; return their
-        accumulators.
+        """Add one loop nest that computes the reductions `nodes`, of one kind and over the same range, each in an
+        accumulator; return the accumulators.
         """
         op: Reduction = nodes[0].op  # type: ignore[assignment]
         variables, rows, body = self.graph.open(nodes[0])
@@ -430,8 +430,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, constraints and body of a reduction, with inner variables moved into a reduction of
-        their own in the body if this takes fewer values than there are iterations.
+        """Return the variables, constraints and body of a reduction (``op``, such as "sum"). If an inner reduction
+        depends on fewer integers than the loops have, the inner variables are moved into it, so that an array can store
+        it.
         """
         if not self.temporaries:
             return variables, rows, body

@@ -197,8 +197,8 @@ class Matrices(Storage):
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
-        """Return the range of each label of a product of two matrices. None if it is not a matrix product: the labels
-        must be independent.
+        """Return the range of each label of the product of a ``pair`` of matrices. None if it is not a matrix product,
+        or the labels are not independent.
         """
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:

@@ -120,7 +120,7 @@ class Planner:
 
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> StorageCandidate | None:
         """Return `node` as a function of as few integers as possible, so that an array with these as axes can store it.
-        None if an integer has no bounds.
+        None if an integer has no bounds; bounds with quotients only count if ``rounded``.
 
         Bounds that are quotients count only where they may be ``rounded``.
         """
@@ -152,8 +152,8 @@ class Planner:
         return tuple([form.substitute(names) for form in forms]), Context(loops, tuple(rows))
 
     def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
-        """Return the range of each of `axes`, which take the values of `forms`, as ``(constraints, lower bounds, upper
-        bounds)``. None if an axis has no bounds.
+        """Return ``(constraints, lower bounds, upper bounds)`` of `axes`, which take the values of `forms` in the loops
+        of `context`. None if an axis has no bounds; bounds with quotients only count if ``rounded``.
         """
         rows = self._needed(forms, axes, context)
         if rows is None:
@@ -427,8 +427,8 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return an integer matrix L with ``basis @ L == identity`` such that each of `vectors` is an integer combination
-    of `basis`; None if there is none.
+    """Return an integer matrix L with ``width`` rows and ``basis @ L == identity``, such that each of `vectors` is an
+    integer combination of the rows of `basis`; None if there is none.
 
     None if the basis does not reach all integers, or a vector is not an integer combination of it.
     """

@@ -206,7 +206,7 @@ def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
     """Return the reduction `node`, multiplied by `others`, as a scatter: loops that add to entries at data-dependent
-    indices. None if its loops would be bounded by integer-array entries.
+    indices where ``guard`` holds. None if its loops would be bounded by integer-array entries.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)
@@ -395,8 +395,8 @@ class _Diagonal:
 
 
 def _residue(tests: Rows, axes: Collection[int]) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(congruence, axis, first value)`` for a congruence that restricts an axis to every m-th index from
-    ``first value`` on; None without one.
+    """Return ``(congruence, axis, first value)`` for a congruence in ``tests`` that restricts one of ``axes`` to every
+    m-th index from ``first value`` on; None if there is none.
     """
     for row in tests:
         own = row.form.atoms().intersection(axes)

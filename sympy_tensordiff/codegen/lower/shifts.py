@@ -162,8 +162,8 @@ class Shifts:
     """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
-        """Decide which values the loops of a whole program use several times, possibly at shifted indices, and are
-        worth an array. Record them in `domains` and `members`.
+        """Decide which values the loops that compute ``entries`` use several times, possibly at shifted indices, and
+        are worth an array. Record them in `domains` and `members`.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.
@@ -208,7 +208,8 @@ class Shifts:
     def _most_saving_value(
         self, places: Sequence[_LoopBody], values: dict[int, _Candidate | None]
     ) -> _Candidate | None:
-        """Return the value whose storage saves the most operations in the program; None if storing none of them pays.
+        """Return the value in the loop bodies ``places`` whose storage saves the most operations; None if storing none
+        of them pays. ``values`` are candidates found before.
 
         `values` are those found before, by the numbers of their structures; those in loops that have changed since then
         are looked at again. How much a structure may save at most is known from its number of uses, so that the uses

@@ -159,8 +159,8 @@ def _is_bounded(v: int, rows: Rows) -> bool:
 
 
 def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the sums over one outer index, such as ``S[k]``, that several different values read: a maximum and a sum,
-    or ``log(S[k])`` and ``1/S[k]``.
+    """Return the sums over one outer index, such as ``S[k]``, that several of the values ``parts`` read: a maximum and
+    a sum, or ``log(S[k])`` and ``1/S[k]``.
     """
     around: dict[Node, set[Node]] = {}
     for part in parts:

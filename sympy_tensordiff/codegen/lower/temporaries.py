@@ -212,7 +212,7 @@ class Storage:
         self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
         """Return an array that stores `node`, which is created if it is new, and the index of the value in it. None if
-        storing it does not pay.
+        storing it does not pay; for a ``shared`` value it always does.
 
         A ``shared`` value gets an array wherever it can be stored.
         """
@@ -396,7 +396,9 @@ class Storage:
         return not has_windows([v for v in context.variables if v in node.free], context.rows)
 
     def _is_redundant_call(self, node: Node, candidates: Sequence[StorageCandidate], context: Context) -> bool:
-        """Whether the enclosing loops evaluate the call `node` many times for each distinct value."""
+        """Whether the enclosing loops evaluate the call `node` many times for each distinct value. ``candidates`` are
+        the ways to store the call in an array.
+        """
         is_call = self.temporaries and bool(candidates) and is_dear(node) and not calls_external(node)
         return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
 

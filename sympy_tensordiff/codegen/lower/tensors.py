@@ -253,16 +253,16 @@ class _Definitions:
         return self.product(node, name) if is_product(node) else None
 
     def step_of_factors(self, name: str, function: str, matrix: Node) -> Apply:
-        """Return the step that applies `function`, such as "inv", to `matrix`; to its triangular factors if these are
-        computed for several steps.
+        """Return the step that fills the array `name` with a `function`, such as "inv", of `matrix`. It reads the
+        triangular factors of `matrix` if they are computed for several steps.
         """
         if matrix in self.factors:
             return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
         return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> ProductStep:
-        """Return the library call that computes a product: a contraction, a solution of linear equations, or a
-        derivative of cofactors.
+        """Return the library call that fills the array `name` with a product: a contraction, a solution of linear
+        equations, or a derivative of cofactors.
         """
         if (found := direction_of(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
@@ -289,8 +289,8 @@ class _Definitions:
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
     def moved_step(self, node: Node, name: str) -> ProductStep | Apply:
-        """Return the library call that fills the array `node`, a transposed multiple of the call's result, without a
-        copy.
+        """Return the library call that fills the array `name` with `node`, a transposed multiple of the call's own
+        result, without a copy.
         """
         step = self.step(self.moved[node], name)
         assert step is not None

@@ -176,7 +176,9 @@ def temporary_folder() -> Path:
 
 
 def _write(folder: Path, name: str, source: str) -> Path:
-    """Return the path of a file with this text, written atomically unless it exists."""
+    """Return the path of the file ``name`` in a folder with the text ``source``. It is written (atomically) unless it
+    exists with this text.
+    """
     path = folder / name
     try:
         if path.read_text(encoding="utf-8") == source:
@@ -187,7 +189,7 @@ def _write(folder: Path, name: str, source: str) -> Path:
 
 
 def write_bytes(folder: Path, name: str, content: bytes) -> Path:
-    """Write a file atomically and return its path."""
+    """Write the file ``name`` in a folder atomically, and return its path."""
     path = folder / name
     handle, scratch = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
     try:

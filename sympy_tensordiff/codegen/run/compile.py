@@ -58,7 +58,9 @@ _MAX_EXACT_POSITION = 2**24
 
 
 def print_source(program: Program, backend: str, parallel: bool | None = None, dtype: str = "float64") -> str:
-    """Return the text of a program's generated module for ``backend``; no compiler or device is needed."""
+    """Return the text of a program's generated module for ``backend``, with functions that run on several cores if
+    ``parallel``; no compiler or device is needed.
+    """
     bounded = _prepared_program(program, backend, parallel)
     fused = fuse(bounded, Prover(bounded)) if parallel or backend == "llvm" else bounded
     chosen = blockable(fused) if parallel else frozenset[str]()
@@ -263,7 +265,9 @@ class CompiledFunction:
             self._cuda.run(*prepared.values, *filled, queue)
 
     def _on_device(self, args: tuple[Any, ...], out: Any, stream: Any) -> Any:
-        """Return the results for arguments in the memory of a GPU, as arrays in its memory."""
+        """Return the results for arguments in the memory of a GPU, as arrays in its memory: new ones, or those given as
+        ``out``. The kernels run on ``stream``.
+        """
         require_device()
         given = None if out is None else fit(self.program.structure, out)
         results = self._device_calls(self._cuda.run_on_device, args, given, stream, self._check_data)
@@ -287,8 +291,8 @@ class CompiledFunction:
         return self._nest([array if array.ndim else array[()] for array in results])
 
     def _check_data(self, suspects: Sequence[DataCheck], args: Sequence[Any]) -> None:
-        """Raise DataIndexError if an entry of an index array makes a read out of bounds. ``suspects`` are the checks to
-        be made entry by entry.
+        """Raise DataIndexError if an entry of an index array in ``args`` makes a read out of bounds. ``suspects`` are
+        the checks to be made entry by entry.
         """
         if not suspects:
             return
@@ -360,7 +364,9 @@ class CompiledFunction:
 
     @no_collection()
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
-        """Return the functions for results of a dtype, compiled by LLVM; None if Numba has to compile them."""
+        """Return the functions for results of a dtype, compiled by LLVM, those in ``parallel`` to be run on several
+        cores; None if Numba has to compile them.
+        """
         try:
             return llvm.load_program(
                 self._bounded, lambda: self._fused, self._implementations, dtype, parallel, self._on_disk

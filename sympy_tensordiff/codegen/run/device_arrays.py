@@ -107,8 +107,8 @@ def _device_of(value: Any) -> int:
 
 
 def check_unconverted(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
-    """Return ``array`` if kernels can use it without conversion; raise if its dtype is not ``dtype`` or it is not
-    contiguous.
+    """Return ``array`` if kernels can use it without conversion; raise, with a message about ``label``, if its dtype is
+    not ``dtype`` or it is not contiguous.
     """
     if array.dtype != dtype:
         raise ArgumentTypeError(
@@ -119,7 +119,7 @@ def check_unconverted(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> D
 
 
 def check_dense(label: str, array: DeviceArray) -> None:
-    """Raise ArgumentError if a device array is not dense in row-major order."""
+    """Raise ArgumentError, with a message about ``label``, if a device array is not dense in row-major order."""
     if not array.is_dense:
         raise ArgumentError(
             f"{label} has strides of {array.strides} bytes on the device, with shape {array.shape} kernels need "
@@ -147,7 +147,9 @@ def stream_handle(stream: Any) -> int:
 
 
 def record_event(cuda: Any, queue: Any) -> Any:
-    """Return an event that completes after all current work of a stream of Numba."""
+    """Return a new event that completes when all current work of ``queue``, a stream of Numba, is done; ``cuda`` is the
+    module `numba.cuda`.
+    """
     event = cuda.event(timing=False)
     event.record(queue)
     return event

@@ -279,7 +279,8 @@ def load_program(
     parallel: frozenset[str],
     on_disk: bool,
 ) -> SimpleNamespace:
-    """Return the functions of a program for results of a dtype; ``implementations`` are the functions of the user.
+    """Return the functions of a program for results of a dtype, compiled by LLVM or loaded from disk.
+    ``implementations`` are the functions of the user, ``parallel`` the functions to be run on several cores.
 
     ``fused`` returns the program with fused kernels, which is printed only if no code is stored for the program. Raise
     `UnavailableError` or `UnsupportedError` if Numba has to compile the program.
@@ -355,7 +356,7 @@ def load(module: ObjectCode) -> SimpleNamespace:
 
 def _may_raise(own: str, name: str) -> bool:
     """Return whether a user's function can return an error code, so that callers have to test it. ``own`` is the LLVM
-    text that Numba made of the function.
+    text that Numba made of the function, ``name`` its name there.
     """
     found = re.search(rf"^define [^\n]*@{name.removeprefix('cfunc.')}\(.*?^}}", own, re.MULTILINE | re.DOTALL)
     return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}

@@ -55,7 +55,8 @@ class Plan(str):
 
 
 def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
-    """Return the description of a program: its steps in order and the reasons for temporaries.
+    """Return the description of a program: its steps in order and the reasons for temporaries. ``driver`` are lines
+    about how the kernels are called.
 
     ``driver`` are lines about how the kernels are called.
     """

@@ -38,7 +38,7 @@ def parameters(arguments: Sequence[Argument]) -> dict[str, Argument]:
 
 
 def signature(arguments: Sequence[Argument], backend: str) -> inspect.Signature:
-    """Return the signature of a callable, for `inspect.signature`."""
+    """Return the signature of the callable with these arguments, which `inspect.signature` shows."""
     kind = inspect.Parameter
     options = OPTIONS if backend == "cuda" else OPTIONS[:1]
     return inspect.Signature(
@@ -50,7 +50,8 @@ def signature(arguments: Sequence[Argument], backend: str) -> inspect.Signature:
 
 
 def in_order(arguments: Sequence[Argument], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return all arguments of a call in order; raise ArgumentTypeError if one is missing, unknown or given twice.
+    """Return all arguments of a call in order: those given by position (``args``) and by keyword (``named``). Raise
+    ArgumentTypeError if one is missing, unknown or given twice.
 
     ``named`` are the arguments given by keywords.
     """
