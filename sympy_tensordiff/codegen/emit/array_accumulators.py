@@ -20,8 +20,6 @@ def with_joined_sums(
     """Return statements with fewer accumulators: if two are only added up, as in ``y = s + t``, the terms of t are
     added to s instead, and ``y = s``. ``axes`` are those of each name; accumulators with other axes, or in ``fixed``,
     stay.
-
-    ``axes`` are those of each name; accumulators that differ in them, or are in ``fixed``, stay.
     """
     *rest, store = body
     if not is_store(store):

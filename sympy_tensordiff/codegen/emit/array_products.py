@@ -344,8 +344,6 @@ def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions
     """Return a sum over a range that depends on the entry, as ``j <= i``, as a sum over all j with zeros added, so that
     it can be one product. Also return the tests in code, of finite factors, under which that gives the same value. None
     if it is not possible.
-
-    None if the loop is not such a sum.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):

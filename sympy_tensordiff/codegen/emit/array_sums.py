@@ -141,11 +141,8 @@ class Narrowing:
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
         """Append a loop over blocks of a long range, so that temporaries stay small: an array along ``span`` and
-        ``others`` has about ``times*BLOCK`` entries in a block. Return the range of one block and the frame inside of
-        the loop.
-
-        An array along ``span`` and ``others`` has at most ``times*BLOCK`` entries in a block, unless one value alone
-        has more.
+        ``others`` has at most ``times*BLOCK`` entries in a block, if possible. Return the range of one block and the
+        frame inside of the loop.
         """
         lengths = [dim.length for dim in (span, *others)]
         if self.values.dialect.is_fused:

@@ -165,8 +165,6 @@ class _MatrixProduct:
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
         """Return the text of an operand as a matrix (a vector for a single group) as `matrix` does. An array that BLAS
         cannot read in place is copied first.
-
-        Append a copy of the array if its axes are in no order that can be read in place.
         """
         labels, array = list(operand.labels), self.names(operand.array)
         order = [label for group in (both, *groups) for label in group]

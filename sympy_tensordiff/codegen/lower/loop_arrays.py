@@ -136,8 +136,6 @@ class LoopArrays:
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
         """Return choices of quotients in `body`, such as ``floor(i/2)``, to be replaced by new variables: all of them
         that contain ``known`` indices, then fewer, then none. Each choice maps quotients to variables.
-
-        All of them; those whose variables then occur nowhere else; none.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)

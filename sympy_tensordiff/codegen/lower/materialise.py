@@ -101,8 +101,6 @@ class _Materialising:
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
         """Record that the node ``by`` uses `node` in the loop that fills the array `user`, there several times per
         entry if ``repeated``. If `node` is costly and now used more than once, it becomes an array.
-
-        It becomes an array if it is repeated or has several users, and is more than a few operations.
         """
         if node in self.arrays:
             return
@@ -211,8 +209,6 @@ def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | N
     """Return ``(position, summed, others)`` if `node` contracts the derivative of a matrix's cofactors with a matrix X,
     the direction: the position of X among the operands, and the labels of the derivative that are summed with X or not.
     None for other nodes.
-
-    With it come the labels of the cofactors that are summed with it, and the others.
     """
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):

@@ -121,8 +121,6 @@ class Planner:
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> StorageCandidate | None:
         """Return `node` as a function of as few integers as possible, so that an array with these as axes can store it.
         None if an integer has no bounds; bounds with quotients only count if ``rounded``.
-
-        Bounds that are quotients count only where they may be ``rounded``.
         """
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
@@ -429,8 +427,6 @@ def _integer_inverse(
 ) -> list[tuple[int, ...]] | None:
     """Return an integer matrix L with ``width`` rows and ``basis @ L == identity``, such that each of `vectors` is an
     integer combination of the rows of `basis`; None if there is none.
-
-    None if the basis does not reach all integers, or a vector is not an integer combination of it.
     """
     solution = smith.solve(basis, width)
     if solution.congruences or solution.equations:

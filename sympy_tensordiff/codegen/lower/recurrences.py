@@ -23,8 +23,7 @@ def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[No
     """Return the step that computes one or several results of a scan in a loop over time. ``build`` makes the program
     of one time step. `names` are the arrays of the scans `nodes`, `operands` those of the scans' operands.
 
-    The scans `nodes` have the same recurrence and operands; `names` are the names of their arrays, `operands` maps
-    operands to theirs, and `build` makes the program of one step. Raise `ArgumentError` if the number of steps is 0.
+    Raise `ArgumentError` if the number of steps is 0.
     """
     scan, length = nodes[0].data.scan, nodes[0].data.length
     if length.is_constant and length.constant < 1:

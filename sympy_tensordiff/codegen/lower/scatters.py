@@ -26,7 +26,7 @@ class ScatterTerm:
     over ``variables``, which the constraints ``rows`` bound.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
-    ``exclusive``: no two points have one entry. ``reduction``: how an entry and a value are combined.
+    ``exclusive``: no two points have one entry.
     """
 
     variables: tuple[int, ...]
@@ -49,8 +49,8 @@ def split_scatters(
     """Split `body`, the formula of an array's entries over `axes`, into a node computed entry by entry and a list of
     terms that are added to entries chosen by data, such as ``y[p[k]] += v[k]``. ``rows`` bound the `axes`.
 
-    ``rows`` say where the axes run. A maximum or minimum that data select is computed in one scatter, and its array
-    starts from infinity of the sign in question.
+    A maximum or minimum that data select is computed in one scatter, and its array starts from infinity of the sign in
+    question.
     """
     if body.op in _EXTREMA and selects(graph, body, axes):
         part = _as_scatter(graph, axes, rows, guard, body, ())
@@ -180,8 +180,6 @@ def _solved(
 ) -> tuple[Constraint, int, Affine] | None:
     """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`, such as
     ``p[k] == i``, or, without `by_data`, one without integer-array entries, such as ``i == j``. None if there is none.
-
-    The equation has data if `by_data` is set, else none.
     """
     for row in rows:
         if row.kind == "eq" and bool(data_entries([row.form])) == by_data:

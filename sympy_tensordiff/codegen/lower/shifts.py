@@ -416,8 +416,7 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     ``u[v] + u[Mod(v + 1, n)]``, and the index ``Mod(v - 1, n)`` at which the new node equals the old one. None if ``v``
     has other uses, or no read is shifted.
 
-    ``u[Mod(v - 1, n)] + u[v]`` is ``u[v] + u[Mod(v + 1, n)]`` at ``Mod(v - 1, n)``. None where ``v`` is not the index
-    of a whole axis, or occurs elsewhere.
+    None also where ``v`` is not the index of a whole axis.
     """
     own = [row for row in rows if v in row.form.atoms()]
     place = Affine.variable(v)

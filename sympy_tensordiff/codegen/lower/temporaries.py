@@ -212,9 +212,7 @@ class Storage:
         self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
         """Return an array that stores `node`, which is created if it is new, and the index of the value in it. None if
-        storing it does not pay; for a ``shared`` value it always does.
-
-        A ``shared`` value gets an array wherever it can be stored.
+        `node` cannot be stored, or, unless it is ``shared``, if storing it does not pay.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         wanted = wanted or self._is_running_reduction(node, context)
@@ -251,8 +249,7 @@ class Storage:
         """Store the sums inside of `node` that are used elsewhere too, so that ``1/S`` and ``1/S**2`` read one array of
         ``S``. A sum is stored if it depends on no indices but those of ``home``, a context of loops.
 
-        So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels handle the nodes below. The parts
-        depend on no other variables than those of ``home``.
+        Outermost parts only: their kernels handle the nodes below.
         """
         if not self.temporaries or node.op == "comprehension":
             return

@@ -216,9 +216,6 @@ def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -
     """Return whether an operand already divides by exponentials, or contains exponentials that are not in its shift,
     along summed indices. Such products occur in Sinkhorn's iteration, where shifting again would need arrays for each
     step.
-
-    Iterations, as Sinkhorn's, divide by sums of the same exponentials again and again: each would have arrays of its
-    own.
     """
     if value.shift:
         return value.below and any(not set(_core(part, labels)[1]) <= set(output) for part in value.shift)

@@ -331,9 +331,9 @@ def _split_twins(graph: Graph, node: Node) -> Node:
 
 def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
     """Whether `node` adds entries of one tensor with permuted indices, as ``W[i, p] + W[p, i]``, perhaps times numbers.
-    One of the indices contains ``bound`` variables.
+    Only one of the indices contains ``bound`` variables.
 
-    One of the indices alone is bound: it runs along the rows of one entry, and along the columns of another.
+    It runs along the rows of one entry, and along the columns of another.
     """
     if node.op != "add":
         return False

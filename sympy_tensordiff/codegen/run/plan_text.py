@@ -57,8 +57,6 @@ class Plan(str):
 def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
     """Return the description of a program: its steps in order and the reasons for temporaries. ``driver`` are lines
     about how the kernels are called.
-
-    ``driver`` are lines about how the kernels are called.
     """
     program = prepared(program, backend, splits=False)
     lines = ["arguments:"]
@@ -106,8 +104,7 @@ def driver_lines(
     """Return the lines of ``.plan`` on which steps are compiled, and which run on several cores or as partial sums.
     ``bounded`` is the program after scheduling, ``fused`` the same with fused kernels.
 
-    ``bounded`` is the program that is printed, ``fused`` the same with fused kernels. ``fallback`` is the reason why
-    Numba compiles in place of LLVM.
+    ``fallback`` is the reason why Numba compiles in place of LLVM.
     """
     if backend == "cuda":
         return [*describe_device(bounded), *describe_model(bounded)]

@@ -52,8 +52,6 @@ def signature(arguments: Sequence[Argument], backend: str) -> inspect.Signature:
 def in_order(arguments: Sequence[Argument], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return all arguments of a call in order: those given by position (``args``) and by keyword (``named``). Raise
     ArgumentTypeError if one is missing, unknown or given twice.
-
-    ``named`` are the arguments given by keywords.
     """
     found = parameters(arguments)
     given = dict(zip(found, args, strict=False))

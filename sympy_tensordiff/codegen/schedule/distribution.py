@@ -28,8 +28,8 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
     the functions of their results. The local arrays, of the dtype of ``like``, pass these results. None if that is
     illegal or does not pay.
 
-    ``like`` is an array of the dtype of the local ones. None if no vectorised function follows a reduction in the
-    loop, if the loop is short, or if one part depends on what another iteration of the other computes.
+    None if no vectorised function follows a reduction in the loop, if the loop is short, or if one part depends on what
+    another iteration of the other computes.
     """
     inner = [number for number, statement in enumerate(loop.body) if isinstance(statement, Loop)]
     if not inner or loop.step != 1 or has_few_steps(loop) or runs_less_often(loop, STRIP // 8):

@@ -149,9 +149,6 @@ def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence
     """Return the statements that update a running sum at the next entry: ``growth`` multiplies it by the factor that
     all its terms gain. If the previous entry, whose terms end at ``end``, did not have all earlier terms, ``begin``
     starts the sum again.
-
-    ``end`` is where the loop has ended there. A sum that the previous entry has not completed starts again, by
-    ``begin``.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
