@@ -38,8 +38,8 @@ from sympy_tensordiff.codegen.lower.terms import (
     expanded,
     repeated_calls,
     repeated_sums,
-    with_canonical_differences,
     with_expanded_diagonals,
+    with_sums_split_by_index_order,
 )
 from sympy_tensordiff.codegen.run.results import SINGLE, flatten
 from sympy_tensordiff.codegen.run.signature import (
@@ -304,7 +304,7 @@ def _in_loop_form(
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
-    tight = extrema_over_segments(graph, with_canonical_differences(graph, tight))
+    tight = extrema_over_segments(graph, with_sums_split_by_index_order(graph, tight))
     if lowering.temporaries:
         tight, known = nested_around_known_sums(graph, lowering.planner, with_coprime_terms(graph, tight))
         tight = joined_sums(graph, lowering.planner, tight)

@@ -321,8 +321,8 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return ``(dimension, first, count)`` for a loop over i that only touches the entries ``first`` to ``first + count
-    - 1`` of a dimension, such as ``2*i, 2*i + 1``. None if these are many, or do not depend on i.
+    """Return ``(dimension, first, count)`` for a loop over i in which an iteration concerns only the entries ``first``
+    to ``first + count - 1`` of a dimension, such as ``2*i, 2*i + 1``. None if these are many, or the same for all i.
 
     None if each value touches many entries, or all values the same ones.
     """

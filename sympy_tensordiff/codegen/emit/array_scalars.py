@@ -142,7 +142,9 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the text of an integer-array entry: an array of its values if its index is a current dimension."""
+        """Return the text of an integer-array entry: an array of its values if its index varies along a current
+        dimension.
+        """
         if not entry.index:
             return self.names(entry.tensor)
         self.is_index, outer = True, self.is_index

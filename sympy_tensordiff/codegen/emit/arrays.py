@@ -79,7 +79,7 @@ _FILL_FUNCTIONS = {"0": ("zeros", ""), "1": ("ones", "")}
 
 
 def print_program(program: Program) -> str:
-    """Return the text of a module whose ``run`` fills the outputs of ``program``."""
+    """Return the text of a NumPy module whose function ``run`` fills the outputs of ``program``."""
     return print_arrays(program, DIALECTS["numpy"])
 
 
@@ -214,7 +214,7 @@ class KernelPrinter:
         return "\n".join([head_text(self.kernel, self.passed), *lines])
 
     def _array_text(self) -> str:
-        """Return the text of the array that the kernel fills."""
+        """Return the name of the array that the kernel fills, as text."""
         return self.names(self.kernel.array)
 
     def _filled(self, text: str) -> str:
@@ -420,7 +420,7 @@ class KernelPrinter:
             self.print_python_loop(loop, wide, frame)
 
     def prints_recurrence(self, loop: Loop, frame: Frame) -> bool:
-        """Append a sum that is a linear recurrence along the last axis; return False for other loops."""
+        """Append a sum that is a linear recurrence along the last axis, and return True; False for other loops."""
         scan = self.recurrences.get(next(iter(added(loop.body)), ""))
         if scan is None:
             return False

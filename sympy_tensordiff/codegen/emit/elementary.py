@@ -386,8 +386,8 @@ def _sine_near(a: Precision, quarters: int) -> str:
 
 
 def _general_power(a: Precision) -> str:
-    """Return the text of the body of ``x**y`` for a number format: ``exp(y*log(x))``, with a logarithm that has half as
-    many digits more.
+    """Return the text of the body of ``x**y`` for a number format: ``exp(y*log(x))``, with a logarithm in one and a
+    half times the digits of the format.
 
     Sums of two numbers keep these digits; the first has half of the digits, so that products of such are exact. The
     logarithm is ``n*log(2) + 2*atanh(s)``, and ``2*atanh(s)`` is ``2/3*s*(3 + s**2 + 3/5*s**4 + 3/7*s**6 + ...)``.

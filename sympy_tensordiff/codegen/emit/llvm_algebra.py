@@ -78,7 +78,9 @@ class _MatrixFunction(Builder):
         return self.new(f"fptosi {self.real} {self.entry('%n', row)} to i64")
 
     def define(self, name: str, result: str, parameters: str, value: str) -> str:
-        """Define the function in the module, and return its symbol."""
+        """Define the function ``name`` in the module, with the given result type and parameters, which returns
+        ``value``; return its symbol.
+        """
         head = f"define internal {result} @{name}({parameters}) {{"
         return self.module.define(name, "\n".join([head, "entry:", *self.slots, *self.lines, f"  ret {value}", "}"]))
 

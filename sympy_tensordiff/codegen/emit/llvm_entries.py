@@ -93,7 +93,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self.convert((self.call("double", "PyFloat_AsDouble", [found], "ptr"), "double"), self.module.real)
 
     def read_arguments(self) -> None:
-        """Read all arguments of the program, and compute all sizes."""
+        """Emit code that reads all arguments of the program, and computes all sizes."""
         place = 0
         for argument in self.program.arguments:
             found = self.argument_object(place)
@@ -151,7 +151,9 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def locate_temporaries(self, groups: Sequence[Sequence[Array]]) -> None:
-        """Emit the pointers of all temporaries, which are parts of the block of memory passed as the last argument."""
+        """Emit the addresses of all temporaries in the block of memory that is passed as the last argument. The arrays
+        of a group have the same address.
+        """
         place = len(self.program.arguments) + len(self.program.outputs)
         self.read_array("scratch", self.argument_object(place), 0)
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
@@ -166,7 +168,9 @@ class EntryPrinter(LlvmNestPrinter):
     def driver_function(
         self, steps: Sequence[tuple[Step, StepFunction]], groups: Sequence[Sequence[Array]]
     ) -> EntryPrinter:
-        """Print the function that runs all ``steps``, temporaries in the memory passed last; return this printer."""
+        """Print the function that runs all ``steps``, with temporaries in the memory passed last, where the arrays of a
+        group share memory. Return this printer.
+        """
         self.read_arguments()
         if groups:
             self.locate_temporaries(groups)
@@ -241,8 +245,8 @@ class EntryPrinter(LlvmNestPrinter):
             self.line(f"call void @free(ptr {pointer})")
 
     def add_parts(self, target: str, parts: str, entries: str) -> None:
-        """Emit code that adds up the partial sums of all threads, in a fixed order, so that results do not depend on
-        timing.
+        """Emit code that adds up the partial sums of all threads in ``parts`` and stores the ``entries`` totals in
+        ``target``. The order is fixed, so that results do not depend on timing.
         """
         real = self.module.real
         with self.loop("0", entries) as place:

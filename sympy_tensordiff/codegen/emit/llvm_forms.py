@@ -67,7 +67,9 @@ class LlvmFormPrinter(Builder):
         return self.passed[name][1]
 
     def function(self, result: str = "i32 0") -> str:
-        """Return the text of the function, with ``{name}`` for its symbol."""
+        """Return the text of the whole function, with ``{name}`` for its symbol. It returns ``result``, a type and a
+        value.
+        """
         declared = ", ".join(f"{self.types[kind]} {value}" for kind, value in self.passed.values())
         for pointer in self.allocated:
             self.line(f"call void @free(ptr {pointer})")
@@ -230,7 +232,9 @@ class LlvmFormPrinter(Builder):
         )
 
     def allocate(self, name: str, shape: Sequence[Affine], entries: str = "") -> str:
-        """Allocate an array and return its pointer; the function returns NO_MEMORY if that fails."""
+        """Emit the allocation of an array, and return its pointer. The emitted function returns NO_MEMORY if that
+        fails.
+        """
         self.module.declare("malloc", "noalias ptr", ["i64"])
         self.module.declare("free", "void", ["ptr"])
         self.shapes[name] = tuple(shape)

@@ -180,7 +180,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
 
     def advance(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
-        """Return the pointers to result and operands, advanced by ``offsets`` entries; missing offsets are 0."""
+        """Emit the pointers to result and operands, advanced by ``offsets`` entries, and return them; missing offsets
+        are 0.
+        """
         out, left, right = (self.pointer_at(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
         return out, left, right
 

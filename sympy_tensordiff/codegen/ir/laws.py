@@ -70,7 +70,8 @@ _ARGUMENT_COUNTS: dict[str, tuple[int, int | None]] = {
 
 
 def check_laws(program: Program) -> None:
-    """Raise VerificationError if a program breaks a law.
+    """Raise VerificationError if a program is malformed: a name is defined twice or used before its definition, ranks
+    do not match, or an array is read before it is filled.
 
     Names are defined once and before use, ranks match, and each array is written by one kernel before it is read.
     """
@@ -281,7 +282,8 @@ def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
 
 
 class NestLaws:
-    """Checks the laws of a nest; a nest that breaks one is a bug of this package.
+    """Checks a loop nest for errors: names used before they are set, wrong ranks, or writes to an array or entry that
+    is not the function's own. Such a nest is a bug of this package.
 
     The function gets values for the names `known`, and writes to the arrays `filled` and those that it allocates. If
     other threads write other entries, `block` has the two integers that bound the first index of its own entries. Each
@@ -320,8 +322,8 @@ class NestLaws:
         """The indices at which each array has been written so far, with the enclosing loops."""
 
     def check(self, body: Sequence[Statement]) -> None:
-        """Raise VerificationError if a statement of ``body`` breaks a law. Names that the body sets are forgotten
-        afterwards.
+        """Raise VerificationError if a statement of ``body`` breaks a rule of this class. Names that the body sets
+        count as unknown afterwards.
         """
         outside = set(self.known)
         for statement in body:
@@ -338,7 +340,9 @@ class NestLaws:
         self.known = outside
 
     def check_loop(self, loop: Loop) -> None:
-        """Raise VerificationError if a loop or its body breaks a law, or its variable has another meaning outside."""
+        """Raise VerificationError if a loop or its body breaks a rule of this class, or its variable has another
+        meaning outside.
+        """
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
             raise VerificationError(f"{self.where} has a loop without bounds on both sides with positive divisors")
         if loop.variable in self.known:

@@ -20,7 +20,7 @@ from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A dense array; its ``shape`` are forms in the sizes, () for a scalar result."""
+    """A dense array; its ``shape`` has one affine form in the sizes per axis, and is () for a scalar result."""
 
     name: str
     shape: tuple[Affine, ...]
@@ -60,7 +60,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition on the sizes: a call is refused with ``message`` if all ``violation`` rows hold.
+    """A condition on the sizes: a call is refused with ``message`` if all constraints in ``violation`` hold.
 
     The rows may hold too often: they are a projection over the rationals. If ``points`` is not empty, the call is
     refused only if these rows, over the sizes and further variables, also have an integer point.

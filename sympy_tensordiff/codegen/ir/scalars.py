@@ -148,7 +148,7 @@ INFINITY = Operation("infinity", ())
 
 
 def constant(value: int | Fraction | float) -> Scalar:
-    """Return a number, or `INFINITY` with its sign."""
+    """Return a constant as a scalar expression: a `Number`, or `INFINITY` with its sign for an infinite float."""
     if value not in (inf, -inf):
         return Number(value)
     return INFINITY if value > 0 else Operation("neg", (INFINITY,))

@@ -67,7 +67,7 @@ def _is_linear(form: Affine, name: str) -> bool:
 
 
 def check_determined(program: Program) -> None:
-    """Raise ArgumentError if no argument determines a size of a program."""
+    """Raise ArgumentError if a program has a size that the shapes of its arguments do not determine."""
     known = {a.name for a in program.arguments if a.kind == "integer"}
     known |= {solved.name for solved in solve_sizes(program.arguments)} | {size.name for size in program.sizes}
     needed = {name for shape in array_shapes(program).values() for form in shape for name in form.atoms()}

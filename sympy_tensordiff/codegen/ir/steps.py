@@ -76,7 +76,9 @@ def is_compiled_step(step: Step) -> bool:
 
 
 def is_compiled_whole(program: Program) -> bool:
-    """Return whether Numba compiles all steps of a program as one function; False for a single kernel."""
+    """Return whether Numba compiles all steps of a program together, as one function. False also for a program with a
+    single kernel, which is a function of its own.
+    """
     has_several = len(program.kernels) > 1 or any(
         isinstance(step, Correlation | Recurrence) for step in program.kernels
     )

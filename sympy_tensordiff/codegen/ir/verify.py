@@ -282,11 +282,15 @@ class _ReadMasks:
         return rewrite_scalar(value, change)
 
     def rows(self, rows: Iterable[Constraint]) -> Rows:
-        """Return the constraints in which integer-array entries are 0 where reading them would be out of bounds."""
+        """Return the constraints with each integer-array entry that may be out of bounds replaced by one that is 0
+        there.
+        """
         return tuple([row._replace(form=self.form(row.form)) for row in rows])
 
     def form(self, form: Affine) -> Affine:
-        """Return an affine form in which integer-array entries are 0 where reading them would be out of bounds."""
+        """Return an affine form with each integer-array entry that may be out of bounds replaced by one that is 0
+        there.
+        """
         found: dict[Variable, Affine] = {}
         for entry in data_entries([form]):
             index = tuple([self.form(inner) for inner in entry.index])

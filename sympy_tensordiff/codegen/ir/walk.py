@@ -144,7 +144,7 @@ def with_parts(
 
 
 def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-    """Return the lower and the upper bounds with their forms replaced."""
+    """Return the lower and the upper bounds in `ends` with the function `form` applied to their forms."""
     lows, highs = (tuple([Bound(form(b.form), b.divisor) for b in side]) for side in (ends.lows, ends.highs))
     return lows, highs
 

@@ -49,7 +49,7 @@ class Scaled:
 
     @property
     def is_quotient(self) -> bool:
-        """Whether a sum of exponentials occurs as a divisor."""
+        """Whether exponentials are divided by exponentials and a sum of them occurs, so that one alone may overflow."""
         return self.above and self.below and self.summed
 
 

@@ -351,7 +351,9 @@ def complement(rows: Rows) -> Iterator[Rows]:
 
 
 def _ends(rows: Rows, axis: int) -> list[Affine]:
-    """Return the plain lower and upper bounds of the variable `axis` in `rows`."""
+    """Return the lower and upper bounds of the variable `axis` that inequalities with its coefficient 1 or -1 in `rows`
+    give.
+    """
     own = [row for row in rows if row.kind == "ge" and axis not in row.form.hidden()]
     lows = [Affine({axis: 1}) - row.form for row in own if row.form.coefficient(axis) == 1]
     return lows + [row.form + Affine({axis: 1}) for row in own if row.form.coefficient(axis) == -1]

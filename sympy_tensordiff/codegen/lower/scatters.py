@@ -262,8 +262,8 @@ def _are_bounded_in_order(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
-    """Whether `row` is an inequality that can bound the loop over `v`: it contains none of the `later` loops, and `v`
-    in no remainder.
+    """Whether `row` is an inequality that can bound the loop over `v`: it contains none of the `later` variables, and
+    `v` only linearly, not in a quotient or remainder.
     """
     alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
     return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
@@ -284,8 +284,8 @@ def _ordered(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return a scatter with its loops sorted: first those bounded by sizes alone, then the `free` axes, then the
-    others.
+    """Return a scatter of `value` at `index` with its loops sorted: first those bounded by sizes alone, then the `free`
+    axes, then the others. The conditions ``tests`` are tested at each point.
 
     Then come the free axes, then the others. The first ones run in the memory order of the integer array.
     """

@@ -310,7 +310,7 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
 # ---------------------------------------------------------------------------- sums of a tensor and its transpose
 
 
-def with_canonical_differences(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+def with_sums_split_by_index_order(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with ``Sum_i x[i]*(W[i, p] + W[p, i])`` split into two sums, so that each of them reads W along
     its rows.
     """

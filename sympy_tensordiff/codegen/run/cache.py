@@ -108,7 +108,7 @@ def is_off() -> bool:
 
 
 def clear_cache() -> int:
-    """Remove the generated modules and the compiled code from disk.
+    """Remove the generated modules and the compiled code from disk, and return the number of files removed.
 
     Modules that this process has loaded keep working. The folder is given by the environment variable
     ``SYMPY_TENSORDIFF_CACHE``, by default ``sympy_tensordiff`` in the user's cache folder; with the value ``off`` there
@@ -203,7 +203,9 @@ def write_bytes(folder: Path, name: str, content: bytes) -> Path:
 
 
 def _import(name: str, spec: ModuleSpec | None) -> ModuleType:
-    """Execute a module and register it in ``sys.modules``; on an error it is not registered."""
+    """Execute the module that `spec` describes, register it in ``sys.modules`` as `name`, and return it; on an error it
+    is not registered.
+    """
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Numba looks the module up by name when it reloads compiled code.

@@ -88,7 +88,9 @@ def _prepared_program(program: Program, backend: str, parallel: bool | None) -> 
 
 
 def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> str:
-    """Return the text of the Python module for ``backend``; ``parallel`` are functions that run on several cores."""
+    """Return the text of the Python module for ``backend``; ``parallel`` are the names of the functions that run on
+    several cores.
+    """
     printer = importlib.import_module(f"sympy_tensordiff.codegen.emit.{_PRINTERS[backend]}")
     text: str = printer.print_program(program, parallel) if parallel else printer.print_program(program)
     return text

@@ -171,7 +171,7 @@ class NumbaArrays:
         return stream_handle(getattr(value, "stream", None))
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
-        """Return a new array for kernels on a stream of Numba."""
+        """Return a new array of Numba, to be filled by kernels on the stream ``stream`` of Numba."""
         return self.cuda.device_array(shape, dtype, stream=stream)
 
     def to_caller(self, array: Any, stream: Any) -> Any:
@@ -213,7 +213,7 @@ class CupyArrays(NumbaArrays):
         return int(self.cupy.cuda.get_current_stream().ptr)
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
-        """Return a new array of CuPy for kernels on a stream of Numba."""
+        """Return a new array of CuPy, to be filled by kernels on the stream ``stream`` of Numba."""
         handle = stream_handle(stream)
         cuda = self.cupy.cuda
         if handle == self.current_stream(None):
@@ -234,7 +234,7 @@ class TorchArrays(NumbaArrays):
         return int(self.torch.cuda.current_stream().cuda_stream)
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
-        """Return a new tensor of PyTorch for kernels on a stream of Numba."""
+        """Return a new tensor of PyTorch, to be filled by kernels on the stream ``stream`` of Numba."""
         handle, torch = stream_handle(stream), self.torch
         around: AbstractContextManager[Any] = nullcontext()
         if handle != self.current_stream(None):

@@ -138,7 +138,7 @@ class DeviceCalls:
             filled = [as_numba_array(cuda, array) for array in results]
 
             def empty(entries: int, dtype: np.dtype[Any], stream: Any) -> Any:
-                """Return a new array for a temporary, from the caller's array library."""
+                """Return a new array of ``entries`` entries for a temporary, from the caller's array library."""
                 return as_numba_array(
                     cuda, describe_array("a temporary", library.empty((entries,), dtype, stream), handle)
                 )

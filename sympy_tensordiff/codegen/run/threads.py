@@ -92,7 +92,7 @@ def thread_count() -> int:
 
 
 def has_compiled_products(program: Program) -> bool:
-    """Return whether compiled code calls BLAS."""
+    """Return whether the compiled code of a program calls BLAS."""
     compiled = ContractionStep | Trapezoid if is_compiled_whole(program) else Trapezoid
     return any(isinstance(step, compiled) for step in program.kernels)
 

@@ -48,8 +48,8 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the body of the loop over `variable` ("" for a whole nest), with the entries that its inner loops read
-        repeatedly read once in front. Entries in ``known`` have names already.
+        """Return the body of the loop over `variable` ("" for a whole nest), where entries that its inner loops read
+        repeatedly are read once, before these loops. Entries in ``known`` have names already.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
