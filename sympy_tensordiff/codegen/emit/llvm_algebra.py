@@ -285,8 +285,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             columns = [label for label in step.output if label != self.free and label not in labels]
 
             def place(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
-                """Return `index`, without that of the batch, as a full index of an array whose axes have the labels
-                `of`.
+                """Return the full index of an array whose axes have the labels `of`: the batch index, and `index` for
+                the other axes.
                 """
                 known = dict(zip([*labels, self.summed, *columns], [*batch, *index], strict=True))
                 return [known[self.summed if label == self.free else label] for label in of]

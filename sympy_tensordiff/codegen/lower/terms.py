@@ -368,8 +368,8 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node]) -> set[Node]:
     """Return the sums that occur in several sums or comprehensions, or in one and in a costly call in `calls`, so that
-    storing them pays. Outer indices are renamed. A sum is left out if its array would have more axes than the arrays
-    that it reads.
+    storing them pays. Outer indices are renamed. A sum is left out if no array that it reads has all of its outer
+    indices.
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()
@@ -400,7 +400,7 @@ def _nodes_in_body(node: Node) -> list[Node]:
 
 
 def _is_covered(part: Node) -> bool:
-    """Whether an array of the values of the sum `part` would be no larger than an array that it reads: this depends on
+    """Whether an array of the values of the sum `part` would be no larger than one that it reads: an array is read at
     all outer indices of `part`. False if there are none.
     """
     outer = {v for v in part.free if v < 0}

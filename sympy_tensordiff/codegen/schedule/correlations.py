@@ -117,9 +117,9 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return ``(entry, kernel, fills)`` if `kernel` adds the entries of the product `step` up in overlapping
-        windows (col2im), so that a correlation can do both. ``fills`` are the steps that fill its array with 0. None if
-        there is none.
+        """Return ``(entry, kernel, fills)`` if a kernel adds up the entries of the product `step` in overlapping
+        windows (col2im), so that a correlation can do both: the accumulated entry, that kernel, and the steps that fill
+        its array with 0. None if there is none.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:

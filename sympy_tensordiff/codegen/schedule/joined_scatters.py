@@ -43,8 +43,8 @@ def _joined(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Scatter]:
 
 
 def _join(one: Scatter, other: Scatter, taken: set[str]) -> Scatter | None:
-    """Return one scatter that adds the values of both; None if they may add to different entries, or do more than one
-    addition each.
+    """Return one scatter that adds the values of both; None if they may add to different entries, or one has several
+    additions.
     """
     if one.extents != other.extents or one.exclusive != other.exclusive:
         return None

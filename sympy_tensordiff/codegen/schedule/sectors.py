@@ -30,8 +30,8 @@ def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
 
 
 def width_of(box: Mapping[str, Affine]) -> int:
-    """Return the number of entries along ``box`` that a warp of threads computes: 32, or all of them if there are
-    fewer.
+    """Return the number of entries that a warp of threads computes in an array with the extents ``box``: 32, or all of
+    them if there are fewer.
     """
     count = times(*box.values()) if box else Affine.of(1)
     return min(WARP, count.constant) if count.is_constant else WARP
