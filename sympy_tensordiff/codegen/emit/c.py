@@ -97,7 +97,7 @@ class CFile:
         self.sizes = [name for name in self.integers if name not in given]
         single, parallel = options.dtype == "float32", bool(options.parallel)
         self.printer = CStepPrinter(program, prover, self.names, self.integers, single, parallel)
-        self.kinds = self.printer.kinds
+        self.declarations = self.printer.declarations
         self.search_file: CFile | None = None
         """The search for data that make a read out of bounds, if their range alone does not rule that out."""
 
@@ -310,7 +310,7 @@ class CFile:
 
     def parameter_declarations(self) -> list[str]:
         """Return the declarations of the parameters."""
-        texts = [self.kinds[self.names(name)] for name in self.parameter_names]
+        texts = [self.declarations[self.names(name)] for name in self.parameter_names]
         return texts if self.options.allocate else [*texts, "real *restrict scratch", *self.stream_parameters]
 
     def argument_texts(self) -> list[str]:
