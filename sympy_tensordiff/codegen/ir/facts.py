@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Scalar,
 )
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
-from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
+from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, head_forms, rewrite_scalar, walk
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable, quotient
 from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.indirect import innermost_first
@@ -378,7 +378,7 @@ def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar
     ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
     them.
     """
-    own = statement.index if isinstance(statement, Set) else tested_forms(statement)
+    own = statement.index if isinstance(statement, Set) else head_forms(statement)
     yield from (Read(load, statement, rows) for load in data_reads(own))
     if not isinstance(statement, Set):
         return

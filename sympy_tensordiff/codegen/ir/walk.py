@@ -224,7 +224,7 @@ def bounds(loop: Loop | Ends) -> tuple[Bound, ...]:
     return loop.lows + loop.highs
 
 
-def tested_forms(statement: Statement) -> list[Affine]:
+def head_forms(statement: Statement) -> list[Affine]:
     """Return the forms in the bounds and step of a loop, or in the conditions of a guard; [] for other statements."""
     if isinstance(statement, Loop):
         return [bound.form for bound in bounds(statement)] + [s for s in (statement.step,) if isinstance(s, Affine)]
@@ -234,7 +234,7 @@ def tested_forms(statement: Statement) -> list[Affine]:
 def forms(body: Iterable[Statement]) -> Iterator[Affine]:
     """Yield all integer forms of ``body``: bounds, conditions, indices and index values."""
     for statement in statements(body):
-        yield from tested_forms(statement)
+        yield from head_forms(statement)
         if isinstance(statement, Set):
             yield from statement.target.index if isinstance(statement.target, Load) else ()
             yield from [b.form for b in bounds(statement.value)] if isinstance(statement.value, Ends) else ()
@@ -325,7 +325,7 @@ def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
         if is_accumulator(statement):
             depends[statement.name] = frozenset()
         elif is_let(statement) or is_addition(statement):
-            tested = (form.atoms() for one in around for form in tested_forms(one))
+            tested = (form.atoms() for one in around for form in head_forms(one))
             names = scalar_names(statement.value, depends).union(*tested)
             depends[statement.name] = depends.get(statement.name, frozenset()) | names
     return depends

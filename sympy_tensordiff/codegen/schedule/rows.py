@@ -32,10 +32,10 @@ from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
 from sympy_tensordiff.codegen.ir.walk import (
     dependences,
     forms,
+    head_forms,
     rewrite,
     scalars,
     statements,
-    tested_forms,
 )
 from sympy_tensordiff.codegen.ir.walk import loops as inner_loops
 from sympy_tensordiff.codegen.schedule.scans import PrefixScan, find_scans
@@ -320,7 +320,7 @@ class RowPlanner:
         """Whether the bounds or conditions of `statement` depend on the last axis, as those of ``for j <= i`` for the
         axis i.
         """
-        return any(self.axis in form.atoms() for form in tested_forms(statement))
+        return any(self.axis in form.atoms() for form in head_forms(statement))
 
     def is_movable(self, statement: Loop | If) -> bool:
         """Whether the loop over the last axis may be moved inside of `statement` (legal interchange)."""
@@ -328,7 +328,7 @@ class RowPlanner:
             return False
         # A window that has left its bounds runs where no entry of the row needs it: nothing may be read there.
         inside = statements(statement.body)
-        if self.is_tied(statement) and data_entries(form for part in inside for form in tested_forms(part)):
+        if self.is_tied(statement) and data_entries(form for part in inside for form in head_forms(part)):
             return False
         varying = [inner for inner in statement.body if self.varies(inner)]
         nested = [inner for inner in varying if isinstance(inner, Loop | If)]
