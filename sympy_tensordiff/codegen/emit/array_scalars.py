@@ -297,8 +297,8 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return the text and subscripts of a read at one entry of a short axis, as of ``x[:, 0]``: transposed, as
-        ``x.T[0]``, which compilers read faster.
+        """Return ``(name, subscripts)`` for a read of ``name[texts]`` at a single index of a short axis, transposed if
+        compilers read that faster: ``x.T[0]`` for ``x[:, 0]``.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """

@@ -445,7 +445,7 @@ class KernelPrinter:
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
         """Append a Python loop over the range ``wide``, which contains the ranges of ``loop`` for all entries. An
-        iteration computes the entries to whose ranges the loop variable belongs.
+        iteration computes only the entries whose own range contains the value of the loop variable.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))

@@ -142,7 +142,7 @@ class CFile:
         return [*called_by(pieces, known).values(), *pieces]
 
     def prototype(self, head: str) -> str:
-        """Return the prototype of a function in the header."""
+        """Return the prototype for the header file of the function with the first line ``head``."""
         return head
 
     def function_texts(self) -> tuple[list[str], list[str]]:
@@ -314,7 +314,7 @@ class CFile:
         return texts if self.options.allocate else [*texts, "real *restrict scratch", *self.stream_parameters]
 
     def argument_texts(self) -> list[str]:
-        """Return the arguments of a call, in the order of the parameters."""
+        """Return the C texts of the arguments with which the parameters of a function are passed on to another one."""
         after = [] if self.options.allocate else ["scratch", *(text.split()[-1] for text in self.stream_parameters)]
         return [*map(self.names, self.parameter_names), *after]
 

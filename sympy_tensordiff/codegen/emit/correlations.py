@@ -183,7 +183,9 @@ class _TiledCorrelation:
         return lines.child(f"if {test}:")
 
     def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
-        """Return the text of the call that computes one block of rows."""
+        """Return the text of the call that adds one block of the product of ``left`` and ``right`` to the sums ``own``.
+        ``strides`` are the texts of the arrays' strides.
+        """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.

@@ -262,7 +262,9 @@ class CudaFile(CFile):
         return PREAMBLE.format(type=self.type)
 
     def prototype(self, head: str) -> str:
-        """Return the prototype of a function in the header, which needs no header of CUDA."""
+        """Return the prototype for the header file of the function with the first line ``head``, without types from
+        CUDA's headers.
+        """
         return head.replace("cudaStream_t ", "struct CUstream_st *")
 
     @property

@@ -100,7 +100,7 @@ class _DeviceLoop:
         return "\n".join(block.render())
 
     def entries(self, name: str, level: int = 0) -> str:
-        """Return the number of entries of an array of the body as text."""
+        """Return the number of entries of the array ``name`` of the recurrence's body as text."""
         shape: Sequence[Affine] = [extent.substitute(self.integers) for extent in self.shapes[name]]
         return "*".join(self.form(extent, UNARY if shape[1:] else level) for extent in shape) or "1"
 

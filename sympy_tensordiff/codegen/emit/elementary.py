@@ -89,7 +89,9 @@ class Precision:
         return f"natural({biased} << natural({self.digits})).view(real)"
 
     def leading(self, value: str) -> str:
-        """Return the text of a number's first half of digits: products of two such numbers are exact."""
+        """Return the text of an expression for the leading half of a number's digits: products of two of these are
+        exact.
+        """
         return f"whole(real({value}).view(whole) & -{1 << (self.digits + 2) // 2}).view(real)"
 
     @property

@@ -251,7 +251,7 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         return self.new(f"load {self.real}, ptr {self.entry_pointer(array, index)}")
 
     def store(self, value: str, index: Sequence[Affine]) -> None:
-        """Store the product of a value and the step's factor in an entry of the result."""
+        """Emit code that stores the product of a value and the step's factor in an entry of the result."""
         if self.step.factor != 1:
             factor = real_text(float(self.step.factor), self.real)
             value = self.new(f"fmul {FLAGS} {self.real} {value}, {factor}")

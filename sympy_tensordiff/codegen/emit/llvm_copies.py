@@ -100,7 +100,7 @@ class Copies:
         return name
 
     def new_temporary(self, wish: str, shape: Sequence[Affine]) -> str:
-        """Add a temporary, and return its name."""
+        """Add a temporary with a new name like ``wish`` to the program, and return its name."""
         name = self.fresh(wish)
         self.arrays.append(Array(name, tuple(shape)))
         return name

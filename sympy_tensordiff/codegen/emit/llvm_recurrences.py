@@ -53,7 +53,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.form(form.substitute(self.forms))
 
     def body_entries(self, shape: Sequence[Affine]) -> str:
-        """Emit the number of entries of an array of the body, and return its value."""
+        """Emit the number of entries of an array of the recurrence's body, and return its value."""
         return reduce(self.times, [self.greatest(["0", self.form_in_body(extent)]) for extent in shape], "1")
 
     def body_variable(self, name: str) -> Affine:
@@ -82,7 +82,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.copy(self.base(one.array), last, self.body_entries(self.results[one.result]))
 
     def prepare_arguments(self) -> None:
-        """Emit code for the sizes of the body, and for the pointers to constants and to the first states."""
+        """Emit code for the sizes in the recurrence's body, and for the pointers to constants and first states."""
         for size in self.body.sizes:
             ends = [self.form_in_body(form) for form in size.lows or size.highs]
             self.forms[size.name] = self.body_variable(size.name)
@@ -169,7 +169,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.line(f"store ptr {other}, ptr {self.pointers[name]}")
 
     def run_step(self, step: Step, function: Any) -> None:
-        """Emit the call of the function of one step of the body."""
+        """Emit the call of the function of one step of the recurrence's body."""
         with ExitStack() as stack:
             if rows := self.nonempty_rows(step):
                 stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
@@ -206,14 +206,16 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.new(f"load {self.module.real}, ptr {pointer}")
 
     def place(self, name: str) -> str:
-        """Return the pointer at which an array of the body is stored in the current time step."""
+        """Return the pointer at which an array of the recurrence's body is stored in the current time step."""
         pointer = self.pointers[name]
         return self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
 
     # -------------------------------------------------------------- memory
 
     def memory(self, name: str, shape: Sequence[Affine]) -> str:
-        """Emit the allocation of an array of the body, on the stack if it is small, and return its pointer."""
+        """Emit the allocation of an array of the recurrence's body, on the stack if it is small, and return its
+        pointer.
+        """
         entries = self.body_entries(shape)
         if is_number(entries) and int(entries) * self.module.size <= MAX_STACK_BYTES:
             return self.slot(f"[{entries} x {self.module.real}], align 64")

@@ -88,7 +88,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def call_tile(self, own: Load, left: Load, right: Load) -> None:
-        """Append the call of the function that computes one block of rows of the result."""
+        """Emit the call of the function that adds one block of the product of ``left`` and ``right`` to the sums
+        ``own``.
+        """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.

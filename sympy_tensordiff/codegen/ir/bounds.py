@@ -38,7 +38,7 @@ def check_bounds(
 
 
 class _BoundsChecker:
-    """Proves that the accesses of one nest are in bounds."""
+    """Checks that all accesses of one loop nest are in bounds; an access that is not proved to be raises an error."""
 
     def __init__(self, step: Kernel | FusedKernels, prover: Prover) -> None:
         self.step = step

@@ -402,7 +402,9 @@ def is_vectorised(value: Scalar) -> bool:
 
 
 def is_general_exponent(exponent: Scalar) -> bool:
-    """Return whether ``x**exponent`` needs a logarithm: products, divisions and square roots do not compute it."""
+    """Return whether computing ``x**exponent`` needs a logarithm, since products, divisions and square roots are not
+    enough.
+    """
     if isinstance(exponent, Number):
         value = exponent.value if exponent.value > 0 else -exponent.value
         return value != Fraction(1, 2) and (value != int(value) or value >= MAX_INTEGER_EXPONENT)

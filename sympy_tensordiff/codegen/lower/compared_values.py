@@ -120,8 +120,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- what reads it
 
     def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
-        """Return `node` with reads of the arrays in place of compared values. The constraints `known` hold at it, and
-        the forms `nonzero` are not 0. Results are cached.
+        """Return `node` with each value that is compared with its maximum or minimum read from the array that stores
+        it. The constraints `known` hold at `node`, and the forms `nonzero` are not 0. Results are cached.
         """
         known = rows_connected_to(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])

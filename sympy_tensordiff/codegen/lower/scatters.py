@@ -150,7 +150,9 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """Return a sum of an addition as one sum per term; any other reduction as the only element of a list."""
+    """Return one sum per term for a sum of an addition: ``[Sum a, Sum b]`` for ``Sum (a + b)``; any other reduction as
+    the only element of a list.
+    """
     (body,) = node.args
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" and node.op == "sum" else [node]
 
@@ -370,8 +372,8 @@ class _Diagonal:
         self.index = {key: place.substitute(new) for key, place in self.index.items()}
 
     def stride(self, row: Constraint, axis: int, first: Affine) -> None:
-        """Replace `axis` by ``first + m*k`` with a new axis k, since the congruence ``row``, such as ``i mod m == 1``,
-        holds for every m-th value only.
+        """Replace `axis` by ``first + m*k``, with a new axis k, since only every m-th index satisfies the congruence
+        ``row``, such as ``i mod m == 1``.
         """
         new, step = self.graph.fresh(self.graph.names[axis]), row.modulus
         order = [new if key == axis else key for key in self.left]

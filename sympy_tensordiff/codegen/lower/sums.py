@@ -261,9 +261,7 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
     used = Counter(numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 
     def joined(node: Node) -> Node:
-        """Return the addition `node` with those of its sums merged that are used nowhere else; other nodes
-        unchanged.
-        """
+        """Return the addition `node` with those of its sums merged that no other node uses; other nodes unchanged."""
         own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
         single = {term: [s for s in sums if used[numbered(planner, s)] == 1] for term, sums in own.items()}
         return _joined(graph, node, {term: sums for term, sums in single.items() if sums})

@@ -186,8 +186,8 @@ def _is_positive(exponent: Node) -> bool:
 
 
 def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
-    """Whether `factor` contains, as a factor or in a term, the logarithm of a product with the factor `base`, so that
-    it is infinite where that is 0.
+    """Whether `factor` is infinite where `base` is 0: it contains, as a factor or in a term, the logarithm of `base` or
+    of a product with it.
 
     The other terms of the sum are logarithms or finite: times `base`, they tend to 0 as well.
     """

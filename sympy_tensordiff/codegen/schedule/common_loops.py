@@ -170,7 +170,8 @@ def _changed(statement: Statement) -> set[str]:
 
 
 def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
-    """Return whether the loops compute a costly value in common that differs from one iteration to the next.
+    """Return whether the body of `earlier` and `own`, the body of a later loop, compute a costly value in common that
+    differs between iterations.
 
     Both read along rows or neither does: one that reads down columns keeps functions of the other from being vectors.
     """
@@ -308,8 +309,8 @@ class _Computed(_Numbering):
         return tuple(self.body)
 
     def _count(self, root: int, is_root: bool) -> None:
-        """Count a use of the value with the number `root` (if ``is_root``), and, when it is met first, the uses of the
-        values in it. Also note the values that are computed in every iteration, whatever selects choose.
+        """Count the uses of the values that are needed to compute the value with the number `root`, and note which of
+        them are needed whatever selects choose. With ``is_root``, count a use of the value itself.
         """
         self.uses[root] += is_root
         stack = [root] if root not in self.counted else []
@@ -346,8 +347,8 @@ class _Computed(_Numbering):
         return self.scalar[root]
 
     def _in_order(self, root: int) -> list[int]:
-        """Return the numbers of the values in the value ``root``, itself included, that have no expression yet,
-        arguments first.
+        """Return the numbers of the values from which the value ``root`` is computed, itself included, that have no
+        expression yet, arguments first.
         """
         found: list[int] = []
         stack = [root]

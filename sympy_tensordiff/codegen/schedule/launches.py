@@ -103,8 +103,8 @@ def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement,
 
 
 class _Launch:
-    """Kernels to be merged into one GPU launch, with one thread per entry of an array of the shape ``box``. A launch of
-    another kind of step has no kernels.
+    """The kernels of one GPU launch, with one thread per entry of an array of the shape ``box``; another step than a
+    kernel is a launch without kernels.
     """
 
     def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:

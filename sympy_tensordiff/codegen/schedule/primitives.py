@@ -193,7 +193,7 @@ def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
 
 
 def _is_set(flag: Name) -> Constraint:
-    """Return the constraint that the integer `flag` is set."""
+    """Return the constraint that the integer `flag` is 1 or more, so that it is set."""
     return Constraint("ge", Affine.variable(flag.name) - 1)
 
 
