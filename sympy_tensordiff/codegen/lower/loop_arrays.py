@@ -59,8 +59,8 @@ class LoopArrays:
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, constraints and body of a binder, always with the same variables, and record the
-        constraints.
+        """Return the variables, constraints and body of a sum or comprehension, with the same variables in each call.
+        Record the constraints of the variables.
         """
         if node not in self.opened:
             self.opened[node] = variables, rows, _ = self.graph.open(node)

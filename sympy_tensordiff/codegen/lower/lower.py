@@ -430,9 +430,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, constraints and body of a reduction (``op``, such as "sum"). If an inner reduction
-        depends on fewer integers than the loops have, the inner variables are moved into it, so that an array can store
-        it.
+        """Return ``(variables, constraints, body)`` of a reduction by `op`, such as "sum". Inner variables are moved
+        into a reduction of their own in the body if this depends on fewer integers than the loops have, so that an
+        array can store it.
         """
         if not self.temporaries:
             return variables, rows, body

@@ -166,7 +166,9 @@ def _tests(graph: Graph, node: Node) -> Rows:
 
 
 def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
-    """Return a summand without its guards, and the constraints of these: ``((rows), value)`` for ``[rows]*value``."""
+    """Return ``(constraints, value)`` of a summand: the constraints of its guards, and the summand without these,
+    ``(rows, v)`` for ``[rows]*v``.
+    """
     rows: Rows = ()
     while True:
         factors = body.args if body.op == "mul" else (body,)

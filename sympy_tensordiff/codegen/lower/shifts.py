@@ -51,8 +51,8 @@ MOST_PARTS = 2000
 
 @dataclass(frozen=True)
 class Instance:
-    """One use of a value that is needed at several shifts: ``2*exp(x[k + 1])`` is the number 2 times the candidate
-    ``exp(x[a])`` at the form ``k + 1``.
+    """One use of a value that occurs at several shifts, as a number times a storage candidate: ``2*exp(x[k + 1])`` is 2
+    times ``exp(x[a])`` at ``a = k + 1``.
     """
 
     node: Node

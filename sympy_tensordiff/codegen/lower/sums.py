@@ -178,8 +178,8 @@ def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node
 
 
 def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
-    """Return the sums in the body of `binder` that depend on one index of its loops, with that index renamed to a
-    standard name. Inner binders are not entered.
+    """Return the sums in the body of `binder` (a sum or comprehension) that depend on one index of its loops, with this
+    index renamed to a standard name. Inner sums and comprehensions are not entered.
     """
     body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
     return {numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
@@ -216,8 +216,8 @@ def _outer_variables(node: Node) -> set[int]:
 
 
 def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` with the indices of enclosing binders, and those in `opened`, renamed to standard ones, so that
-    equal values compare equal.
+    """Return `node` with the indices that enclosing sums and comprehensions bind, and those in `opened`, renamed to
+    standard ones, so that equal values compare equal.
     """
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 

@@ -330,8 +330,8 @@ class _Definitions:
         return self.done[node]
 
     def written(self, node: Node) -> Recursion[Node]:
-        """Return the formula of `node` in index notation, with reads of other arrays. An array of `node` itself is not
-        read, so that the formula can fill it.
+        """Return the formula of `node` in index notation, by which an array of `node` is filled: it reads other arrays,
+        but not this one.
         """
         if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]

@@ -386,15 +386,15 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node]) -> 
 
 
 def _numbered(planner: Planner, part: Node) -> Node:
-    """Return `part` with the indices that enclosing binders bind renamed to standard ones, so that equal parts of
-    different binders become equal.
+    """Return `part` with the indices that enclosing sums and comprehensions bind renamed to standard ones, so that
+    equal parts of different ones become equal.
     """
     return planner.numbered(part, sorted(v for v in part.free if v < 0))
 
 
 def _nodes_in_body(node: Node) -> list[Node]:
-    """Return the nodes in the body of a binder, or below a call; inner binders and costly calls are included, but not
-    what is below them.
+    """Return the nodes in the body of a sum or comprehension, or below a call. Inner sums, comprehensions and costly
+    calls are included, but not the nodes below them.
     """
     return list(breadth_first(node.args[0], lambda part: () if part.op in BINDERS or is_dear(part) else part.args))
 
