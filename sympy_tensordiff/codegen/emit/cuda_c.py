@@ -246,7 +246,9 @@ class CudaFile(CFile):
         return changed
 
     def with_helpers(self, pieces: list[str]) -> list[str]:
-        """Return the texts of the kernels after those of the helpers that they call, then those for the host."""
+        """Return the texts of a CUDA file: the device helpers that the kernels in ``pieces`` call, the kernels, and
+        then the host functions in ``pieces`` with their helpers.
+        """
         pieces = [text for piece in pieces for text in piece.split("\n\n")]
         host = [text for text in pieces if "__global__" not in text]
         kernels = [text for text in pieces if "__global__" in text]

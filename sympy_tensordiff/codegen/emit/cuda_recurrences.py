@@ -105,8 +105,8 @@ class _DeviceLoop:
         return "*".join(self.form(extent, UNARY if shape[1:] else level) for extent in shape) or "1"
 
     def row(self, array: str, name: str) -> str:
-        """Return the slice of an ``array`` that stores the values at all times which has those of the current time. In
-        the body it is the array ``name``.
+        """Return the text of the slice for the current time of ``array``, which stores the values at all times. The
+        recurrence's body reads or fills it as its array ``name``.
         """
         count = self.entries(name, PRODUCT)
         if count == "1":

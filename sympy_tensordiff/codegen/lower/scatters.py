@@ -91,8 +91,8 @@ def extrema_over_segments(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _over_segment(graph: Graph, node: Node) -> Node:
-    """Return a maximum over k of ``v[k] if p[k] == i else -oo`` as the maximum over those k with ``p[k] == i``; a
-    minimum likewise. Other nodes are returned unchanged.
+    """Return a maximum over k of ``v[k] if p[k] == i else -oo`` as the maximum over the k with ``p[k] == i``; a minimum
+    likewise. Other nodes are returned unchanged.
     """
     if node.op not in _EXTREMA or node.args[0].op != "add":
         return node

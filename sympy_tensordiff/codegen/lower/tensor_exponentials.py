@@ -48,8 +48,8 @@ def without_large_tensors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _TensorExponentials(Exponentials):
-    """The rules of `without_large_tensors`, with results cached by node. A shift has the shape of the tensor from which
-    it was taken.
+    """Rewrites whole-tensor formulas so that no exponential in them overflows (see `without_large_tensors`). Results
+    are cached by node.
 
     The exponentials in `kept` stay as they are.
     """
