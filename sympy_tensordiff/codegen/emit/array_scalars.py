@@ -142,9 +142,7 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the text of an integer-array entry: an array of its values if its index varies along a current
-        dimension.
-        """
+        """Return the text of an integer-array entry: an array of its values if its index varies along a dimension."""
         if not entry.index:
             return self.names(entry.tensor)
         self.is_index, outer = True, self.is_index

@@ -102,9 +102,7 @@ class CForms(FormPrinter):
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
-        """Return the product of one variable of a form and a positive ``factor`` as C text; quotients call ``divided``,
-        which rounds down.
-        """
+        """Return the C text of ``factor`` times a variable of a form; quotients call ``divided``, which rounds down."""
         if not isinstance(variable, Quotient | SymbolicQuotient):
             return super()._term(variable, factor, first_negative)
         text = f"divided({self.form(variable.form)}, {self.form(Affine.of(variable.divisor))})"

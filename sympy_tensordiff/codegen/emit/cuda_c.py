@@ -264,9 +264,7 @@ class CudaFile(CFile):
         return PREAMBLE.format(type=self.type)
 
     def prototype(self, head: str) -> str:
-        """Return the prototype for the header file of the function with the first line ``head``, without types from
-        CUDA's headers.
-        """
+        """Return the prototype for the header file of the function that begins with ``head``, without CUDA's types."""
         return head.replace("cudaStream_t ", "struct CUstream_st *")
 
     @property

@@ -43,9 +43,7 @@ OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
 def library_pieces(texts: Sequence[str]) -> list[str]:
-    """Return the texts of functions that call a library, made for CuPy instead of NumPy, after the texts of the helpers
-    that they call.
-    """
+    """Return the texts of functions that call a library, with CuPy in place of NumPy, after their helpers."""
     pieces = [*called_by(texts, LIBRARY_HELPERS).values(), *texts]
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
 

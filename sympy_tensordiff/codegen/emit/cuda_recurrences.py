@@ -114,9 +114,7 @@ class _DeviceLoop:
         return f"{self.names(array)}[{self.time}*{count}:({self.time} + 1)*{count}]"
 
     def launch(self, kernel: str, name: str, *arrays: str) -> str:
-        """Return the line that launches a kernel on ``arrays``, with one thread per entry of the array ``name`` of the
-        body.
-        """
+        """Return the line that launches a kernel with one thread per entry of the array ``name`` of the body."""
         return f"{kernel}[(*launch(({self.entries(name, SUM)},)), stream)]({', '.join(arrays)})"
 
     def step_lines(self) -> Iterator[str]:

@@ -89,9 +89,7 @@ class Precision:
         return f"natural({biased} << natural({self.digits})).view(real)"
 
     def leading(self, value: str) -> str:
-        """Return the text of an expression for the leading half of a number's digits: products of two of these are
-        exact.
-        """
+        """Return an expression, as text, for the leading half of a number's digits, so that products are exact."""
         return f"whole(real({value}).view(whole) & -{1 << (self.digits + 2) // 2}).view(real)"
 
     @property
@@ -180,9 +178,7 @@ def _exp(a: Precision) -> str:
 
 
 def _half_exponential(a: Precision) -> str:
-    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which does not overflow as
-    early as ``exp(size)``.
-    """
+    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which overflows later."""
     high = a(a.exp_range[1] + 2)
     return f"""size = abs(x)
     c = {high} if size > {high} else size

@@ -72,9 +72,7 @@ class _MatrixFunction(Builder):
             self.store(self.compute("fsub", self.load(target), product), target)
 
     def exchanged(self, row: str) -> str:
-        """Emit the read of the number of the row with which the factorization has exchanged ``row``, and return its
-        value.
-        """
+        """Emit the read of the number of the row that was exchanged with ``row``, and return its value."""
         return self.new(f"fptosi {self.real} {self.entry('%n', row)} to i64")
 
     def define(self, name: str, result: str, parameters: str, value: str) -> str:

@@ -67,9 +67,7 @@ class LlvmFormPrinter(Builder):
         return self.passed[name][1]
 
     def function(self, result: str = "i32 0") -> str:
-        """Return the text of the whole function, with ``{name}`` for its symbol. It returns ``result``, a type and a
-        value.
-        """
+        """Return the text of the function, with ``{name}`` for its symbol; it returns the value ``result``."""
         declared = ", ".join(f"{self.types[kind]} {value}" for kind, value in self.passed.values())
         for pointer in self.allocated:
             self.line(f"call void @free(ptr {pointer})")
@@ -173,9 +171,7 @@ class LlvmFormPrinter(Builder):
     # ------------------------------------------------------------------------ arrays
 
     def base(self, array: str) -> str:
-        """Return the pointer to the first entry of an array. It becomes a parameter of the function if it is not one
-        yet.
-        """
+        """Return the pointer to the first entry of an array, which becomes a parameter if it is not one yet."""
         return self.arrays[array] if array in self.arrays else self.parameter(array, "a")
 
     def entry_type(self, array: str) -> str:
@@ -232,9 +228,7 @@ class LlvmFormPrinter(Builder):
         )
 
     def allocate(self, name: str, shape: Sequence[Affine], entries: str = "") -> str:
-        """Emit the allocation of an array, and return its pointer. The emitted function returns NO_MEMORY if that
-        fails.
-        """
+        """Emit the allocation of an array, and return its pointer. If it fails, NO_MEMORY is returned."""
         self.module.declare("malloc", "noalias ptr", ["i64"])
         self.module.declare("free", "void", ["ptr"])
         self.shapes[name] = tuple(shape)

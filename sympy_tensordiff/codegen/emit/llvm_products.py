@@ -180,9 +180,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
 
     def advance(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
-        """Emit the pointers to result and operands, advanced by ``offsets`` entries, and return them; missing offsets
-        are 0.
-        """
+        """Emit pointers to result and operands advanced by ``offsets`` entries (missing: 0), and return them."""
         out, left, right = (self.pointer_at(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
         return out, left, right
 

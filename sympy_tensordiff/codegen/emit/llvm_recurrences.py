@@ -213,9 +213,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
     # -------------------------------------------------------------- memory
 
     def memory(self, name: str, shape: Sequence[Affine]) -> str:
-        """Emit the allocation of an array of the recurrence's body, on the stack if it is small, and return its
-        pointer.
-        """
+        """Emit the allocation of an array of the body, on the stack if it is small, and return its pointer."""
         entries = self.body_entries(shape)
         if is_number(entries) and int(entries) * self.module.size <= MAX_STACK_BYTES:
             return self.slot(f"[{entries} x {self.module.real}], align 64")

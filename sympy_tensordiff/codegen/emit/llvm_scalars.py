@@ -114,9 +114,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.operation(node)
 
     def name(self, name: str) -> Value:
-        """Emit the read of a scalar variable, and return its value; a variable that is not set in the function becomes
-        a parameter.
-        """
+        """Emit the read of a scalar variable, which may become a parameter, and return its value."""
         if name in self.scalars:
             slot, kind = self.scalars[name]
             return self.new(f"load {kind}, ptr {slot}"), kind
@@ -164,9 +162,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"icmp ne {kind} {value}, 0" if kind == "i64" else f"fcmp une {kind} {value}, 0.0")
 
     def condition_of(self, node: Operation) -> str:
-        """Emit a condition as a boolean, and return its i1 value. Of "and" and "or", operands are only evaluated as far
-        as needed.
-        """
+        """Emit a condition, and return its i1 value; operands of "and" and "or" are evaluated only if needed."""
         function, arguments = node.function, node.arguments
         if node in (TRUE, FALSE):
             return "true" if node == TRUE else "false"
@@ -213,9 +209,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return total
 
     def product(self, node: Scalar) -> Value:
-        """Emit a product, from left to right, then divided by the factors with negative exponents, and return its
-        value.
-        """
+        """Emit a product, divided by its factors with negative exponents, from left to right; return its value."""
         negative, node = split_off_sign(node)
         factors = node.arguments if isinstance(node, Operation) and node.function == "mul" else (node,)
         inverses = [divisor_of_power(factor) if len(factors) > 1 else None for factor in factors]

@@ -88,18 +88,14 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def call_tile(self, own: Load, left: Load, right: Load) -> None:
-        """Emit the call of the function that adds one block of the product of ``left`` and ``right`` to the sums
-        ``own``.
-        """
+        """Emit the call of the function that adds a block of the product of ``left`` and ``right`` to ``own``."""
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def offset(view: Load, forms: Sequence[Affine]) -> str:
-            """Emit the offset of the entry at the indices ``forms``, where missing last indices are 0, and return its
-            value.
-            """
+            """Emit the offset of the entry at the indices ``forms`` (missing last ones: 0), and return its value."""
             total, shape = "0", self.shapes[view.array]
             for form, extent in zip(forms, shape, strict=False):
                 total = self.add(self.times(total, self.form(extent)), self.form(form))

@@ -73,9 +73,7 @@ class _Printed(NamedTuple):
 
 
 def _printed(program: Program, step: str = "") -> _Printed:
-    """Return a program printed for a device. With ``step``, it is the body of a recurrence, and its function has this
-    name.
-    """
+    """Return a program printed for a device; with ``step``, a recurrence's body, whose function has this name."""
     program, whole, products, deals = on_device(program)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own | {step})

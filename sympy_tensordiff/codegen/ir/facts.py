@@ -37,9 +37,7 @@ _MAX_CASES = 64
 
 
 def call_facts(program: Program) -> Rows:
-    """Return the constraints on sizes that hold in every call, because arguments are checked and computed sizes are
-    defined so.
-    """
+    """Return the constraints on sizes that hold in every call, by argument checks and the definitions of sizes."""
     rows = [Constraint("ge", form - 1) for a in program.arguments for form in a.shape]
     rows += [Constraint("ge", form - 1) for a in program.outputs for form in a.shape]
     rows += [
@@ -208,9 +206,7 @@ def enclosing_rows(enclosing: Around, start: Rows = ()) -> Rows:
 
 
 def condition_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the constraints on integers that follow from a boolean expression if it is true (or false, for
-    ``holds=False``); () if none do.
-    """
+    """Return the constraints on integers that follow if a boolean expression is true (or false, by `holds`)."""
     return tuple(chain.from_iterable(_comparison_rows(*part) for part in _conjuncts(condition, holds)))
 
 
@@ -402,9 +398,7 @@ def is_vectorised(value: Scalar) -> bool:
 
 
 def is_general_exponent(exponent: Scalar) -> bool:
-    """Return whether computing ``x**exponent`` needs a logarithm, since products, divisions and square roots are not
-    enough.
-    """
+    """Return whether ``x**exponent`` needs a logarithm: products, divisions and square roots are not enough."""
     if isinstance(exponent, Number):
         value = exponent.value if exponent.value > 0 else -exponent.value
         return value != Fraction(1, 2) and (value != int(value) or value >= MAX_INTEGER_EXPONENT)

@@ -182,9 +182,7 @@ def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) 
 
 
 def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
-    """Raise VerificationError if a kernel declares a name twice, or one that it has from `outside`. Several loops may
-    share a variable.
-    """
+    """Raise VerificationError if a kernel declares a name twice or one in `outside`; loops may share variables."""
     inside = list(statements(kernel.body))
     variables = {s.variable for s in inside if isinstance(s, Loop)}
     own = Counter([*kernel.axes, *(s.name for s in inside if defines(s)), *variables])
@@ -340,9 +338,7 @@ class NestLaws:
         self.known = outside
 
     def check_loop(self, loop: Loop) -> None:
-        """Raise VerificationError if a loop or its body breaks a rule of this class, or its variable has another
-        meaning outside.
-        """
+        """Raise VerificationError if a loop breaks a rule of this class, or its variable has a meaning outside."""
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
             raise VerificationError(f"{self.where} has a loop without bounds on both sides with positive divisors")
         if loop.variable in self.known:

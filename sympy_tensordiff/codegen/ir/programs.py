@@ -214,9 +214,7 @@ class Trapezoid(ProductStep):
         return label
 
     def end(self, row: Affine) -> Affine:
-        """Return the last summed index that all rows in the block of ``row`` have; if the sum ``is_upper``, the first
-        one.
-        """
+        """Return the last summed index (for ``is_upper`` the first) that all rows in the block of ``row`` have."""
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
 

@@ -38,9 +38,7 @@ def condition_of_loop(loop: Loop) -> Scalar | None:
 
 
 def without_condition(loop: Loop, test: Scalar) -> Loop:
-    """Return ``loop`` simplified for the case that the condition ``test`` holds: each select by ``test`` is replaced by
-    its first value.
-    """
+    """Return ``loop`` for the case that ``test`` holds: each select by ``test`` is replaced by its first value."""
 
     def change(value: Scalar) -> Scalar:
         """Return the first value of a select by ``test``; any other expression unchanged."""

@@ -118,9 +118,7 @@ def reserve_name(wish: str, taken: set[str]) -> str:
 
 
 def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """Return an affine form of the graph with names of the program in it: ``names`` of variables, ``arrays`` of integer
-    tensors.
-    """
+    """Return an affine form of the graph with the ``names`` of variables and ``arrays`` of integer tensors in it."""
     return _with_array_names(form.substitute({v: Affine.variable(names[v]) for v in form.atoms()}), names, arrays)
 
 

@@ -376,9 +376,7 @@ def as_product(kernel: Kernel, shapes: Shapes) -> ContractionStep | None:
 
 
 def _number_times(value: Scalar) -> tuple[int | Fraction | float, Scalar]:
-    """Return ``(number, factor)`` whose product is ``value``; ``(1, value)`` unless it is a product that begins with a
-    number.
-    """
+    """Return ``(number, factor)`` whose product is ``value``; the number is 1 unless the product begins with one."""
     if isinstance(value, Operation) and value.function == "mul" and isinstance(value.arguments[0], Number):
         number, *others = value.arguments
         assert isinstance(number, Number)

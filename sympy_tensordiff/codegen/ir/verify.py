@@ -245,9 +245,7 @@ def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start:
 
 
 def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> bool:
-    """Return whether the constraints ``known`` imply that all integer-array reads in the constraint ``row`` are in
-    bounds.
-    """
+    """Return whether the reads of integer arrays in the constraint ``row`` are in bounds where ``known`` holds."""
     return not any(prover.unproved_bounds(load, known) for load in data_reads([row.form]))
 
 
@@ -282,15 +280,11 @@ class _ReadMasks:
         return rewrite_scalar(value, change)
 
     def rows(self, rows: Iterable[Constraint]) -> Rows:
-        """Return the constraints with each integer-array entry that may be out of bounds replaced by one that is 0
-        there.
-        """
+        """Return the constraints with integer-array entries that are 0 where reading them would be out of bounds."""
         return tuple([row._replace(form=self.form(row.form)) for row in rows])
 
     def form(self, form: Affine) -> Affine:
-        """Return an affine form with each integer-array entry that may be out of bounds replaced by one that is 0
-        there.
-        """
+        """Return an affine form with integer-array entries that are 0 where reading them would be out of bounds."""
         found: dict[Variable, Affine] = {}
         for entry in data_entries([form]):
             index = tuple([self.form(inner) for inner in entry.index])

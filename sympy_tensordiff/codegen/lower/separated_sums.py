@@ -127,9 +127,7 @@ def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Nu
 
 
 def is_short_range(rows: Rows, v: int) -> bool:
-    """Return whether `v` has constant bounds in `rows` with so few values in between that a loop over it will be
-    unrolled.
-    """
+    """Return whether `v` has so few values between its constant bounds in `rows` that its loop is unrolled."""
     own = [row.form for row in rows if row.kind == "ge" and row.form.atoms() == {v}]
     lows = [-form.constant for form in own if form.coefficient(v) == 1]
     highs = [form.constant for form in own if form.coefficient(v) == -1]

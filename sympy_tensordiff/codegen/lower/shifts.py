@@ -82,9 +82,7 @@ class _LoopBody:
     """About how many operations these parts take."""
 
     def store(self, node: Node) -> None:
-        """Record that an array stores the values of `node`: this loop reads them, and does not compute the
-        subexpressions of `node`.
-        """
+        """Record that an array stores `node`: this loop reads it, and does not compute its subexpressions."""
         self.stored.add(node)
         self.is_changed = True
 

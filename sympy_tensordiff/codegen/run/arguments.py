@@ -120,9 +120,7 @@ class ArgumentChecker:
         return last[1:]
 
     def sizes(self, read: Sequence[Any]) -> dict[str, int]:
-        """Return all sizes of a call with the arguments ``read``, by name; raise if an axis does not fit its extent or
-        a check fails.
-        """
+        """Return all sizes of a call by name; raise if an axis of ``read`` does not fit its extent or a check fails."""
         values = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "integer"}
         given = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "array"}
         origin = {a.name: f"argument {a.label}" for a in self.arguments if a.kind == "integer"}
@@ -218,9 +216,7 @@ def _may_happen(check: Check, values: dict[str, int]) -> bool:
 
 
 def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin: dict[str, str]) -> str:
-    """Return text for messages with the sizes ``names``, their ``values``, and the arguments from which they were read
-    (``origin``).
-    """
+    """Return text for messages with sizes, their ``values``, and the arguments they come from (``origin``)."""
     return ", ".join(f"{name} = {values[name]} from {origin.get(name, 'the sizes')}" for name in sorted(names))
 
 
@@ -298,9 +294,7 @@ def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
 
 
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
-    """Return an array argument with any integer dtype as an array of int64; raise ArgumentError if an integer is too
-    large.
-    """
+    """Return an array argument of any integer dtype as int64; raise ArgumentError if an integer is too large."""
     array: NDArray[Any] = _read_array(argument, value)
     is_compared = argument.below is not None and array.dtype == np.int64
     if (

@@ -33,9 +33,7 @@ def print_array_module(program: Program, backend: str) -> str:
 
 
 def _for_empty_axes(build: Any, backend: str, functions: Any, sizes: Sizes) -> ArrayFunction:
-    """Return the callable for calls with ``sizes`` at which some axis has no entries: the program is built again for
-    them.
-    """
+    """Return the callable built again for ``sizes`` at which some axis has no entries."""
     program: Program = build(sizes)
     return ArrayFunction(program, backend, called(functions, externals(program)))
 

@@ -176,9 +176,7 @@ def temporary_folder() -> Path:
 
 
 def _write(folder: Path, name: str, source: str) -> Path:
-    """Return the path of the file ``name`` in a folder with the text ``source``. It is written (atomically) unless it
-    exists with this text.
-    """
+    """Return the path of the file ``name`` with the text ``source``, written atomically unless it exists."""
     path = folder / name
     try:
         if path.read_text(encoding="utf-8") == source:
@@ -203,9 +201,7 @@ def write_bytes(folder: Path, name: str, content: bytes) -> Path:
 
 
 def _import(name: str, spec: ModuleSpec | None) -> ModuleType:
-    """Execute the module that `spec` describes, register it in ``sys.modules`` as `name`, and return it; on an error it
-    is not registered.
-    """
+    """Return the module that `spec` describes, executed and registered in ``sys.modules``, unless this raises."""
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Numba looks the module up by name when it reloads compiled code.

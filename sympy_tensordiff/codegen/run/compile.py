@@ -88,9 +88,7 @@ def _prepared_program(program: Program, backend: str, parallel: bool | None) -> 
 
 
 def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> str:
-    """Return the text of the Python module for ``backend``; ``parallel`` are the names of the functions that run on
-    several cores.
-    """
+    """Return the text of the Python module for ``backend``; the functions ``parallel`` run on several cores."""
     printer = importlib.import_module(f"sympy_tensordiff.codegen.emit.{_PRINTERS[backend]}")
     text: str = printer.print_program(program, parallel) if parallel else printer.print_program(program)
     return text
@@ -99,9 +97,7 @@ def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> 
 def _compile_for_empty_axes(
     build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
 ) -> CompiledFunction:
-    """Return the compiled function for calls with ``sizes`` at which some axis has no entries: the program is built
-    again for them.
-    """
+    """Return the compiled function built again for ``sizes`` at which some axis has no entries."""
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
 

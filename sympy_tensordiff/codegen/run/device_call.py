@@ -183,9 +183,7 @@ class DeviceCalls:
         handle: int,
         queue: Any,
     ) -> list[DeviceArray]:
-        """Return the arrays that a call fills with its results: new ones of the caller's ``library``, or those in
-        ``out``, which are checked.
-        """
+        """Return the arrays for the results of a call: new ones of ``library``, or those in ``out``, checked."""
         if out is None:
             new = [library.empty(shape, prepared.dtype, queue) for shape in prepared.shapes]
             return [describe_array("a result", array, handle) for array in new]

@@ -196,17 +196,13 @@ class ObjectCode:
     driver: str = ""
 
     def content(self, key: str) -> bytes:
-        """Return the bytes to be stored in a file: a hash of `key` and the rest, then a line of JSON with the names,
-        and the code.
-        """
+        """Return the bytes to store in a file: a hash of `key` and the rest, names as a line of JSON, and the code."""
         rest = json.dumps([self.entries, self.called, self.driver]).encode() + b"\n" + self.code
         return hashlib.sha256(key.encode() + rest).digest() + rest
 
     @classmethod
     def of_content(cls, key: str, content: bytes) -> ObjectCode:
-        """Return the object code from the bytes of a file; raise ValueError if they are damaged, or were stored for
-        another key.
-        """
+        """Return the object code from a file's bytes; raise ValueError if they are damaged or have another key."""
         if hashlib.sha256(key.encode() + content[32:]).digest() != content[:32]:
             raise ValueError("the content has another hash")
         line, _, code = content[32:].partition(b"\n")

@@ -95,9 +95,7 @@ def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
 
 
 def _is_flat(statement: Statement) -> TypeGuard[Loop]:
-    """Return whether `statement` is a serial loop with step 1 that contains only assignments, and no function of the
-    user.
-    """
+    """Return whether `statement` is a serial loop with step 1 around assignments only, without user functions."""
     if not isinstance(statement, Loop) or statement.step != 1 or statement.bind:
         return False
     return all(isinstance(part, Set) for part in statement.body) and not any(
@@ -182,9 +180,7 @@ def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
 
 
 def _reads_along_rows(body: Sequence[Statement], variable: str) -> bool:
-    """Return whether all reads in a loop over ``variable`` are contiguous: they move by one entry per iteration, or
-    stay.
-    """
+    """Return whether all reads in a loop over ``variable`` are contiguous, or the same in all iterations."""
     for load in loads(body):
         own = [n for n, form in enumerate(load.index) if variable in map(str, form.atoms())]
         if own and (own != [len(load.index) - 1] or load.index[-1].coefficient(variable) not in (1, -1)):
@@ -292,9 +288,7 @@ class _Computed(_Numbering):
         self.body: list[Statement] = []
 
     def once(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
-        """Return the statements of `body` with each value computed once: values that are needed several times are
-        stored in scalars.
-        """
+        """Return `body` with each value computed once: scalars store the values that are needed several times."""
         roots = [self.read(statement) for statement in body]
         for root, statement in zip(roots, body, strict=True):
             if root is not None:

@@ -183,9 +183,7 @@ class _Count:
         """The loops of a few constant iterations around the current statement."""
 
     def figures(self, name: str) -> LaunchCosts:
-        """Return the predicted costs of one kernel launch, counted by going through its statements for one warp of
-        threads.
-        """
+        """Return the predicted costs of a kernel launch, counted in its statements for one warp of threads."""
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
         sectors = self.worst[max(self.worst)] if self.worst else 1.0
@@ -295,9 +293,7 @@ def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
     """
 
     def share(extent: int, most: int) -> int:
-        """Return the length of the parts, at most ``most``, if `extent` is divided into as few equal parts as possible
-        (rounded up).
-        """
+        """Return the length, at most ``most``, of as few equal parts of `extent` as possible, rounded up."""
         return ceil(extent / ceil(extent / most))
 
     width = columns if columns <= 128 else ceil(share(columns, 256 if outer * rows == 1 else 128) / 8) * 8

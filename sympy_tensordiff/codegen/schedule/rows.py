@@ -44,9 +44,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 
 
 def most_steps(loop: Loop) -> int | None:
-    """Return the greatest number of iterations that `loop` can have, if its bounds show that it is a constant; else
-    None.
-    """
+    """Return the greatest number of iterations of `loop`, if its bounds show that this is a constant; else None."""
     pairs = product(loop.lows, loop.highs)
     spans = [high.form - low.form for low, high in pairs if low.divisor == high.divisor == 1]
     return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)

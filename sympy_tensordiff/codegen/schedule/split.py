@@ -234,9 +234,7 @@ class _Pieces:
         self.kernels.append(replace(self.kernel, body=self.piece([], result)))
 
     def below(self, statement: Statement) -> int:
-        """Return the number of operations that compute the scalars used in `statement`, without those that new arrays
-        store.
-        """
+        """Return the number of operations that `statement` needs, without values that new arrays store."""
         return sum(
             self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
         )

@@ -117,9 +117,7 @@ class ChosenLoop(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """The number of threads of a block that share one sum. The other threads of the block compute neighbouring
-        entries.
-        """
+        """The number of threads of a block that share one sum; the others compute neighbouring entries."""
         return 1 << ((THREADS // self.width).bit_length() - 1)
 
 
