@@ -341,9 +341,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return a sum over a range that depends on the entry, as ``j <= i``, as a sum over all j with zeros added, so that
-    it can be one product. Also return the tests in code, of finite factors, under which that gives the same value. None
-    if it is not possible.
+    """Return ``(loop, tests)``: a sum whose range depends on the entry, as ``j <= i``, with zeros added for all other
+    j, so that it can be one product, and the texts of tests that factors are finite, since ``0*inf`` is nan. None if it
+    is not possible.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):

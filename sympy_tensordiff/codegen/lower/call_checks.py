@@ -136,8 +136,8 @@ class _Checks:
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
         """Add a run-time check that refuses calls with the sizes `violation`, for which the read `load` is out of
-        bounds along `axis`. If all sizes are (`certain`), raise `OutOfShapeError` now. `points` describes the
-        out-of-bounds reads.
+        bounds along `axis`. If all sizes are (`certain`), raise `OutOfShapeError` now. `points` are the constraints on
+        these reads.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"

@@ -157,9 +157,8 @@ def _joins(
 
 
 def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection[str]) -> list[Kernel]:
-    """Return the kernels without those that fill a temporary array with several entries per row and whose entries are
-    read at most `MAX_TIMES` times: the readers compute these entries themselves. ``inner`` are the temporaries of the
-    group.
+    """Return the kernels without those that fill a temporary array with several entries per row, if these are read at
+    most `MAX_TIMES` times: the readers compute them again. ``inner`` are the temporaries of the group.
     """
     rank = len(kernels[0].axes)
     for array in [kernel.array for kernel in kernels]:
