@@ -164,8 +164,8 @@ class Narrowing:
         return Span(span.axis, low, stop), frame
 
     def without_dominated(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
-        """Return ``forms`` without those that cannot be the maximum (``sign`` 1) or minimum, because another one is at
-        least as large (small).
+        """Return ``forms`` without those that another one dominates: one that is at least as large for a maximum
+        (``sign`` 1), or as small for a minimum, where ``known`` holds.
         """
         kept: list[Affine] = []
         for form in dict.fromkeys(forms):

@@ -69,7 +69,7 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 class CFile:
-    """Prints a program as a C file. Another object prints the search for out-of-bounds indices, a program of its own,
+    """Prints a program as a C file. The search for out-of-bounds indices is a program too, which another object prints
     as static functions of the file.
     """
 

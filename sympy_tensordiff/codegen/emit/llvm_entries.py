@@ -391,8 +391,8 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def value(name: str, kind: str) -> str:
-                """Return what the step's function gets for its argument ``name``: its value, or the pointer to its
-                array, for an array with a copy per range that to the copy.
+                """Return the value that is passed for the step's argument ``name``: for an array the pointer to it, or
+                to its copy for this range.
                 """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (

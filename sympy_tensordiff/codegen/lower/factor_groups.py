@@ -67,8 +67,8 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint for the terms near the diagonal, which a loop sums. The other terms are those that all
-        rows of a block have, and a matrix product sums them. The blocks start at the row `first`.
+        """Return the constraint that selects the terms near the diagonal, which a loop sums; a matrix product sums the
+        terms that all rows of a block have. The blocks of rows start at the row `first`.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)

@@ -119,8 +119,8 @@ class _Splitter:
         return done[id(value)]
 
     def folded(self, node: Operation, before: list[Statement]) -> Operation:
-        """Return a long sum or product with at most ``WIDTH`` operands: the first operands are combined in a named
-        scalar, which is the first operand of the rest, and so on.
+        """Return a long sum or product with at most ``WIDTH`` operands: as often as needed, the first operands are
+        replaced by a named scalar, whose assignment is appended to ``before``.
         """
         arguments = node.arguments
         while len(arguments) > WIDTH:
