@@ -76,8 +76,8 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the entries that are worth reading once per iteration over `variable` (for "", once in all): they do
-        not depend on the inner loops in which they are read.
+        """Yield the entries that are worth reading once per iteration over `variable` (for "", once in all): they
+        depend on it, but not on the inner loops in which they are read.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
