@@ -38,8 +38,8 @@ from sympy_tensordiff.codegen.lower.terms import (
     expanded,
     repeated_calls,
     repeated_sums,
-    with_canonical_differences,
     with_expanded_diagonals,
+    with_sums_split_by_index_order,
 )
 from sympy_tensordiff.codegen.run.results import SINGLE, flatten
 from sympy_tensordiff.codegen.run.signature import (
@@ -113,8 +113,8 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of compilation: the ``nodes`` to compute with their arguments, or the index checks whose failures are
-    to be found (``search``).
+    """The input of compilation: the ``nodes`` to compute with their arguments, or, for a program that finds the
+    positions of bad indices, the numbers of the index checks that failed (``search``).
     """
 
     graph: Graph
@@ -185,8 +185,8 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program rebuilt for given sizes, at which some axis has no entries. It can be pickled as part of a
-    compiled function.
+    """Return the program built again for given ``sizes`` at which some axis has no entries. The function can be pickled
+    as part of a compiled function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
@@ -197,14 +197,14 @@ def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any]
 
 def assemble(task: Task) -> Program:
     """Return the program that computes a task, after verification of its loop nests."""
-    program = _with_fewest_tables(_simplify(task), task.options.rows and task.options.temporaries)
+    program = _with_fewest_whole_arrays(_simplify(task), task.options.rows and task.options.temporaries)
     verify(program)
     return program
 
 
-def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the program that needs fewer large temporaries: with values stored for several sums (``shares_rows``), or
-    without.
+def _with_fewest_whole_arrays(simplified: _Simplified, shares_rows: bool) -> Program:
+    """Return the program with arrays of values that several sums need (if ``shares_rows``), or the program without
+    them if it has fewer large temporaries.
     """
     if not shares_rows:
         return _assemble(simplified)[0]
@@ -212,21 +212,23 @@ def _with_fewest_tables(simplified: _Simplified, shares_rows: bool) -> Program:
     rows = _row_temporaries(program) if of_rows else set()
     if any(len(array.shape) > 1 and array.name in of_rows - rows for array in program.temporaries):
         other, _ = _assemble(simplified)
-        most = _count_whole_tables(program, rows)
-        if _count_whole_tables(other, set()) < most or _count_whole_tables(other, _row_temporaries(other)) < most:
+        most = _count_whole_arrays(program, rows)
+        if _count_whole_arrays(other, set()) < most or _count_whole_arrays(other, _row_temporaries(other)) < most:
             return other
     return program
 
 
 def _row_temporaries(program: Program) -> set[str]:
-    """Return the temporaries of which only one row at a time is stored once kernels are fused."""
+    """Return the names of the temporaries that are stored one row at a time once kernels are fused."""
     program = prepared(program, "numba", splits=False)
     steps = fuse(program, Prover(program)).kernels
     return {array.name for step in steps if isinstance(step, programs.FusedKernels) for array in step.rows}
 
 
-def _count_whole_tables(program: Program, rows: set[str]) -> int:
-    """Return the number of temporaries with several axes that are stored completely, those in ``rows`` not counted."""
+def _count_whole_arrays(program: Program, rows: set[str]) -> int:
+    """Return the number of temporaries with several axes that are stored as a whole, without those in ``rows``, of
+    which one row is stored.
+    """
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
 
@@ -298,13 +300,14 @@ def _simplify(task: Task) -> _Simplified:
 def _in_loop_form(
     graph: Graph, lowering: Lowering, definitions: Sequence[Definition], sizes: frozenset[int], expand: bool
 ) -> list[Node]:
-    """Return the entries of `definitions` rewritten so that loops compute them fast. `lowering` gets the sums that
-    should be stored.
+    """Return the entries of `definitions` rewritten so that loops compute them fast. Sums that should be stored are
+    recorded in `lowering`. ``sizes`` are the variables that are sizes; with ``expand``, products in sums are multiplied
+    out.
     """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
-    tight = extrema_over_segments(graph, with_canonical_differences(graph, tight))
+    tight = extrema_over_segments(graph, with_sums_split_by_index_order(graph, tight))
     if lowering.temporaries:
         tight, known = nested_around_known_sums(graph, lowering.planner, with_coprime_terms(graph, tight))
         tight = joined_sums(graph, lowering.planner, tight)
@@ -344,7 +347,8 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
-    """Return the definitions with those scalar results moved to the end that no other array reads.
+    """Return the definitions with each scalar result that no other array reads moved to the end, so that it can be
+    computed from arrays that other results need.
 
     A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
     reads their arrays, and nothing of it is computed again in the order of the value's indices.
@@ -403,8 +407,8 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
 def _checks_of_assumptions(
     program: Program, granted: Iterable[Constraint], names: Mapping[Any, str]
 ) -> tuple[Check, ...]:
-    """Return a run-time check for each constraint on sizes that was assumed, unless the shapes of arguments
-    imply it.
+    """Return a run-time check for each constraint in ``granted``, those that were assumed of the sizes, unless the
+    shapes of arguments imply it. ``names`` are the names of variables.
     """
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}

@@ -47,8 +47,8 @@ class Alternative:
 
 
 def _alternatives(function: CompiledFunction) -> Iterator[Alternative]:
-    """Yield the decisions that could be changed for a function. Some of them change nothing in its text; the caller
-    finds this out and drops them.
+    """Yield the decisions that could be changed to make a function faster. Some of them do not change its text; the
+    caller finds this out and drops them.
     """
     options = _recipe(function)[3]
     names = {

@@ -31,7 +31,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, Ends, Identity, Number, Operation
-from sympy_tensordiff.codegen.ir.walk import array_shapes, parts, statements, tested_forms
+from sympy_tensordiff.codegen.ir.walk import array_shapes, head_forms, parts, statements
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
@@ -176,7 +176,7 @@ def _apply(step: Apply, shape: Sequence[int]) -> int:
 
 
 def _kernel(kernel: Kernel, shapes: Mapping[str, list[int]], values: dict[str, Any]) -> Cost:
-    names = {name for s in statements(kernel.body) for form in tested_forms(s) for name in form.atoms()}
+    names = {name for s in statements(kernel.body) for form in head_forms(s) for name in form.atoms()}
     extents = [form.evaluate(values) for form in getattr(kernel, "extents", ())] or shapes[kernel.array]
     known: dict[Any, int] = {}
 

@@ -17,10 +17,9 @@ from sympy_tensordiff.codegen.ir.walk import values as values_in
 def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
-    """Return statements that use one accumulator instead of several whose sum alone is stored: ``y = s + t`` becomes
-    ``y = s``, and what was added to t is added to s.
-
-    ``axes`` are those of each name; accumulators that differ in them, or are in ``fixed``, stay.
+    """Return statements with fewer accumulators: if two are only added up, as in ``y = s + t``, the terms of t are
+    added to s instead, and ``y = s``. ``axes`` are those of each name; accumulators with other axes, or in ``fixed``,
+    stay.
     """
     *rest, store = body
     if not is_store(store):

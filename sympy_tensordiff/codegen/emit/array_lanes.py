@@ -64,7 +64,7 @@ class Lanes:
         return [axis for axis in self._spans if axis in atoms]
 
     def dims_of(self, *forms: Affine) -> frozenset[Span]:
-        """Return the dimensions along which some of `forms` vary."""
+        """Return the dimensions along which any of `forms` varies."""
         return frozenset(self.dim(axis) for form in forms for axis in self.axes_in(form))
 
     def varying_rows(self, rows: Rows) -> Rows:

@@ -196,8 +196,8 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an einsum with one operand per set of dimensions on which factors depend; the library chooses the
-        order of products. None if these are fewer than `fewest`, or an operand would be computed with too many entries.
+        """Return an einsum with one operand for each set of dimensions on which factors depend; the library chooses the
+        order of products. None if there are fewer than `fewest` operands, or one would be a large temporary.
         """
         groups: dict[frozenset[Span], list[Scalar]] = {}
         with self.values.inside(self.frame._replace(block=TextBlock())):
@@ -321,8 +321,8 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return ``(dimension, first, count)`` for a loop over i that only touches the entries ``first`` to ``first + count
-    - 1`` of a dimension, such as ``2*i, 2*i + 1``. None if these are many, or do not depend on i.
+    """Return ``(dimension, first, count)`` for a loop over i in which an iteration concerns only the entries ``first``
+    to ``first + count - 1`` of a dimension, such as ``2*i, 2*i + 1``. None if these are many, or the same for all i.
 
     None if each value touches many entries, or all values the same ones.
     """
@@ -341,10 +341,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return a sum whose range depends on the entry, as ``j <= i``, as a sum over all j with zeros added. Also return
-    the conditions on sizes under which that is cheap. None if it is not possible.
-
-    None if the loop is not such a sum.
+    """Return ``(loop, tests)``: a sum whose range depends on the entry, as ``j <= i``, with zeros added for all other
+    j, so that it can be one product, and the texts of tests that factors are finite, since ``0*inf`` is nan. None if it
+    is not possible.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):

@@ -58,8 +58,8 @@ class Frame(NamedTuple):
 
 
 class StoredValue(NamedTuple):
-    """The properties of a named array: the dimensions in which it was computed, those along which it has different
-    values, and its mask.
+    """The properties of a named array of the generated code: the dimensions in which it was computed, those along which
+    its values differ, and its mask.
     """
 
     lanes: Lanes
@@ -142,7 +142,7 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the text of an integer-array entry: an array of its values if its index is a current dimension."""
+        """Return the text of an integer-array entry: an array of its values if its index varies along a dimension."""
         if not entry.index:
             return self.names(entry.tensor)
         self.is_index, outer = True, self.is_index
@@ -151,7 +151,7 @@ class VectorPrinter(ScalarPrinter):
         return text
 
     def integer(self, entry: IndirectIndex) -> str:
-        """Return the text of an entry of an integer array, 0 where its mask does not hold."""
+        """Return the text of an integer-array entry as an integer; a masked one is 0 where its constraints fail."""
         if not isinstance(entry, MaskedEntry) or not self.lanes.dims_of(*entry.forms()):
             return super().integer(entry)
         tests = [f"({self.condition(row)})" for row in entry.inside]
@@ -187,7 +187,9 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return the index with which a stored value is read in the current dimensions, and the shape of its array."""
+        """Return ``(index, shape)`` for a value that was stored in other dimensions (``home``): the index at which it
+        is read in the current dimensions, and the shape of its array.
+        """
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
             image = self.lanes.image(Affine.variable(dim.axis)) - dim.low
@@ -211,8 +213,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
     def _part_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text ``part(x, ...)`` for a slice of an array that extends beyond its ends and is padded with
-        zeros; "" if the index is not such a slice.
+        """Return the text of a slice that may extend beyond the ends of an array, as a call
+        ``part(x, (start, length), ...)`` that pads it with zeros; "" if the index is not a slice.
         """
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
@@ -239,8 +241,8 @@ class VectorPrinter(ScalarPrinter):
         return texts
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
-        """Return the bounds that a masked read may break, as pairs of axis and constraint; [] if it is in bounds or
-        needs no mask.
+        """Return pairs ``(axis, constraint)``, one for each bound that a masked read may break; [] if it is in bounds
+        or is not masked.
         """
         load = Load(array, tuple(index))
         return self.prover.unproved_bounds(load, self.context) if self.masks else []
@@ -293,8 +295,8 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return the text and subscripts of a read at one entry of a short axis, as of ``x[:, 0]``: transposed, as
-        ``x.T[0]``, which compilers read faster.
+        """Return ``(name, subscripts)`` for a read of ``name[texts]`` at a single index of a short axis, transposed if
+        compilers read that faster: ``x.T[0]`` for ``x[:, 0]``.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """

@@ -85,8 +85,8 @@ class Narrowing:
         return frame._replace(mask=Name(mask))
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
-        """Return the frame in which the index called ``axis`` is restricted to ``wanted``; its code runs only if values
-        are left.
+        """Return a frame in which the index called ``axis`` only has the values in ``wanted``. Code printed in it runs
+        only if there are any.
         """
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
@@ -101,7 +101,7 @@ class Narrowing:
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
             """Return bounds that are the same for all entries: the least values of lower bounds (``sign=-1``), the
-            greatest of upper ones.
+            greatest of upper ones. ``name`` is used in names of new variables.
             """
             forms = [self._furthest(bound.form, f"{loop.variable}_{name}", sign, frame) for bound in bounds]
             return tuple([Bound(form, bound.divisor) for form, bound in zip(forms, bounds, strict=True)])
@@ -109,8 +109,8 @@ class Narrowing:
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
-        """Return the greatest (``sign`` 1) or least value of a form over all entries. If it has to be computed, append
-        that and return a new variable.
+        """Return the greatest (``sign`` 1) or least value of a form over all entries. If it is not a form itself,
+        append code that computes it, and return a new variable.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:
@@ -140,11 +140,9 @@ class Narrowing:
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
-        """Append a loop over blocks of a long range, so that temporaries stay small. Return the range of one block and
-        the frame inside of the loop.
-
-        An array along ``span`` and ``others`` has at most ``times*BLOCK`` entries in a block, unless one value alone
-        has more.
+        """Append a loop over blocks of a long range, so that temporaries stay small: an array along ``span`` and
+        ``others`` has at most ``times*BLOCK`` entries in a block, if possible. Return the range of one block and the
+        frame inside of the loop.
         """
         lengths = [dim.length for dim in (span, *others)]
         if self.values.dialect.is_fused:
@@ -166,8 +164,8 @@ class Narrowing:
         return Span(span.axis, low, stop), frame
 
     def without_dominated(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
-        """Return ``forms`` without those that cannot be the maximum (``sign`` 1) or minimum, because another one is at
-        least as large (small).
+        """Return ``forms`` without those that another one dominates: one that is at least as large for a maximum
+        (``sign`` 1), or as small for a minimum, where ``known`` holds.
         """
         kept: list[Affine] = []
         for form in dict.fromkeys(forms):
@@ -184,8 +182,8 @@ class Narrowing:
         return frame.child(f"if {self.values.condition(some)}:", (some,))
 
     def _extreme(self, frame: Frame, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Frame]:
-        """Return the maximum (``sign`` 1) or minimum of forms, as one of them or as a new variable, and the frame in
-        which this variable is known.
+        """Return ``(extreme, frame)``: the maximum (``sign`` 1) or minimum of forms, as one of them or as a new
+        variable that the code computes, and the frame in which this variable is known.
         """
         kept = self.without_dominated(forms, sign, frame.known)
         if len(kept) == 1:
@@ -268,8 +266,8 @@ class Additions:
         """The lines that add to all entries of an accumulator."""
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
-        """Return whether an addition to the accumulator ``name`` concerns all entries computed together, so that it
-        needs no mask.
+        """Return whether an addition to the accumulator ``name`` applies to all its entries, so that it needs no mask
+        of its own.
         """
         return frame.mask == self.values.stored[name].mask
 
@@ -279,8 +277,8 @@ class Additions:
         return body[0] if is_one and isinstance(body[0], Set) else None
 
     def summed_dims(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
-        """Return the current dimensions over which an addition to the accumulator `name` sums: those that its array
-        does not have.
+        """Return the current dimensions that the array of the accumulator `name` does not have: an addition to it sums
+        over these.
         """
         return lanes.dims[: len(lanes.dims) - len(self.values.stored[name].lanes.dims)]
 
@@ -299,7 +297,8 @@ class Additions:
     def update(
         self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
     ) -> None:
-        """Append the line that adds ``text``, an array with the accumulator's dimensions, to an accumulator.
+        """Append the line of code that adds ``text``, an array expression with the accumulator's dimensions, to the
+        accumulator ``name``, or multiplies or compares it, by ``reduction``.
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """
@@ -373,8 +372,9 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
-        """Return ``(text, dimensions, slices)`` to add an array to a part of the accumulator ``name``: padded to all
-        its entries, with "" as slices, or unchanged with the slices of that part.
+        """Return ``(text, dimensions, slices)`` for the addition of an array to a part of the accumulator ``name``.
+        Either the array is padded with zeros to the whole accumulator, and ``slices`` is "", or ``slices`` select the
+        part.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
@@ -465,8 +465,8 @@ class Additions:
 
 
 def reduce_copies(text: str, counts: Sequence[str], reduction: Reduction) -> str:
-    """Return the text of a reduction over entries that are all equal: ``count*value`` for a sum, ``value**count`` for a
-    product.
+    """Return the text of a reduction over as many copies of one value as the product of ``counts``: ``count*value`` for
+    a sum, ``value**count`` for a product, ``value`` for an extremum.
     """
     if not counts or reduction in EXTREMA:
         return text

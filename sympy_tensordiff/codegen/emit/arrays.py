@@ -79,7 +79,7 @@ _FILL_FUNCTIONS = {"0": ("zeros", ""), "1": ("ones", "")}
 
 
 def print_program(program: Program) -> str:
-    """Return the text of a module whose ``run`` fills the outputs of ``program``."""
+    """Return the text of a NumPy module whose function ``run`` fills the outputs of ``program``."""
     return print_arrays(program, DIALECTS["numpy"])
 
 
@@ -98,8 +98,8 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
 
 
 def block_constant(pieces: Iterable[str]) -> str:
-    """Return the line that defines the constant ``BLOCK``, the size of blocks in sums, if one of the texts uses it;
-    else "".
+    """Return the line of code that defines ``BLOCK``, the number of entries that loops over blocks compute at once, if
+    one of the texts uses it; else "".
     """
     has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
     return (
@@ -214,7 +214,7 @@ class KernelPrinter:
         return "\n".join([head_text(self.kernel, self.passed), *lines])
 
     def _array_text(self) -> str:
-        """Return the text of the array that the kernel fills."""
+        """Return the name of the array that the kernel fills, as text."""
         return self.names(self.kernel.array)
 
     def _filled(self, text: str) -> str:
@@ -244,8 +244,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """Append the rest of the kernel in two versions, below a test whether a rare condition holds for some entry:
-        without the loop that it needs, and with it. Return False if `body` has no such loop.
+        """Append the rest of the kernel in two versions, selected by a test whether a rare condition holds for any
+        entry: a fast one without the loop that only this condition needs, and a complete one. Return False if `body`
+        has no such loop.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -374,8 +375,8 @@ class KernelPrinter:
         frame.block.line(f"{function}.at({array}, {places}, {text})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
-        """Return how many of the last axes of the filled array are written completely, each by one dimension, so that
-        they need no index arrays.
+        """Return how many trailing axes of the filled array are written completely, each along one dimension, so that
+        slices can be used instead of index arrays.
         """
         count, shape = 0, self.values.shapes[self.kernel.array]
         pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
@@ -419,7 +420,7 @@ class KernelPrinter:
             self.print_python_loop(loop, wide, frame)
 
     def prints_recurrence(self, loop: Loop, frame: Frame) -> bool:
-        """Append a sum that is a linear recurrence along the last axis; return False for other loops."""
+        """Append a sum that is a linear recurrence along the last axis, and return True; False for other loops."""
         scan = self.recurrences.get(next(iter(added(loop.body)), ""))
         if scan is None:
             return False
@@ -443,8 +444,8 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
-        """Append a Python loop over the range ``wide``, which contains the ranges of ``loop`` for all entries. Each
-        iteration computes only the entries whose range has its value.
+        """Append a Python loop over the range ``wide``, which contains the ranges of ``loop`` for all entries. An
+        iteration computes only the entries whose own range contains the value of the loop variable.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))
@@ -457,8 +458,8 @@ class KernelPrinter:
         )
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append a loop over i that touches entries ``2*i + a`` for few ``a`` as a Python loop over ``a``, with array
-        operations over all i. Return False for other loops.
+        """Append a loop over i that adds to entries like ``2*i + a`` as a Python loop over the few values of ``a``,
+        with array operations over all i, and return True. Return False for other loops.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.
@@ -481,7 +482,8 @@ class KernelPrinter:
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
         """Print a sum whose range depends on the entry as a sum over a range that contains all of these, with zeros
-        added. A Python loop is printed for sizes that do not permit it. Return False if nothing was printed.
+        added, and return True. A Python loop is used in calls where a factor is infinite or nan. Return False if
+        nothing was printed.
         """
         found = over_widest_range(loop, wide, frame, self.additions)
         if found is None:
@@ -511,7 +513,7 @@ class KernelPrinter:
 
 
 def _adds_view_entries(body: tuple[Statement, ...]) -> bool:
-    """Return whether a loop body only sums slices of an array along axes, so that no temporary array is needed."""
+    """Return whether a loop only sums entries of an array slice along axes, so that it needs no temporary array."""
     if len(body) != 1 or not is_addition(body[0]) or not isinstance(body[0].value, Load):
         return False
     names = [name for form in body[0].value.index for name in form.atoms()]

@@ -326,7 +326,7 @@ class NestPrinter(ScalarPrinter):
         self.lines: list[str] = []
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function, converted to the type of the results if its value may have another one."""
+        """Return the text of a function call, converted to the type of the results if it may have another one."""
         text = super().call(function, arguments)
         return f"real({text})" if function in WIDENED else text
 

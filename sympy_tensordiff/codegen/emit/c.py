@@ -69,7 +69,7 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 class CFile:
-    """Prints a program as a C file. Another object prints the search for out-of-bounds indices, a program of its own,
+    """Prints a program as a C file. The search for out-of-bounds indices is a program too, which another object prints
     as static functions of the file.
     """
 
@@ -97,7 +97,7 @@ class CFile:
         self.sizes = [name for name in self.integers if name not in given]
         single, parallel = options.dtype == "float32", bool(options.parallel)
         self.printer = CStepPrinter(program, prover, self.names, self.integers, single, parallel)
-        self.kinds = self.printer.kinds
+        self.declarations = self.printer.declarations
         self.search_file: CFile | None = None
         """The search for data that make a read out of bounds, if their range alone does not rule that out."""
 
@@ -142,7 +142,7 @@ class CFile:
         return [*called_by(pieces, known).values(), *pieces]
 
     def prototype(self, head: str) -> str:
-        """Return the prototype of a function in the header."""
+        """Return the prototype for the header file of the function with the first line ``head``."""
         return head
 
     def function_texts(self) -> tuple[list[str], list[str]]:
@@ -158,7 +158,9 @@ class CFile:
         texts = [functions.texts, [self.scratch_function(memory), self.unchecked_function(steps, functions, memory)]]
         if steps:
             own = "|".join({functions(step).partition("(")[0] for step, _ in steps})
-            texts = [[re.sub(rf"\b({own})(?=[(,])", self.function_name, text) for text in part] for part in texts]
+            texts = [
+                [re.sub(rf"\b({own})(?=[(,])", self.function_name_pattern, text) for text in part] for part in texts
+            ]
         return texts[0], texts[1]
 
     def step_text(self, step: Step) -> StepText:
@@ -183,7 +185,7 @@ class CFile:
         return "0"
 
     @property
-    def function_name(self) -> str:
+    def function_name_pattern(self) -> str:
         r"""The replacement pattern (``\1`` is the old name) that gives the functions of steps unique names in
         the file.
         """
@@ -211,8 +213,8 @@ class CFile:
         return "\n".join([*lines, "", *self.usage_lines(unknown)])
 
     def usage_lines(self, unknown: str) -> list[str]:
-        """Return the lines of the C comment on arrays, return codes, scratch memory and compilers. ``unknown`` is the
-        text for return code 5.
+        """Return the lines of the C comment on arrays, return codes, scratch memory and compilers. ``unknown`` is text
+        about return code 5, or "".
         """
         lines = [
             f"   Arrays are dense, the last axis first in memory, and share none. {self.options.name} returns",
@@ -252,7 +254,9 @@ class CFile:
     # ------------------------------------------------------------------------ functions of the file
 
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
-        """Return C expressions for the number of entries of each temporary, and of the work memory that steps need."""
+        """Return ``(temporaries, work)``: C expressions for the numbers of entries of each temporary array, by name,
+        and of the work memory that single steps need.
+        """
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}
         work = [" + ".join(found.work.values()) for _, found in steps if found.work]
@@ -281,13 +285,15 @@ class CFile:
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the number of entries of scratch memory that the search for out-of-bounds indices
-        needs.
+        """Return the C expression for the number of entries of scratch memory that ``search`` needs, the file part that
+        searches for out-of-bounds indices.
         """
         return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
 
     def function_text(self, head: str, lines: Sequence[str], parameters: Sequence[str]) -> str:
-        """Return a C function with these ``lines``; parameters and sizes that it does not use are marked as unused."""
+        """Return a C function with the first line ``head`` and the body ``lines``; parameters and sizes that it does
+        not use are marked as unused.
+        """
         text = "\n".join(lines)
         sizes = [size.name for size in self.program.sizes]
         unused = []
@@ -304,11 +310,11 @@ class CFile:
 
     def parameter_declarations(self) -> list[str]:
         """Return the declarations of the parameters."""
-        texts = [self.kinds[self.names(name)] for name in self.parameter_names]
+        texts = [self.declarations[self.names(name)] for name in self.parameter_names]
         return texts if self.options.allocate else [*texts, "real *restrict scratch", *self.stream_parameters]
 
     def argument_texts(self) -> list[str]:
-        """Return the arguments of a call, in the order of the parameters."""
+        """Return the C texts of the arguments with which the parameters of a function are passed on to another one."""
         after = [] if self.options.allocate else ["scratch", *(text.split()[-1] for text in self.stream_parameters)]
         return [*map(self.names, self.parameter_names), *after]
 
@@ -374,8 +380,8 @@ class CFile:
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
     def refusals(self) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(C condition, return code)`` for each case in which a call is refused. Code 0 marks lines of C in
-        between, such as declarations.
+        """Yield ``(C condition, return code)`` for each case in which the C function refuses a call. With the code 0,
+        the text is a line to be printed in between, such as a declaration.
         """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]
@@ -404,14 +410,14 @@ class CFile:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield the condition under which a matrix declared symmetric is not, as C text, with the return code that
-        refuses the call.
+        """Yield the C condition under which a matrix that is declared symmetric is not, with the return code 2.
+        ``length`` is the number of rows.
         """
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield C lines that compute the least and the greatest entry of an integer array, and return (as a generator
-        does) the two names of these.
+        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. It is a
+        generator, since a subclass yields lines that compute them before.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"

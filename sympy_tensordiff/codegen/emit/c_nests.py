@@ -71,7 +71,7 @@ class CForms(FormPrinter):
         return self.form(self.shapes[array][int(attribute.strip("shape[]"))], ATOM)
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the offset of an entry in its array, in row-major order."""
+        """Return the offset of an entry in its array, in row-major order, as C text."""
         text = "0"
         for form, extent in zip(index, self.shapes[array], strict=True):
             one = self.form(form)
@@ -102,7 +102,7 @@ class CForms(FormPrinter):
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
-        """Return a term of a form as text; quotients call ``divided``, which rounds down."""
+        """Return the C text of ``factor`` times a variable of a form; quotients call ``divided``, which rounds down."""
         if not isinstance(variable, Quotient | SymbolicQuotient):
             return super()._term(variable, factor, first_negative)
         text = f"divided({self.form(variable.form)}, {self.form(Affine.of(variable.divisor))})"
@@ -333,8 +333,8 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """Return the extent of an axis of a local array as a single form: of a maximum or minimum, the first operand that
-    is not a constant.
+    """Return the extent of an axis of a local array as a single form. If it is a maximum or minimum with constants, as
+    ``max(n, 0)``, it is the form that is not a constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])
@@ -352,8 +352,8 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Return the names and C types to declare before each statement. A scalar is declared in the innermost block that
-    contains all of its uses.
+    """Map positions of statements (paths) to the names and C types to declare before them, for all names in ``wanted``.
+    A scalar is declared in the innermost block that contains all of its uses.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """
@@ -381,8 +381,8 @@ def _mentioned_names(body: Sequence[Statement]) -> set[str]:
 
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
-    """Return the accumulators of an innermost loop, so that a pragma can declare them for vectorisation; [] if the loop
-    does anything but add to them. Names ``inside`` are declared in the loop.
+    """Return the accumulators to which the innermost ``loop`` adds, so that a pragma can declare them for
+    vectorisation; [] if it has other effects. Names ``inside`` are declared in the loop.
     """
     if has_few_steps(loop):
         return []

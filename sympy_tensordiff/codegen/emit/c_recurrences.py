@@ -37,11 +37,11 @@ class CRecurrencePrinter:
         self.size = " + ".join([*sizes, scratch])
 
     def entries(self, shape: Sequence[Affine]) -> str:
-        """Return the number of entries of an array of the body as text."""
+        """Return the number of entries of an array of the recurrence's body as C text."""
         return "*".join(self.forms.form(extent.substitute(self.integers), UNARY) for extent in shape) or "1"
 
     def row(self, array: str, shape: Sequence[Affine]) -> str:
-        """Return the C pointer to an array's row at the current time."""
+        """Return the C pointer to the row for the current time of an array that stores the values at all times."""
         return f"{self.names(array)} + {self.time}*{self.entries(shape)}"
 
     def lines(self) -> Iterator[str]:
@@ -90,12 +90,14 @@ class CRecurrencePrinter:
         return self.loop_over_entries(shape, f"{target}[{self.index}] += {source}[{self.index}];")
 
     def loop_over_entries(self, shape: Sequence[Affine], text: str) -> str:
-        """Return a C loop that runs `text` for each entry of an array of the body."""
+        """Return a C loop that runs the statement `text` for each entry of an array with this shape."""
         i = self.index
         return f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(shape)}; {i}++) {{ {text} }}"
 
     def step_lines(self, scratch: str) -> Iterator[str]:
-        """Yield the lines of one step: the call, the additions to stacks and sums, and the exchange of buffers."""
+        """Yield the lines of one time step: the call of the step's function, the additions to sums, and the exchange of
+        buffers. ``scratch`` is the C pointer to the step's memory.
+        """
         step, names = self.step, self.names
         for result, array in self.stacked.items():
             yield f"{INDENT}{self.pointers[result]} = {self.row(array, self.results[result])};"

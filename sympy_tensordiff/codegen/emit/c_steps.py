@@ -64,9 +64,9 @@ class CStepPrinter:
     ) -> None:
         self.program, self.prover, self.names, self.integers = program, prover, names, integers
         self.is_single, self.parallel = is_single, parallel
-        self.kinds = self._kinds()
+        self.declarations = self._declarations()
 
-    def _kinds(self) -> dict[str, str]:
+    def _declarations(self) -> dict[str, str]:
         """Return the C declaration of each possible parameter of a step's function, by name. Arrays that the program
         fills are not ``const``, since a step may write to them.
         """
@@ -125,16 +125,16 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the C function of a step with the body ``lines``. Its parameters are those names of the program that
-        occur in the lines.
+        """Return the C function of a step with the body ``lines``. Its parameters are the names of the program that
+        occur in the lines, and the arrays of work memory in ``work``.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
         rows = {self.names(array.name) for array in step.rows} if isinstance(step, FusedKernels) else set()
-        passed = [name for name in self.kinds if name in words and name not in rows]
+        passed = [name for name in self.declarations if name in words and name not in rows]
         declared = []
         for name in passed:
-            kind = self.kinds[name]
+            kind = self.declarations[name]
             constant = kind.startswith("real *") and name not in filled
             declared.append(f"const {kind}" if constant else kind)
         declared += [f"real *restrict {name}" for name in work]
@@ -214,8 +214,8 @@ class CLibraryCallPrinter:
         return [INDENT + line for line in self.forms.loops(head, self.lines)]
 
     def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
-        """Append C code that copies each matrix of a step's operand, and replaces the copy by its triangular
-        factors.
+        """Append C code that computes the triangular factors of each matrix of a batch: it copies the matrix to the
+        result, and factorizes it there. ``row`` and ``column`` are names of loop variables.
         """
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])
@@ -225,8 +225,8 @@ class CLibraryCallPrinter:
         self.lines.append(f"{self.code} |= {call};")
 
     def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
-        """Append C code that computes an inverse or determinant from the triangular ``factors`` of a matrix. Raise
-        NotInCError for other functions.
+        """Append C code that stores an inverse or determinant, computed from the triangular ``factors`` of a matrix;
+        the other parameters are names of loop variables. Raise NotInCError for other functions.
         """
         value = [*batch, row, column] if step.function == "inv" else batch
         index = [value[axis] for axis in step.axes] if step.axes else value
@@ -244,7 +244,9 @@ class CLibraryCallPrinter:
         self.solved(factors, axes, f"{row} == {column}", self.entry(step.array, index))
 
     def solve(self, step: Solve, factors: str, batch: list[str]) -> None:
-        """Append C code that solves the step's linear systems with the triangular ``factors`` of their matrix."""
+        """Append C code that solves the step's linear systems with the triangular ``factors`` of their matrix;
+        ``batch`` are the loop variables of the batch.
+        """
         *labels, first, second = step.left.labels
         summed, free = (second, first) if first in step.output else (first, second)
         names = dict(zip(labels, batch, strict=True))

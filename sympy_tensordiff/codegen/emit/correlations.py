@@ -27,7 +27,7 @@ def task_name(step: Correlation) -> str:
 
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
     """Return the texts of two functions for a correlation: one that computes a single task, and one that runs all
-    tasks.
+    tasks, on several cores if ``is_parallel``.
     """
     found = tiling(step, shapes)
     assert found is not None
@@ -165,8 +165,8 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append code that computes the label ``solved`` from the position of a task in the result: k from the index
-        ``i + k`` and i. Return the block of code for values in range.
+        """Append code that computes the label ``solved`` from the position of a task in the result: for an index
+        ``i + k``, k is the position minus i. Return the block of code that runs if k is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
@@ -183,7 +183,9 @@ class _TiledCorrelation:
         return lines.child(f"if {test}:")
 
     def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
-        """Return the text of the call that computes one block of rows."""
+        """Return the text of the call that adds one block of the product of ``left`` and ``right`` to the sums ``own``.
+        ``strides`` are the texts of the arrays' strides.
+        """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.

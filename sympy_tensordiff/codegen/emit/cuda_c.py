@@ -71,7 +71,9 @@ class CudaTexts(CPrinter):
         self.functions = {**self.functions, **own, **{name: name for name in DEVICE_HELPERS}}
 
     def delinearised_lines(self, axes: Sequence[str], extents: Sequence[str], flat: str) -> list[str]:
-        """Return the lines that compute several axes from one number by division and remainder."""
+        """Return the lines of C that compute the values of several axes from ``flat``, the number of an entry in
+        row-major order, by division and remainder.
+        """
         lines = []
         for number in range(len(axes) - 1, -1, -1):
             lines.append(f"const ptrdiff_t {axes[number]} = {flat}{f' % {extents[number]}' if number else ''};")
@@ -210,8 +212,8 @@ class CudaFile(CFile):
 
     @property
     def last_code(self) -> str:
-        """The C expression for the last CUDA error, negated, which the searching function returns; 0 in the body of a
-        recurrence, whose errors the function of the whole program finds.
+        """The C expression for the value that the function of all steps returns: the last CUDA error, negated. 0 in the
+        body of a recurrence, whose errors the function of the whole program finds.
         """
         if self.is_body:
             return "0"
@@ -244,7 +246,9 @@ class CudaFile(CFile):
         return changed
 
     def with_helpers(self, pieces: list[str]) -> list[str]:
-        """Return the texts of the kernels after those of the helpers that they call, then those for the host."""
+        """Return the texts of a CUDA file: the device helpers that the kernels in ``pieces`` call, the kernels, and
+        then the host functions in ``pieces`` with their helpers.
+        """
         pieces = [text for piece in pieces for text in piece.split("\n\n")]
         host = [text for text in pieces if "__global__" not in text]
         kernels = [text for text in pieces if "__global__" in text]
@@ -260,11 +264,11 @@ class CudaFile(CFile):
         return PREAMBLE.format(type=self.type)
 
     def prototype(self, head: str) -> str:
-        """Return the prototype of a function in the header, which needs no header of CUDA."""
+        """Return the prototype for the header file of the function that begins with ``head``, without CUDA's types."""
         return head.replace("cudaStream_t ", "struct CUstream_st *")
 
     @property
-    def function_name(self) -> str:
+    def function_name_pattern(self) -> str:
         r"""The replacement pattern (``\1`` is the old name) that gives kernels names which are unique also if several
         files are linked.
         """
@@ -324,7 +328,9 @@ class CudaFile(CFile):
         yield from [f"{INDENT}if ({some}) {{", f"{INDENT * 2}{text}", f"{INDENT}}}"] if some else [INDENT + text]
 
     def block_launch(self, function: str, rest: str, nest: BlockNest) -> Iterator[str]:
-        """Yield the lines that launch the blocks of a kernel."""
+        """Yield the lines that launch ``function``, the kernel of a nest, with the needed number of blocks; ``rest`` is
+        the text of its arguments. They are guarded if there may be no blocks.
+        """
         form = self.forms.form
         grid = self.forms.entries(nest.grid)
         if nest.along:
@@ -338,15 +344,17 @@ class CudaFile(CFile):
     # ------------------------------------------------------------------------ checks of data
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield the lines that refuse a call whose matrix, declared symmetric, is not."""
+        """Yield ``(line or C condition, return code)`` for a search on the device, by which a call is refused whose
+        matrix, declared symmetric, is not.
+        """
         found = self.names.fresh(f"{array}_asymmetry")
         yield f"{INDENT}int64_t {found};", 0
         yield f"find_asymmetry(&{found}, {array}, {length}, scratch, stream)", self.last_code
         yield found, 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield C lines that compute the least and the greatest entry of an integer array, and return (as a generator
-        does) the texts of these.
+        """Yield the lines that compute the least and the greatest of the ``count`` entries of an integer array on the
+        device, with return codes, and return (as a generator does) the C expressions of both.
         """
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0

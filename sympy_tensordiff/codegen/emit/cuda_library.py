@@ -43,7 +43,7 @@ OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
 def library_pieces(texts: Sequence[str]) -> list[str]:
-    """Return the texts of library functions and their helpers: those of NumPy, with CuPy in place of NumPy."""
+    """Return the texts of functions that call a library, with CuPy in place of NumPy, after their helpers."""
     pieces = [*called_by(texts, LIBRARY_HELPERS).values(), *texts]
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
 

@@ -66,8 +66,9 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Append `form`, which has one value in all threads, to ``constants``. Return the name of the kernel parameter
-        for it; None if ``passed_constants`` leaves it out.
+        """Return the name of a new kernel parameter for `form`, which has one value in all threads. None if
+        ``passed_constants`` leaves it out, so that it is computed in the kernel. In both cases, append `form` to
+        ``constants``.
         """
         number = len(self.constants)
         self.constants.append(form)
@@ -122,7 +123,9 @@ class CudaPrinter(NestPrinter):
             self.line(3, f"{outer} += step_z")
 
     def print_delinearised(self, axes: Sequence[str], flat: str, depth: int) -> None:
-        """Append the lines that compute several axes from one number by division and remainder."""
+        """Append the lines that compute the values of several axes from ``flat``, the number of an entry in row-major
+        order, by division and remainder.
+        """
         for number in range(len(axes) - 1, -1, -1):
             extent = self.form(self.box[number], UNARY)
             value = f"{flat} % {extent}" if number else flat
@@ -131,7 +134,7 @@ class CudaPrinter(NestPrinter):
             flat = f"{flat}//{extent}"
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the offset of an entry in a flat array, in row-major order."""
+        """Return the text of the offset of an entry in a flat array, in row-major order."""
         return self.strided_index(array, index) or self.horner_index(array, index)
 
     def strided_index(self, array: str, index: Sequence[Affine]) -> str:
@@ -299,8 +302,8 @@ def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
 
 
 class KernelText(NamedTuple):
-    """The printed function of a GPU kernel: its text, its arguments, the constants in it that could become arguments,
-    and its names.
+    """The printed function of a GPU kernel: its text, its arguments, the forms of the same value in all threads that
+    could become arguments, and its names.
     """
 
     text: str
@@ -355,8 +358,8 @@ def _kernel_text(
     shapes: Shapes,
     chosen: Collection[int] | None,
 ) -> KernelText:
-    """Return the printed function of a step. Of the constants in it, those with the numbers ``chosen`` (None: all)
-    become parameters.
+    """Return the printed function of a step. The forms in it that have one value in all threads become parameters:
+    those with the numbers ``chosen``, or all for None.
     """
     blocks = nest if isinstance(nest, BlockNest) else None
     if blocks is None:

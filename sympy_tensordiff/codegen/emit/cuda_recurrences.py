@@ -59,8 +59,8 @@ def loop_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _DeviceLoop:
-    """Prints the function of one recurrence; ``states`` and ``results`` map arguments and results of the body to the
-    variables for their arrays, ``spare`` results that are states to those for the other buffer.
+    """Prints the function of one recurrence. It maps the names of the body to variables of the function: ``states`` for
+    arguments, ``results`` for results, and ``spare`` for the second buffer of results that become states.
     """
 
     def __init__(self, step: Recurrence, names: FormNames) -> None:
@@ -100,19 +100,21 @@ class _DeviceLoop:
         return "\n".join(block.render())
 
     def entries(self, name: str, level: int = 0) -> str:
-        """Return the number of entries of an array of the body as text."""
+        """Return the number of entries of the array ``name`` of the recurrence's body as text."""
         shape: Sequence[Affine] = [extent.substitute(self.integers) for extent in self.shapes[name]]
         return "*".join(self.form(extent, UNARY if shape[1:] else level) for extent in shape) or "1"
 
     def row(self, array: str, name: str) -> str:
-        """Return an array's row at the current time, which is an array ``name`` of the body."""
+        """Return the text of the slice for the current time of ``array``, which stores the values at all times. The
+        recurrence's body reads or fills it as its array ``name``.
+        """
         count = self.entries(name, PRODUCT)
         if count == "1":
             return f"{self.names(array)}[{self.time}:{self.time} + 1]"
         return f"{self.names(array)}[{self.time}*{count}:({self.time} + 1)*{count}]"
 
     def launch(self, kernel: str, name: str, *arrays: str) -> str:
-        """Return the line that runs a kernel over the entries of an array of the body."""
+        """Return the line that launches a kernel with one thread per entry of the array ``name`` of the body."""
         return f"{kernel}[(*launch(({self.entries(name, SUM)},)), stream)]({', '.join(arrays)})"
 
     def step_lines(self) -> Iterator[str]:

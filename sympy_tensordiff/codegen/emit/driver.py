@@ -51,8 +51,8 @@ def head_text(kernel: Step, passed: Iterable[str]) -> str:
 
 
 class Functions:
-    """The texts of the functions for a module's steps. Functions that are equal up to names are printed once and called
-    with different arguments.
+    """The functions that run the steps of a module, as text. A function that equals another one up to names is not
+    printed again: the other one is called with different arguments.
     """
 
     def __init__(self, names: FormNames) -> None:
@@ -72,7 +72,7 @@ class Functions:
         names: FormNames | None = None,
     ) -> None:
         """Add the function of a step, given as ``text``, unless an equal function was added before. ``passed`` are its
-        arguments (by default `passed_names`), and ``names`` the names in it.
+        arguments (by default `passed_names`), ``names`` the identifiers that differ between equal functions.
         """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)

@@ -89,7 +89,7 @@ class Precision:
         return f"natural({biased} << natural({self.digits})).view(real)"
 
     def leading(self, value: str) -> str:
-        """Return the text of a number's first half of digits: products of two such numbers are exact."""
+        """Return an expression, as text, for the leading half of a number's digits, so that products are exact."""
         return f"whole(real({value}).view(whole) & -{1 << (self.digits + 2) // 2}).view(real)"
 
     @property
@@ -178,7 +178,7 @@ def _exp(a: Precision) -> str:
 
 
 def _half_exponential(a: Precision) -> str:
-    """Return the lines that compute ``size``, the absolute value of x, and ``half``, the number exp(size)/2."""
+    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which overflows later."""
     high = a(a.exp_range[1] + 2)
     return f"""size = abs(x)
     c = {high} if size > {high} else size
@@ -209,15 +209,17 @@ def _sinh(a: Precision) -> str:
 
 
 def _nearest_integer(a: Precision) -> str:
-    """Return the lines of code for n, the integer nearest to ``c/log(2)``, and for ``shifted``, a large number plus n,
-    which has n in its last bits.
+    """Return the lines of code that compute n, the integer nearest to ``c/log(2)``, and ``shifted``, n plus a large
+    constant, so that the last bits of ``shifted`` are n.
     """
     return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
     n = shifted - {a(a.round)}"""
 
 
 def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
-    """Return the text of ``n - less + times*bias``, a natural number, where n is in the last bits of ``shifted``."""
+    """Return the text of the integer expression ``n - less + times*bias``, with n taken from the last bits of
+    ``shifted``. It is not negative, and becomes the exponent bits of a power of 2.
+    """
     return f"natural(real(shifted).view(natural) - natural({a.round_bits + less - times * a.bias}))"
 
 
@@ -238,7 +240,7 @@ def _expm1(a: Precision) -> str:
 
 
 def _logarithm(a: Precision) -> str:
-    """Return the lines of code that compute ``n*log(2) + log(1 + f)``, the logarithm of a number split into n and f."""
+    """Return the lines of code that compute ``n*log(2) + log(1 + f)``, the logarithm of the number ``2**n*(1 + f)``."""
     return f"""h = {a(0.5)}*f*f
     s = f/({a(2.0)} + f)
     z = s*s
@@ -382,8 +384,8 @@ def _sine_near(a: Precision, quarters: int) -> str:
 
 
 def _general_power(a: Precision) -> str:
-    """Return the text of the body of ``x**y`` for a number format: ``exp(y*log(x))``, with a logarithm that has half as
-    many digits more.
+    """Return the text of the body of ``x**y`` for a number format: ``exp(y*log(x))``, with a logarithm in one and a
+    half times the digits of the format.
 
     Sums of two numbers keep these digits; the first has half of the digits, so that products of such are exact. The
     logarithm is ``n*log(2) + 2*atanh(s)``, and ``2*atanh(s)`` is ``2/3*s*(3 + s**2 + 3/5*s**4 + 3/7*s**6 + ...)``.

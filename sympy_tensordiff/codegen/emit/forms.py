@@ -242,7 +242,7 @@ class TextBlock:
         return inner
 
     def slot(self, lines: TextBlock | None = None) -> TextBlock:
-        """Append the block ``lines``, or a new empty one to be filled later, at the same indentation; return it."""
+        """Append the block ``lines`` at the same indentation, or an empty block to be filled later, and return it."""
         inner = TextBlock() if lines is None else lines
         self._items.append(inner)
         return inner

@@ -222,7 +222,7 @@ class Builder:
     # ------------------------------------------------------------------------ integers
 
     def add(self, left: str, right: str) -> str:
-        """Return the sum of two integers; constants are folded."""
+        """Emit the sum of two integers, and return its value; constants are folded."""
         if is_number(left) and is_number(right):
             return str(int(left) + int(right))
         if "0" in (left, right):
@@ -230,7 +230,7 @@ class Builder:
         return self.new(f"add nsw i64 {left}, {right}")
 
     def times(self, left: str, right: str) -> str:
-        """Return the product of two integers; constants are folded."""
+        """Emit the product of two integers, and return its value; constants are folded."""
         if is_number(left) and is_number(right):
             return str(int(left) * int(right))
         if "1" in (left, right):
@@ -238,7 +238,7 @@ class Builder:
         return "0" if "0" in (left, right) else self.new(f"mul nsw i64 {left}, {right}")
 
     def greatest(self, values: Iterable[str], function: str = "smax") -> str:
-        """Return the maximum of integers, or the minimum for "smin"; constants are folded."""
+        """Emit the maximum of integers, or the minimum for "smin", and return its value; constants are folded."""
         values = [*values]
         if all(map(is_number, values)):
             return str((max if function == "smax" else min)(map(int, values)))
@@ -246,8 +246,8 @@ class Builder:
         return reduce(lambda one, other: self.call("i64", name, [one, other], "i64"), dict.fromkeys(values))
 
     def divided(self, value: str, divisor: str) -> str:
-        """Return a quotient by a positive integer, rounded down. It may be computed before it is known that it is
-        needed: a size of 0 counts as 1.
+        """Emit a quotient by a positive integer, rounded down, and return its value. It may be executed before a test
+        of the divisor, so that a size of 0 counts as 1.
         """
         if divisor.isdigit() and not int(divisor) & int(divisor) - 1:
             return self.new(f"ashr i64 {value}, {int(divisor).bit_length() - 1}")

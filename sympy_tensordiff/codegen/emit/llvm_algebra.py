@@ -24,7 +24,7 @@ class _MatrixFunction(Builder):
         self.real = module.real
 
     def pointer(self, array: str, row: str, width: str, column: str) -> str:
-        """Return the pointer to an entry of a matrix with ``width`` columns."""
+        """Emit the address of an entry of a matrix with ``width`` columns, and return the pointer."""
         place = self.add(self.times(row, width), column)
         return self.new(f"getelementptr inbounds {self.real}, ptr {array}, i64 {place}")
 
@@ -37,7 +37,7 @@ class _MatrixFunction(Builder):
         return self.load(self.pointer("%f", row, "%n", column))
 
     def compute(self, operation: str, *values: str) -> str:
-        """Return the value of an operation of floating-point numbers."""
+        """Emit an operation of floating-point numbers, and return its value."""
         return self.new(f"{operation} {FLAGS} {self.real} {', '.join(values)}")
 
     def store(self, value: str, pointer: str) -> None:
@@ -72,11 +72,13 @@ class _MatrixFunction(Builder):
             self.store(self.compute("fsub", self.load(target), product), target)
 
     def exchanged(self, row: str) -> str:
-        """Return the number of the row with which the factorization has exchanged ``row``."""
+        """Emit the read of the number of the row that was exchanged with ``row``, and return its value."""
         return self.new(f"fptosi {self.real} {self.entry('%n', row)} to i64")
 
     def define(self, name: str, result: str, parameters: str, value: str) -> str:
-        """Define the function in the module, and return its symbol."""
+        """Define the function ``name`` in the module, with the given result type and parameters, which returns
+        ``value``; return its symbol.
+        """
         head = f"define internal {result} @{name}({parameters}) {{"
         return self.module.define(name, "\n".join([head, "entry:", *self.slots, *self.lines, f"  ret {value}", "}"]))
 
@@ -247,7 +249,7 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         return self.new(f"load {self.real}, ptr {self.entry_pointer(array, index)}")
 
     def store(self, value: str, index: Sequence[Affine]) -> None:
-        """Store the product of a value and the step's factor in an entry of the result."""
+        """Emit code that stores the product of a value and the step's factor in an entry of the result."""
         if self.step.factor != 1:
             factor = real_text(float(self.step.factor), self.real)
             value = self.new(f"fmul {FLAGS} {self.real} {value}, {factor}")
@@ -281,7 +283,9 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             columns = [label for label in step.output if label != self.free and label not in labels]
 
             def place(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
-                """Return the index of an array whose axes have the labels `of`."""
+                """Return the full index of an array whose axes have the labels `of`: the batch index, and `index` for
+                the other axes.
+                """
                 known = dict(zip([*labels, self.summed, *columns], [*batch, *index], strict=True))
                 return [known[self.summed if label == self.free else label] for label in of]
 

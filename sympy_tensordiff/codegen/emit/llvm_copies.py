@@ -55,8 +55,8 @@ def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
 
 
 def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) -> Affine:
-    """Return into how many independent parts a step can be divided, such as rows or batch entries. Its function
-    computes a range of these.
+    """Return the number of independent parts, such as rows or batch entries, of a step's result. The function of the
+    step computes a range of them, so that threads can share the work.
     """
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]
@@ -100,7 +100,7 @@ class Copies:
         return name
 
     def new_temporary(self, wish: str, shape: Sequence[Affine]) -> str:
-        """Add a temporary, and return its name."""
+        """Add a temporary with a new name like ``wish`` to the program, and return its name."""
         name = self.fresh(wish)
         self.arrays.append(Array(name, tuple(shape)))
         return name

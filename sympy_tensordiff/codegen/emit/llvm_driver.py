@@ -43,7 +43,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Table,
     Trapezoid,
 )
-from sympy_tensordiff.codegen.ir.steps import not_compiled
+from sympy_tensordiff.codegen.ir.steps import uncompiled_arrays
 from sympy_tensordiff.codegen.ir.walk import all_names, externals, function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.correlations import tiling
 from sympy_tensordiff.codegen.schedule.cpu import Site
@@ -90,7 +90,7 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
     program, prover = copies.program, Prover(copies.program)
     parallel |= {function_name(s) for s in program.kernels if s.array in {a.name for a in copies.arrays} and parallel}
     printer = LlvmStepPrinter(program, prover, module, target, copies, parallel)
-    library = set(not_compiled(program, recurrences=True))
+    library = set(uncompiled_arrays(program, recurrences=True))
     found = [None if step.array in library else printer.function(step) for step in program.kernels]
     pairs = [(step, one) for step, one in zip(program.kernels, found, strict=True) if one is not None]
 
@@ -149,9 +149,9 @@ class LlvmStepPrinter:
         product = LlvmProductPrinter(self.module, shapes, integers, bare)
         product.is_inlined = self.is_body
         product.print_contraction(step)
-        turns = BLOCKS if matrices_of(step).both or isinstance(step, Trapezoid) else "panels"
+        division = BLOCKS if matrices_of(step).both or isinstance(step, Trapezoid) else "panels"
         return self.shared_function(
-            step, product, product.function_text(), (LOW, HIGH), part_count(step, shapes), turns
+            step, product, product.function_text(), (LOW, HIGH), part_count(step, shapes), division
         )
 
     def recurrence_function(self, step: Recurrence) -> StepFunction:
@@ -186,8 +186,8 @@ class LlvmStepPrinter:
             return self.shared_function(
                 step, printer, text, ends, step.extent, PARTIAL_TOTALS if step.totals else BLOCKS
             )
-        turns = "strips" if runs_in_strips(step, self.prover) else BLOCKS
-        return self.shared_function(step, printer, text, ends, shapes[step.array][0], turns)
+        division = "strips" if runs_in_strips(step, self.prover) else BLOCKS
+        return self.shared_function(step, printer, text, ends, shapes[step.array][0], division)
 
     def shared_function(
         self,
@@ -196,13 +196,15 @@ class LlvmStepPrinter:
         text: str,
         ends: tuple[str, str] = ("", ""),
         extent: Affine = ZERO,
-        turns: int | str = BLOCKS,
+        division: int | str = BLOCKS,
     ) -> StepFunction:
-        """Add a printed function to the module, unless it has one with the same text, and return its record."""
+        """Add a printed function to the module, unless it has one with the same text, and return its record. `ends`,
+        `extent` and `division` say how threads divide its work, see `StepFunction`.
+        """
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}
-        turns = turns if name in self.parallel else 0
-        return StepFunction(self.module.shared(f"{name}.step", text), passed, ends, extent, turns)
+        division = division if name in self.parallel else 0
+        return StepFunction(self.module.shared(f"{name}.step", text), passed, ends, extent, division)
 
 
 # ---------------------------------------------------------------------------- drivers in Python

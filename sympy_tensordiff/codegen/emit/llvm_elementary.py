@@ -53,7 +53,7 @@ class _LlvmTranslation:
         return f"%t{len(self.lines) - 1}"
 
     def function(self, name: str) -> str:
-        """Return the LLVM function for the elementary function ``name``."""
+        """Return the LLVM text of the elementary function ``name``."""
         what, body = FUNCTIONS[name]
         self.values = {parameter: (f"%{parameter}", "real") for parameter in PARAMETERS[name]}
         tree = ast.parse("\n".join(line.strip() for line in body(self.precision).splitlines()))

@@ -45,14 +45,14 @@ class StepFunction:
 
     ``passed`` are the kinds of its parameters by name: "a" for an array, "r" for a real number, "i" for an integer. If
     it computes a range of parts, ``ends`` are the names of its two ends, and ``extent`` is the number of all parts.
-    ``turns`` is the division among threads: a number of ranges, "strips", or "panels"; 0 for a single range.
+    ``division`` is the division among threads: a number of ranges, "strips", or "panels"; 0 for a single range.
     """
 
     symbol: str
     passed: Mapping[str, str]
     ends: tuple[str, str] = ("", "")
     extent: Affine = ZERO
-    turns: int | str = 0
+    division: int | str = 0
 
 
 class EntryPrinter(LlvmNestPrinter):
@@ -69,7 +69,7 @@ class EntryPrinter(LlvmNestPrinter):
     # ------------------------------------------------------------------------ arguments
 
     def argument_object(self, place: int) -> str:
-        """Return the Python object at a position among the arguments."""
+        """Emit the load of the Python object at position `place` among the arguments, and return its value."""
         pointer = self.new(f"getelementptr inbounds ptr, ptr %args, i64 {place}")
         return self.new(f"load ptr, ptr {pointer}")
 
@@ -85,15 +85,15 @@ class EntryPrinter(LlvmNestPrinter):
                 self.values[f"{name} {axis}"] = self.new(f"load i64, ptr {place}")
 
     def byte_pointer(self, pointer: str, offset: str | int) -> str:
-        """Return a pointer plus ``offset`` bytes."""
+        """Emit the address ``offset`` bytes after a pointer, and return it."""
         return self.new(f"getelementptr inbounds i8, ptr {pointer}, i64 {offset}")
 
     def read_real(self, found: str) -> str:
-        """Return the floating-point value of a Python object."""
+        """Emit the conversion of a Python number to a floating-point number, and return its value."""
         return self.convert((self.call("double", "PyFloat_AsDouble", [found], "ptr"), "double"), self.module.real)
 
     def read_arguments(self) -> None:
-        """Read all arguments of the program, and compute all sizes."""
+        """Emit code that reads all arguments of the program, and computes all sizes."""
         place = 0
         for argument in self.program.arguments:
             found = self.argument_object(place)
@@ -151,7 +151,9 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def locate_temporaries(self, groups: Sequence[Sequence[Array]]) -> None:
-        """Emit the pointers of all temporaries, which are parts of the block of memory passed as the last argument."""
+        """Emit the addresses of all temporaries in the block of memory that is passed as the last argument. The arrays
+        of a group have the same address.
+        """
         place = len(self.program.arguments) + len(self.program.outputs)
         self.read_array("scratch", self.argument_object(place), 0)
         address = self.new(f"ptrtoint ptr {self.arrays['scratch']} to i64")
@@ -166,7 +168,9 @@ class EntryPrinter(LlvmNestPrinter):
     def driver_function(
         self, steps: Sequence[tuple[Step, StepFunction]], groups: Sequence[Sequence[Array]]
     ) -> EntryPrinter:
-        """Print the function that runs all ``steps``, temporaries in the memory passed last; return this printer."""
+        """Print the function that runs all ``steps``, with temporaries in the memory passed last, where the arrays of a
+        group share memory. Return this printer.
+        """
         self.read_arguments()
         if groups:
             self.locate_temporaries(groups)
@@ -198,7 +202,7 @@ class EntryPrinter(LlvmNestPrinter):
 
     def run_step(self, step: Step, function: StepFunction) -> None:
         """Emit the call of a step's function, on several cores if the step is divided among threads."""
-        if function.turns:
+        if function.division:
             self.run_in_parallel(step, function)
             return
         self.values |= dict(zip(function.ends, ("0", self.form(function.extent)), strict=True))
@@ -207,7 +211,9 @@ class EntryPrinter(LlvmNestPrinter):
         self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
 
     def argument_value(self, name: str, kind: str) -> str:
-        """Return the value of an argument of a step's function."""
+        """Return the value or pointer that is passed for an argument of a step's function; ``kind`` is "a" for an
+        array, "r" for a real number, "i" for an integer.
+        """
         return self.arrays[name] if kind == "a" else self.numbers[name] if kind == "r" else self.atom(name)
 
     def run_in_parallel(self, step: Step, function: StepFunction) -> None:
@@ -217,7 +223,7 @@ class EntryPrinter(LlvmNestPrinter):
             name: self.allocate(f"{name} parts", [Affine.of(PARTIAL_TOTALS), *self.shapes[name]]) for name in totals
         }
         task = TaskPrinter(self.module, self.shapes, self.integer_arrays, frozenset())
-        task.turns(function, dict.fromkeys(totals))
+        task.print_ranges(function, dict.fromkeys(totals))
         symbol = self.module.shared(f"{function.symbol}.task", task.task())
         frame = self.slot(f"[{len(task.passed) + 1} x i64]")
         self.line(f"store ptr {self.code}, ptr {frame}")
@@ -239,8 +245,8 @@ class EntryPrinter(LlvmNestPrinter):
             self.line(f"call void @free(ptr {pointer})")
 
     def add_parts(self, target: str, parts: str, entries: str) -> None:
-        """Emit code that adds up the partial sums of all threads, in a fixed order, so that results do not depend on
-        timing.
+        """Emit code that adds up the partial sums of all threads in ``parts`` and stores the ``entries`` totals in
+        ``target``. The order is fixed, so that results do not depend on timing.
         """
         real = self.module.real
         with self.loop("0", entries) as place:
@@ -305,8 +311,8 @@ class EntryPrinter(LlvmNestPrinter):
 
 
 def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]]:
-    """Return the temporaries in groups that can use the same memory: arrays of one size, each of which is filled after
-    the last use of the one before.
+    """Return the temporaries in groups that can use the same memory: arrays of equal size, of which no two are needed
+    at the same time.
 
     Constant tables have memory of their own, and so have temporaries that no step reads.
     """
@@ -352,10 +358,10 @@ class TaskPrinter(LlvmNestPrinter):
         value.
         """
         extent = driver.form(function.extent)
-        if function.turns == "strips":
+        if function.division == "strips":
             return driver.divided(driver.add(extent, str(STRIP - 1)), str(STRIP))
-        if function.turns != "panels":
-            return str(function.turns)
+        if function.division != "panels":
+            return str(function.division)
         count = "1"
         for number in (2**n for n in range(6)):
             least = 2 * number * (MIN_HALF_ROWS if number == 1 else MIN_PANEL_ROWS)
@@ -363,21 +369,21 @@ class TaskPrinter(LlvmNestPrinter):
             count = driver.new(f"select i1 {test}, i64 {2 * number}, i64 {count}")
         return count
 
-    def turns(self, function: StepFunction, totals: Container[str]) -> None:
-        """Append a loop that calls the function of a step for each range of this thread. Arrays in ``totals`` get a
-        separate copy per range.
+    def print_ranges(self, function: StepFunction, totals: Container[str]) -> None:
+        """Append a loop in which a thread calls the function of a step for each of its ranges. Arrays in ``totals`` get
+        a separate copy per range, for partial sums.
         """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")
         extent, count = self.form(function.extent), self.range_count(self, function)
         with self.loop(first, last) as turn:
-            if function.turns == "strips":
+            if function.division == "strips":
                 low = self.times(turn, str(STRIP))
                 high = self.greatest([self.add(low, str(STRIP)), extent], "smin")
             else:
                 # Each thread gets blocks from everywhere, so that their costs are balanced.
                 block = turn
-                if function.turns != "panels":
+                if function.division != "panels":
                     block = self.new(f"srem i64 {self.times(turn, str(BLOCK_STRIDE))}, {count}")
                 low, high = (
                     self.new(f"sdiv i64 {self.times(extent, one)}, {count}") for one in (block, self.add(block, "1"))
@@ -385,8 +391,8 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def value(name: str, kind: str) -> str:
-                """Return the value passed for the step's argument ``name``; for an array with a copy per range, the
-                pointer to this range's copy.
+                """Return the value that is passed for the step's argument ``name``: for an array the pointer to it, or
+                to its copy for this range.
                 """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (

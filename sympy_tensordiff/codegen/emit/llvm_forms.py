@@ -67,7 +67,7 @@ class LlvmFormPrinter(Builder):
         return self.passed[name][1]
 
     def function(self, result: str = "i32 0") -> str:
-        """Return the text of the function, with ``{name}`` for its symbol."""
+        """Return the text of the function, with ``{name}`` for its symbol; it returns the value ``result``."""
         declared = ", ".join(f"{self.types[kind]} {value}" for kind, value in self.passed.values())
         for pointer in self.allocated:
             self.line(f"call void @free(ptr {pointer})")
@@ -136,11 +136,11 @@ class LlvmFormPrinter(Builder):
         return self.new(f"load i64, ptr {self.entry_pointer(entry.tensor, entry.index)}")
 
     def low(self, bounds: Iterable[Bound]) -> str:
-        """Return the first value of a loop: the maximum of its lower bounds."""
+        """Emit the first value of a loop, the maximum of its lower bounds, and return it."""
         return self.greatest([self.form(quotient(b.form + (b.divisor - 1), b.divisor)) for b in bounds])
 
     def stop(self, bounds: Iterable[Bound]) -> str:
-        """Return one more than the last value of a loop: one more than the minimum of its upper bounds."""
+        """Emit one more than the last value of a loop, the minimum of its upper bounds plus one, and return it."""
         return self.greatest([self.form(quotient(b.form, b.divisor) + 1) for b in bounds], "smin")
 
     def ends(self, ends: Ends) -> str:
@@ -171,7 +171,7 @@ class LlvmFormPrinter(Builder):
     # ------------------------------------------------------------------------ arrays
 
     def base(self, array: str) -> str:
-        """Return the pointer to the first entry of an array."""
+        """Return the pointer to the first entry of an array, which becomes a parameter if it is not one yet."""
         return self.arrays[array] if array in self.arrays else self.parameter(array, "a")
 
     def entry_type(self, array: str) -> str:
@@ -179,7 +179,7 @@ class LlvmFormPrinter(Builder):
         return "i64" if array in self.integer_arrays else self.module.real
 
     def entry_pointer(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the pointer to an entry of an array."""
+        """Emit the address of an array entry, and return the pointer."""
         offset = "0"
         for form, extent in zip(index, self.shapes[array], strict=True):
             place, length = self.form(form), self.form(extent)
@@ -214,7 +214,9 @@ class LlvmFormPrinter(Builder):
                 self.checked(place, entries)
 
     def pointer_at(self, pointer: str, offset: str, kind: str = "") -> str:
-        """Return a pointer plus ``offset`` entries of type ``kind``, by default of real numbers."""
+        """Emit the address ``offset`` entries after a pointer, and return it. The entries have the type ``kind``, by
+        default that of real numbers.
+        """
         if offset == "0":
             return pointer
         return self.new(f"getelementptr inbounds {kind or self.module.real}, ptr {pointer}, i64 {offset}")
@@ -226,7 +228,7 @@ class LlvmFormPrinter(Builder):
         )
 
     def allocate(self, name: str, shape: Sequence[Affine], entries: str = "") -> str:
-        """Allocate an array and return its pointer; the function returns NO_MEMORY if that fails."""
+        """Emit the allocation of an array, and return its pointer. If it fails, NO_MEMORY is returned."""
         self.module.declare("malloc", "noalias ptr", ["i64"])
         self.module.declare("free", "void", ["ptr"])
         self.shapes[name] = tuple(shape)

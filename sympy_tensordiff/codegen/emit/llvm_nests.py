@@ -88,9 +88,9 @@ class LlvmNestPrinter(LlvmScalarPrinter):
             self.depth -= 1
 
     def hoist_quotients(self, loop: Loop) -> bool:
-        """Append the quotients by sizes behind conditions in `loop` that are the same in all its iterations, before it.
-        Return whether these are all: LLVM 22.1 makes wrong vectors of such a quotient, which it computes for the first
-        entry of the vector only, and not at all where the condition of that entry fails.
+        """Emit, before `loop`, the quotients by sizes in it that are the same in all iterations, if it has conditions.
+        Return whether all of them could be moved: a loop with one left must not be vectorised, since LLVM 22.1 computes
+        it wrongly there.
         """
         if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
             isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)
@@ -107,8 +107,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return len(ready) == len(same) and all(Affine.variable(part) in self.known for part in ready)
 
     def interleaved_vectors(self, count: int, body: Sequence[Statement]) -> str:
-        """Return how many vectors of entries one iteration of a loop with ``count`` iterations should compute, as a
-        mark for LLVM (see `LOOP_MARK`); "0" if LLVM decides.
+        """Return a mark for LLVM (see `LOOP_MARK`) that says how many vectors of entries an iteration of a loop over
+        `count` entries should compute; "0" if LLVM decides.
         """
         is_entrywise = all(isinstance(one, Set) and isinstance(one.target, Load) for one in body)
         whole = count * self.module.size // MAX_VECTOR_BYTES
@@ -151,8 +151,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
 
 
 def _upper_extent(ends: Ends) -> Affine:
-    """Return the extent of an axis of a local array as a single form: of a maximum or minimum, the first operand that
-    is not a constant.
+    """Return the extent of an axis of a local array as a single form. If it is a maximum or minimum with constants, as
+    ``max(n, 0)``, it is the form that is not a constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

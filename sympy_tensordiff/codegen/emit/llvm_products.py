@@ -176,19 +176,20 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")
 
     def length_of(self, labels: Sequence[int]) -> str:
-        """Return the number of entries along ``labels``."""
+        """Emit the number of entries along the axes ``labels``, and return its value."""
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
 
     def advance(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
-        """Return the pointers to result and operands, advanced by ``offsets`` entries; missing offsets are 0."""
+        """Emit pointers to result and operands advanced by ``offsets`` entries (missing: 0), and return them."""
         out, left, right = (self.pointer_at(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
         return out, left, right
 
     def multiply(
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
-        """Append one matrix product by a BLAS call, or in loops if it is small. ``rows`` or ``columns`` is -1 if that
-        operand is a vector.
+        """Emit one matrix product: a BLAS call, or loops if it is small. ``pointers`` and ``steps`` are the first
+        entries and row strides of the matrices, `turned` says which operands are stored transposed. ``rows`` or
+        ``columns`` is -1 if that operand is a vector.
         """
         out, left, right = pointers
         own, other = ("1" if length == "-1" else length for length in (rows, columns))
@@ -221,8 +222,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         factor: str,
     ) -> None:
-        """Append loops for a small matrix product. The innermost loop reads contiguous entries: it adds a multiple of a
-        row, or computes a dot product. ``lengths`` are its rows, columns and terms.
+        """Emit loops for a small matrix product, in which the innermost loop reads contiguous entries. ``lengths`` are
+        the rows, columns and terms; the other parameters are those of `multiply`.
         """
         (out, left, right), (rows, columns, terms) = pointers, lengths
         has_columns = columns != "1"
@@ -274,7 +275,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: tuple[bool, bool],
         ends: tuple[str, str],
     ) -> None:
-        """Append one matrix product per block of rows, over the terms that all rows of the block have."""
+        """Emit the part of a triangular product that takes one matrix product per block of rows: over the terms that
+        all rows of the block have. ``ends`` are the first block and the end of the blocks.
+        """
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
         height, others = self.form(self.extents[step.row]), self.length_of(own[1:])

@@ -49,11 +49,11 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """The slots of the pointers of the last values that are kept, by array."""
 
     def form_in_body(self, form: Affine) -> str:
-        """Return the value of an integer form over the sizes of the body."""
+        """Emit the value of an integer form over the sizes of the body, and return it."""
         return self.form(form.substitute(self.forms))
 
     def body_entries(self, shape: Sequence[Affine]) -> str:
-        """Return the number of entries of an array of the body."""
+        """Emit the number of entries of an array of the recurrence's body, and return its value."""
         return reduce(self.times, [self.greatest(["0", self.form_in_body(extent)]) for extent in shape], "1")
 
     def body_variable(self, name: str) -> Affine:
@@ -82,7 +82,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.copy(self.base(one.array), last, self.body_entries(self.results[one.result]))
 
     def prepare_arguments(self) -> None:
-        """Emit code for the sizes of the body, and for the pointers to constants and to the first states."""
+        """Emit code for the sizes in the recurrence's body, and for the pointers to constants and first states."""
         for size in self.body.sizes:
             ends = [self.form_in_body(form) for form in size.lows or size.highs]
             self.forms[size.name] = self.body_variable(size.name)
@@ -101,8 +101,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.slotted.add(name)
 
     def point(self, name: str, pointer: str) -> None:
-        """Set the pointer by which the body reads its argument `name`: that of an array's first entry, or of a scalar
-        in memory.
+        """Let the body read its argument `name` at ``pointer``, the address of a scalar or of the first entry of an
+        array.
         """
         (self.pointers if self.given[name] else self.numbers)[name] = pointer
 
@@ -126,7 +126,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.fill_zeros(self.base(one.array), self.body_entries(self.results[one.result]))
 
     def move_to(self, time: str) -> None:
-        """Emit code that sets the time, and the pointers to the rows that belong to this time in all arrays."""
+        """Set the current time, and let the body read and fill the rows for this time of arrays that store the values
+        at all times.
+        """
         if self.step.time:
             self.forms[self.step.time] = self.body_variable("time")
             self.values["body time"] = time
@@ -136,12 +138,12 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.pointers[name] = self.row(array, time, self.results[name])
 
     def row(self, array: str, time: str, shape: Sequence[Affine]) -> str:
-        """Return the pointer to an array's row at a time."""
+        """Emit the address of the row of an array for a time, and return the pointer."""
         return self.pointer_at(self.base(array), self.times(time, self.body_entries(shape)))
 
     def record(self, time: str) -> None:
-        """Emit code that stores what is wanted of one time step's results: adds them to sums, notes last values, copies
-        rows to stacks.
+        """Emit code that stores the results of one time step in the results of the recurrence: it adds them to sums,
+        notes the pointers of last values, or copies rows to stacks.
         """
         for one in self.step.recorded:
             shape = self.results[one.result]
@@ -167,7 +169,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.line(f"store ptr {other}, ptr {self.pointers[name]}")
 
     def run_step(self, step: Step, function: Any) -> None:
-        """Emit the call of the function of one step of the body."""
+        """Emit the call of the function of one step of the recurrence's body."""
         with ExitStack() as stack:
             if rows := self.nonempty_rows(step):
                 stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
@@ -192,7 +194,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         ]
 
     def argument_value(self, name: str, kind: str) -> str:
-        """Return the pointer or value that is passed for `name`, a parameter of a step of the body."""
+        """Emit the pointer or value that is passed for `name`, a parameter of a step of the body, and return it.
+        ``kind`` is "a" for an array, "i" for an integer, "r" for a real number.
+        """
         if kind == "a":
             return self.place(name)
         if kind == "i":
@@ -202,14 +206,14 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.new(f"load {self.module.real}, ptr {pointer}")
 
     def place(self, name: str) -> str:
-        """Return the current pointer of an array of the body."""
+        """Return the pointer at which an array of the recurrence's body is stored in the current time step."""
         pointer = self.pointers[name]
         return self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
 
     # -------------------------------------------------------------- memory
 
     def memory(self, name: str, shape: Sequence[Affine]) -> str:
-        """Allocate an array of the body, on the stack if it is small, and return its pointer."""
+        """Emit the allocation of an array of the body, on the stack if it is small, and return its pointer."""
         entries = self.body_entries(shape)
         if is_number(entries) and int(entries) * self.module.size <= MAX_STACK_BYTES:
             return self.slot(f"[{entries} x {self.module.real}], align 64")

@@ -70,7 +70,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
     """Emits scalar expressions as LLVM instructions."""
 
     def convert(self, value: Value, kind: str) -> str:
-        """Return a number converted to the type ``kind``."""
+        """Emit the conversion of a number to the type ``kind``, if it is of another type, and return its value."""
         text, own = value
         if own == kind:
             return text
@@ -79,12 +79,12 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"{'fpext' if kind == 'double' else 'fptrunc'} {own} {text} to {kind}")
 
     def unify(self, *values: Value) -> tuple[list[str], str]:
-        """Return numbers converted to the widest of their types, and that type."""
+        """Return ``(values, kind)``: numbers converted to the widest of their types, and that type."""
         kind = "double" if "double" in {kind for _, kind in values} else values[0][1]
         return [self.convert(value, kind) for value in values], kind
 
     def binary(self, operation: str, left: Value, right: Value, flags: str = FLAGS) -> Value:
-        """Return the value of a floating-point operation on two numbers."""
+        """Emit a floating-point operation on two numbers, and return its value."""
         (one, other), kind = self.unify(left, right)
         return self.new(f"{operation} {flags} {kind} {one}, {other}"), kind
 
@@ -114,14 +114,14 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.operation(node)
 
     def name(self, name: str) -> Value:
-        """Return the value of a scalar variable."""
+        """Emit the read of a scalar variable, which may become a parameter, and return its value."""
         if name in self.scalars:
             slot, kind = self.scalars[name]
             return self.new(f"load {kind}, ptr {slot}"), kind
         return self.parameter(name, "r"), self.module.real
 
     def operation(self, node: Operation) -> Value:
-        """Return the value of an operation."""
+        """Emit an operation, and return its value."""
         function, arguments = node.function, node.arguments
         if node == INFINITY:
             return real_text(math.inf, self.real), self.real
@@ -162,7 +162,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"icmp ne {kind} {value}, 0" if kind == "i64" else f"fcmp une {kind} {value}, 0.0")
 
     def condition_of(self, node: Operation) -> str:
-        """Return a condition as a boolean; conjunctions and disjunctions are evaluated only as far as needed."""
+        """Emit a condition, and return its i1 value; operands of "and" and "or" are evaluated only if needed."""
         function, arguments = node.function, node.arguments
         if node in (TRUE, FALSE):
             return "true" if node == TRUE else "false"
@@ -184,7 +184,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.choice(first, lambda: ("true", "i1"), rest)[0]
 
     def comparison(self, function: str, left: Scalar, right: Scalar) -> str:
-        """Return a comparison as a boolean; integers are compared as integers."""
+        """Emit a comparison, and return its i1 value. Integers are compared as integers."""
         of_integers, of_numbers = COMPARISONS[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
             return self.new(f"icmp {of_integers} i64 {self.form(a)}, {self.form(b)}")
@@ -192,11 +192,11 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"fcmp {of_numbers} {kind} {one}, {other}")
 
     def negative(self, value: Value) -> Value:
-        """Return a number with the opposite sign."""
+        """Emit a number with the opposite sign, and return its value."""
         return self.new(f"fneg {FLAGS} {value[1]} {value[0]}"), value[1]
 
     def sum(self, arguments: Sequence[Scalar]) -> Value:
-        """Return a sum, evaluated from left to right."""
+        """Emit a sum, from left to right, and return its value."""
         total: Value | None = None
         for argument in arguments:
             negative, positive = split_off_sign(argument)
@@ -209,7 +209,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return total
 
     def product(self, node: Scalar) -> Value:
-        """Return a product, evaluated from left to right, then divided by the factors with negative exponents."""
+        """Emit a product, divided by its factors with negative exponents, from left to right; return its value."""
         negative, node = split_off_sign(node)
         factors = node.arguments if isinstance(node, Operation) and node.function == "mul" else (node,)
         inverses = [divisor_of_power(factor) if len(factors) > 1 else None for factor in factors]
@@ -220,7 +220,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return reduce(lambda one, other: self.binary("fdiv", one, other), below, value)
 
     def power(self, base: Scalar, exponent: Scalar) -> Value:
-        """Return a power; roots, reciprocals and integer powers are computed without logarithms."""
+        """Emit a power, and return its value; roots, reciprocals and integer powers are computed without logarithms."""
         if not isinstance(exponent, Number):
             form = integer_form(exponent)
             if form is None:
@@ -245,7 +245,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return result
 
     def call_function(self, function: str | External, arguments: Sequence[Value]) -> Value:
-        """Return the value of a function; raise UnsupportedError if it is unknown."""
+        """Emit the call of a function, and return its value; raise UnsupportedError if the function is unknown."""
         texts, kind = self.unify(*arguments)
         if isinstance(function, External):
             given = [self.convert(value, self.module.real) for value in arguments]
@@ -273,7 +273,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         raise UnsupportedError(f"the function {function!r} is not known to the {type(self).__name__}")
 
     def spherical_bessel(self, order: int, x: Value) -> Value:
-        """Return the value of a spherical Bessel function: its series near 0, and the recurrence elsewhere."""
+        """Emit a spherical Bessel function, by its series near 0 and a recurrence elsewhere, and return its value."""
         x = self.convert(x, "double"), "double"
 
         def number(value: float) -> Value:
@@ -292,7 +292,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return total
 
         def recurrence() -> Value:
-            """Return the value of the upward recurrence."""
+            """Emit the upward recurrence for the Bessel function, and return its value."""
             before, value = (self.binary("fdiv", self.call_function(name, [x]), x) for name in ("cos", "sin"))
             for k in range(order):
                 product = self.binary("fmul", self.binary("fdiv", number(2 * k + 1), x), value)
@@ -306,7 +306,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.convert(found, self.real), self.real
 
     def extreme(self, function: str, left: Value, right: Value) -> Value:
-        """Return the maximum ("max") or minimum of two numbers; nan if one of them is nan."""
+        """Emit the maximum ("max") or minimum of two numbers, nan if one of them is nan, and return its value."""
         (x, y), kind = self.unify(left, right)
         beyond = self.new(f"fcmp {'oge' if function == 'max' else 'ole'} {kind} {x}, {y}")
         taken = self.new(f"or i1 {beyond}, {self.new(f'fcmp uno {kind} {x}, {x}')}")

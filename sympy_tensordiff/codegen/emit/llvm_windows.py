@@ -26,8 +26,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """Append the instructions of a correlation. ``copy`` is the read of its copied operand without the last index,
-        which the lanes of vectors run over.
+        """Emit the instructions of a correlation. ``copy`` is the entry of the copied right operand that a block reads,
+        without the last index: along that axis, a block computes with vectors.
         """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)
@@ -88,27 +88,27 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def call_tile(self, own: Load, left: Load, right: Load) -> None:
-        """Append the call of the function that computes one block of rows of the result."""
+        """Emit the call of the function that adds a block of the product of ``left`` and ``right`` to ``own``."""
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def offset(view: Load, forms: Sequence[Affine]) -> str:
-            """Return the offset of the entry at the indices ``forms``; missing last indices are 0."""
+            """Emit the offset of the entry at the indices ``forms`` (missing last ones: 0), and return its value."""
             total, shape = "0", self.shapes[view.array]
             for form, extent in zip(forms, shape, strict=False):
                 total = self.add(self.times(total, self.form(extent)), self.form(form))
             return self.times(total, self.form(shape[-1])) if len(shape) > len(forms) else total
 
         def start(view: Load, forms: Sequence[Affine]) -> str:
-            """Return the pointer to the first entry that a block reads from or adds to the array of ``view``, at the
-            indices ``forms``.
+            """Emit the address of the first entry that a block reads from or adds to in the array of ``view``, and
+            return the pointer. ``forms`` are the indices.
             """
             return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
         def step(view: Load, label: str) -> str:
-            """Return the stride of ``label`` in a read."""
+            """Emit the stride of the index ``label`` in a read, and return its value."""
             return offset(view, [Affine.of(form.coefficient(label)) for form in view.index])
 
         left_rows = self.new(f"sub nsw i64 {self.form(self.extents[tiles.rows])}, {self.values[tiles.rows]}")
@@ -186,8 +186,8 @@ class _TileBuilder(LlvmNestPrinter):
                 self.lanes(lane, 1, firsts)
 
     def lanes(self, lane: str, width: int, firsts: Sequence[str]) -> None:
-        """Append code for one block: it adds ``a @ b`` to ``c`` for `ROWS` rows, at the pointers ``firsts``, and
-        ``width`` vectors of columns from the column ``lane`` on.
+        """Emit code for one block of the product: ``c += a @ b`` for `ROWS` rows of ``a``, which begin at the pointers
+        ``firsts``, and ``width`` vectors of columns from the column ``lane`` on.
         """
         real, vector, align = self.module.real, self.vector, self.module.size
         start = self.pointer_at("%b", lane)

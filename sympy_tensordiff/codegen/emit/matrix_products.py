@@ -41,11 +41,17 @@ def needs_no_copies(step: ContractionStep) -> bool:
     """Return whether BLAS can read both operands in place and fill the result in its order."""
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
-    def lies(labels: Labels, first: Labels, second: Labels) -> bool:
-        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order."""
+    def has_axis_order(labels: Labels, first: Labels, second: Labels) -> bool:
+        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order, as BLAS
+        can read a matrix.
+        """
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
-    return lies(left.labels, rows, terms) and lies(right.labels, terms, columns) and found.order == list(step.output)
+    return (
+        has_axis_order(left.labels, rows, terms)
+        and has_axis_order(right.labels, terms, columns)
+        and found.order == list(step.output)
+    )
 
 
 def product_text(step: ContractionStep | Trapezoid, names: FormNames, is_parallel: bool) -> str:
@@ -147,7 +153,9 @@ class _MatrixProduct:
         return name
 
     def matrix(self, array: str, both: Labels, groups: Sequence[Labels], is_turned: bool = False) -> str:
-        """Return the text of an array with one axis per group, and ``{}`` for a place in a batch."""
+        """Return the text of an array as a matrix, with the axes of each group in ``groups`` merged, transposed if
+        `is_turned`. ``{}`` in it stands for the index in a batch; `both` are the labels of the batch.
+        """
         groups = groups[::-1] if is_turned else groups
         if len(both) > 1 or any(len(group) != 1 for group in groups):
             shape = [self.length(group) for group in ([both] if both else []) + list(groups)]
@@ -155,9 +163,8 @@ class _MatrixProduct:
         return array + "{}" + ".T" * is_turned
 
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
-        """Return the text of a matrix, or of a vector if there is one group; see `matrix`.
-
-        Append a copy of the array if its axes are in no order that can be read in place.
+        """Return the text of an operand as a matrix (a vector for a single group) as `matrix` does. An array that BLAS
+        cannot read in place is copied first.
         """
         labels, array = list(operand.labels), self.names(operand.array)
         order = [label for group in (both, *groups) for label in group]

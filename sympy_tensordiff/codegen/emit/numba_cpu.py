@@ -45,7 +45,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import Ends, Name, Number, Scalar
-from sympy_tensordiff.codegen.ir.steps import is_compiled_whole, not_compiled
+from sympy_tensordiff.codegen.ir.steps import is_compiled_whole, uncompiled_arrays
 from sympy_tensordiff.codegen.ir.walk import (
     filled_arrays,
     function_name,
@@ -86,10 +86,10 @@ class NumbaPrinter(NestPrinter):
         """Return the text of an index. It is wrapped in ``at(...)``, which tells Numba that it is not negative, unless
         that is evident.
         """
-        return self.form(form) if self.is_counted(form) else f"at({self.form(form)})"
+        return self.form(form) if self.is_never_negative(form) else f"at({self.form(form)})"
 
-    def is_counted(self, form: Affine) -> bool:
-        """Return whether a form is evidently non-negative."""
+    def is_never_negative(self, form: Affine) -> bool:
+        """Return whether a form is evidently not negative: a sum of constants and variables that are not."""
         return form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
@@ -102,7 +102,7 @@ class NumbaPrinter(NestPrinter):
         # Products by squaring: in loops of few steps, LLVM sees how many. Of 0, Numba raises no negative power.
         value = self.scalar(base, POWER + 1)
         text = f"{value}**({self.form(form)})"
-        if not self.is_counted(form):
+        if not self.is_never_negative(form):
             text += f" if {self.form(form)} >= 0 else real(1)/{value}**({self.form(-1 * form)})"
         return f"real({text})", ATOM
 
@@ -271,7 +271,8 @@ OWN_NAMES |= ELEMENTARY_NAMES
 
 
 def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> str:
-    """Return the text of a module whose ``run`` fills the outputs of ``program``.
+    """Return the text of a Numba module whose function ``run`` fills the outputs of ``program``; the functions in
+    ``parallel`` run on several cores.
 
     ``parallel`` are the names of the functions that run on several cores.
     """
@@ -304,7 +305,7 @@ def _step_functions(
     inner: list[str] = []
     for step in program.kernels:
         if isinstance(step, Recurrence):
-            is_compiled = not not_compiled(step.body)
+            is_compiled = not uncompiled_arrays(step.body)
             *below, text = (
                 _compiled_recurrence(step, names, decorators) if is_compiled else recurrence_pieces(step, names)
             )

@@ -73,7 +73,7 @@ class _Printed(NamedTuple):
 
 
 def _printed(program: Program, step: str = "") -> _Printed:
-    """Return a program in printed form; with ``step``, the body of a recurrence, whose function has this name."""
+    """Return a program printed for a device; with ``step``, a recurrence's body, whose function has this name."""
     program, whole, products, deals = on_device(program)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own | {step})
@@ -155,7 +155,7 @@ def compute_text(
     blocks: Mapping[str, BlockNest],
     step: str = "",
 ) -> str:
-    """Return the function that launches the kernels of all steps on arrays on the device.
+    """Return the text of the function that launches the kernels of all steps on arrays on the device.
 
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
 

@@ -41,8 +41,8 @@ def pure_recurrence(step: Recurrence, names: FormNames, dialect: Dialect) -> tup
 
 
 class _PureLoop:
-    """Prints the function of one recurrence for JAX or PyTorch, without side effects. ``carried`` has the state of the
-    loop, ``returned`` the results.
+    """Prints the function of one recurrence for JAX or PyTorch, without side effects. ``carried`` maps each variable of
+    the loop's state to its first value and its update, ``returned`` has the results.
     """
 
     def __init__(self, step: Recurrence, names: FormNames, dialect: Dialect) -> None:

@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the texts of functions for a recurrence's body, with the functions that `pieces` define renamed, so that
-    two recurrences in a module do not clash.
+    """Return the texts of functions for a recurrence's body (``pieces`` and ``entries``) with all functions that
+    `pieces` define renamed, so that two recurrences in a module do not clash.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]

@@ -38,7 +38,7 @@ def check_bounds(
 
 
 class _BoundsChecker:
-    """Proves that the accesses of one nest are in bounds."""
+    """Checks that all accesses of one loop nest are in bounds; an access that is not proved to be raises an error."""
 
     def __init__(self, step: Kernel | FusedKernels, prover: Prover) -> None:
         self.step = step
@@ -81,8 +81,9 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return ``rows`` without the ends of the block of rows that a thread computes: ``i < stop`` becomes ``i < n``,
-        which holds for all blocks.
+        """Return weaker copies of the constraints in ``rows`` on the block of axis values that a thread computes:
+        ``i < stop``, with the end of the block, gives ``i < n``, which holds in all blocks. Other constraints are left
+        out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(
@@ -93,8 +94,8 @@ class _BoundsChecker:
         )
 
     def check_access(self, load: Load, rows: Rows) -> None:
-        """Raise VerificationError unless a read or write is proved to be in bounds, or is one that each call checks
-        with its data.
+        """Raise VerificationError if a read or write may be out of bounds where the constraints ``rows`` hold. Accepted
+        without proof are accesses that depend on integer arrays, which are checked in each call.
         """
         for axis, row in self.prover.unproved_bounds(load, rows, self.shapes[load.array]):
             by_data = data_entries([row.form]) or not self.data.isdisjoint(row.form.atoms())
@@ -102,8 +103,8 @@ class _BoundsChecker:
                 raise VerificationError(f"the nest of {self.step.array}: axis {axis} of {load.array} needs {row}")
 
     def arrays_checked_at_run_time(self) -> set[str]:
-        """Return the arrays that the unscheduled step reads at indices that cannot be proved to be in bounds. Each call
-        checks these reads.
+        """Return the arrays that the unscheduled step reads at indices that are not proved to be in bounds. Each call
+        checks the indices of these reads.
         """
         unproved = (self.prover.unproved(kernel) for kernel in kernels_of(self.step))
         return {read.load.array for found in unproved for read, *_ in found}

@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Scalar,
 )
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
-from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
+from sympy_tensordiff.codegen.ir.walk import Around, array_shapes, head_forms, rewrite_scalar, walk
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable, quotient
 from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.indirect import innermost_first
@@ -55,8 +55,9 @@ def call_facts(program: Program) -> Rows:
 
 
 def size_cases(program: Program) -> tuple[Rows, ...]:
-    """Return the cases of sizes that are maxima or minima: one set of constraints for each choice of the operands that
-    they equal. If there are too many, return one set without choices.
+    """Return the cases to distinguish for sizes defined as a maximum or minimum: for ``m = max(a, b)``, the constraint
+    ``m == a`` in one case and ``m == b`` in the other. If there are too many cases, return a single one, without
+    constraints for these sizes.
     """
     choices = [
         [Constraint("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
@@ -93,8 +94,8 @@ class Prover:
 
     @cached_property
     def lengths(self) -> dict[Variable, Affine]:
-        """The length of each array axis, as a form in the sizes, by the variable that stands for this length in the
-        nests.
+        """Map the variable that represents the length of an array axis in loop nests to this length as a form in the
+        sizes.
         """
         return {name: form for array, shape in self.shapes.items() for name, form in lengths(array, shape).items()}
 
@@ -117,12 +118,16 @@ class Prover:
         return is_empty(rows, self._simple_facts) or is_empty(rows, self._facts_of(rows)[1])
 
     def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
-        """Return the computed sizes on which ``rows`` depend, and the facts that contain no other computed size."""
+        """Return the sizes on which ``rows`` depend and that the host computes as maxima or minima. Also return the
+        known constraints that contain no other computed size, which are the ones a proof needs.
+        """
         used = self._sizes_in(rows)
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
 
     def _sizes_in(self, rows: Iterable[Constraint]) -> set[Variable]:
-        """Return the computed sizes (maxima or minima) in the constraints ``rows``, with those in their definitions."""
+        """Return the computed sizes (maxima or minima of others) on which the constraints ``rows`` depend, directly or
+        through the definitions of sizes.
+        """
         waiting = [v for row in rows for v in self._sizes_of_row(row)]
         found: set[Variable] = set()
         while waiting:
@@ -133,14 +138,14 @@ class Prover:
         return found
 
     def _sizes_of_row(self, row: Constraint) -> frozenset[Variable]:
-        """Return the computed sizes in the constraint ``row``."""
+        """Return the computed sizes (maxima or minima of others) that occur in the constraint ``row``."""
         return row.form.atoms() & self._sizes.keys()
 
     def unproved_bounds(
         self, load: Load, context: Sequence[Constraint], shape: Sequence[Affine] | None = None
     ) -> list[tuple[int, Constraint]]:
-        """Return the bounds of a read that do not follow from ``context``, as pairs of axis and constraint; [] if it is
-        in bounds.
+        """Return pairs ``(axis, constraint)``, one for each bound of a read that does not follow from the constraints
+        ``context``; [] if the read is in bounds.
         """
         rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
@@ -174,8 +179,8 @@ def _bound_rows(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
 
 
 def rows_of(statement: Statement) -> Rows:
-    """Return the constraints that a statement adds: those inside a loop or guard, or those after ``m = max(...)`` or
-    ``min(...)`` of integers.
+    """Return the constraints that hold in the body of a loop or guard, or after an assignment of integers, ``m =
+    max(...)`` or ``m = min(...)``; () for other statements.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Bound
     >>> rows_of(Set(Name("stop"), Ends((), (Bound(Affine.variable("n"), 2),))))
@@ -201,7 +206,7 @@ def enclosing_rows(enclosing: Around, start: Rows = ()) -> Rows:
 
 
 def condition_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the constraints that a ``select``'s condition implies if it is true (``holds``) or false; () if none."""
+    """Return the constraints on integers that follow if a boolean expression is true (or false, by `holds`)."""
     return tuple(chain.from_iterable(_comparison_rows(*part) for part in _conjuncts(condition, holds)))
 
 
@@ -218,8 +223,8 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return alternative systems of constraints for an "or", an inequation or a single comparison that is true
-    (``holds``) or false.
+    """Return systems of constraints, one of which holds if `condition` is true (or false, for ``holds=False``). It is
+    an "or", an inequation or a comparison, the operand of an "and"; see `condition_cases`.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):
@@ -230,8 +235,8 @@ def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
-    """Yield the conditions, with their truth values, that together are equivalent to ``condition`` being true (or
-    false): both parts of an "and" that holds.
+    """Yield pairs ``(part, truth value)`` that together say that `condition` is true (or false, for ``holds=False``):
+    ``(a, True), (b, True)`` for ``a and b``, ``(a, False), (b, False)`` for ``not (a or b)``.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("not", "and" if holds else "or"):
@@ -242,7 +247,9 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the constraints that a comparison of integers implies; () for other conditions."""
+    """Return the constraint that follows from a comparison of integers if it is true (or false, for ``holds=False``),
+    in a tuple; () for other conditions and for ``!=`` (``==`` if false).
+    """
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()
     function = condition.function
@@ -293,8 +300,8 @@ def integer_form(node: Scalar) -> Affine | None:
 
 
 def as_integer_or_condition(value: Scalar) -> Scalar | None:
-    """Return the scalar that can replace a name with this value in integer computations: an index value or a condition
-    on integers. None for a real number.
+    """Return an expression by which a scalar variable with this value can be replaced in proofs about integers: an
+    index form or a condition on integers. None if the value is a real number.
     """
     form = integer_form(value)
     return IndexValue(form) if form is not None else value if _is_condition(value) else None
@@ -327,8 +334,8 @@ class Read(NamedTuple):
 
 
 def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tuple[Scalar, ...]]]:
-    """Yield each read in a scalar expression with the constraints and conditions under which it is evaluated:
-    ``context`` and the conditions of the selects around it.
+    """Yield ``(read, constraints, conditions)`` for each read in a scalar expression: the constraints and the select
+    conditions under which it is evaluated. The constraints begin with ``context``.
     """
     stack: list[tuple[Scalar, Rows, tuple[Scalar, ...]]] = [(value, context, ())]
     while stack:
@@ -348,7 +355,7 @@ def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tup
 
 
 def data_reads(forms: Iterable[Affine]) -> list[Load]:
-    """Return the entries of integer arrays in ``forms`` as reads. In ``p[q[i]]``, the read of q comes first."""
+    """Return a read for each integer-array entry that occurs in `forms`. In ``p[q[i]]``, the read of q comes first."""
     return [Load(entry.tensor, entry.index) for entry in innermost_first(forms) if not isinstance(entry, MaskedEntry)]
 
 
@@ -361,13 +368,13 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """Yield the reads and the store of a single statement; statements in its body are left out. The constraints
+    """Yield the reads of a single statement, without its body, and the array entry that it sets. The constraints
     ``rows`` hold there.
 
     ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
     them.
     """
-    own = statement.index if isinstance(statement, Set) else tested_forms(statement)
+    own = statement.index if isinstance(statement, Set) else head_forms(statement)
     yield from (Read(load, statement, rows) for load in data_reads(own))
     if not isinstance(statement, Set):
         return
@@ -391,7 +398,7 @@ def is_vectorised(value: Scalar) -> bool:
 
 
 def is_general_exponent(exponent: Scalar) -> bool:
-    """Return whether ``x**exponent`` needs a logarithm: products, divisions and square roots do not compute it."""
+    """Return whether ``x**exponent`` needs a logarithm: products, divisions and square roots are not enough."""
     if isinstance(exponent, Number):
         value = exponent.value if exponent.value > 0 else -exponent.value
         return value != Fraction(1, 2) and (value != int(value) or value >= MAX_INTEGER_EXPONENT)

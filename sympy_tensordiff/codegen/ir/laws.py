@@ -70,7 +70,8 @@ _ARGUMENT_COUNTS: dict[str, tuple[int, int | None]] = {
 
 
 def check_laws(program: Program) -> None:
-    """Raise VerificationError if a program breaks a law.
+    """Raise VerificationError if a program is malformed: a name is defined twice or used before its definition, ranks
+    do not match, or an array is read before it is filled.
 
     Names are defined once and before use, ranks match, and each array is written by one kernel before it is read.
     """
@@ -108,8 +109,8 @@ def check_laws(program: Program) -> None:
 
 
 def _check_globals(program: Program) -> set[str]:
-    """Check the names and forms of a program's arguments, sizes, arrays and run-time checks. Return the integers that
-    all kernels may use.
+    """Raise VerificationError if the arguments, sizes, arrays or run-time checks of a program have wrong names or use
+    unknown ones. Return the names of integers that all kernels may use.
     """
     solved = [s.name for s in solve_sizes(program.arguments)]
     integers = {a.name for a in program.arguments if a.kind == "integer"} | set(solved)
@@ -150,8 +151,8 @@ def _check_identifier(where: str, name: str) -> None:
 
 
 def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) -> None:
-    """Raise VerificationError if a kernel is malformed: an undefined name, a name that is both an integer and a number,
-    or a store to another array than its own.
+    """Raise VerificationError if a kernel is malformed: it uses an undefined name, uses a name both as an integer and
+    as a real number, or sets entries of an array other than its own.
     """
     where, inside, used = f"kernel {kernel.array}", list(statements(kernel.body)), list(forms(kernel.body))
     shapes = array_shapes(program)
@@ -181,7 +182,7 @@ def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) 
 
 
 def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
-    """Raise VerificationError unless each name of a kernel is declared once; several loops may share a variable."""
+    """Raise VerificationError if a kernel declares a name twice or one in `outside`; loops may share variables."""
     inside = list(statements(kernel.body))
     variables = {s.variable for s in inside if isinstance(s, Loop)}
     own = Counter([*kernel.axes, *(s.name for s in inside if defines(s)), *variables])
@@ -192,7 +193,9 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError unless a kernel sets its own entry exactly once. A scatter must only add to entries."""
+    """Raise VerificationError unless the last statement of a kernel sets its entry, and no other one sets or adds to an
+    entry. In a scatter, statements may only add to entries.
+    """
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):
         if additions or stores != [kernel.body[-1]] or stores[0].target != kernel.entry:
@@ -236,7 +239,9 @@ def _check_values(where: str, inside: Sequence[Statement]) -> None:
 
 
 def _check_operation(where: str, node: Operation, conditions: Container[str]) -> None:
-    """Raise VerificationError if an operation has the wrong number or kind of arguments."""
+    """Raise VerificationError if an operation has the wrong number of arguments, or a number where a condition is
+    needed, or the other way round. ``conditions`` are the names of boolean scalars.
+    """
     function, count = node.function, len(node.arguments)
     if isinstance(function, External):
         arity: tuple[int, int | None] = (len(function.orders), len(function.orders))
@@ -252,7 +257,9 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
 
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError if an accumulator gets values of another reduction, or is read before it is complete."""
+    """Raise VerificationError if an accumulator is updated by another reduction than it was initialised for, or is read
+    before the loop that updates it has ended.
+    """
     starts, read = declared(inside), set[str]()
     for s in inside:
         if isinstance(s, Loop) and (early := used_names(s) & added(s.body).keys()):
@@ -273,7 +280,8 @@ def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
 
 
 class NestLaws:
-    """Checks the laws of a nest; a nest that breaks one is a bug of this package.
+    """Checks a loop nest for errors: names used before they are set, wrong ranks, or writes to an array or entry that
+    is not the function's own. Such a nest is a bug of this package.
 
     The function gets values for the names `known`, and writes to the arrays `filled` and those that it allocates. If
     other threads write other entries, `block` has the two integers that bound the first index of its own entries. Each
@@ -312,8 +320,8 @@ class NestLaws:
         """The indices at which each array has been written so far, with the enclosing loops."""
 
     def check(self, body: Sequence[Statement]) -> None:
-        """Raise VerificationError if a statement of ``body`` breaks a law. Names that the body sets are forgotten
-        afterwards.
+        """Raise VerificationError if a statement of ``body`` breaks a rule of this class. Names that the body sets
+        count as unknown afterwards.
         """
         outside = set(self.known)
         for statement in body:
@@ -330,7 +338,7 @@ class NestLaws:
         self.known = outside
 
     def check_loop(self, loop: Loop) -> None:
-        """Raise VerificationError if a loop or its body breaks a law, or its variable has another meaning outside."""
+        """Raise VerificationError if a loop breaks a rule of this class, or its variable has a meaning outside."""
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
             raise VerificationError(f"{self.where} has a loop without bounds on both sides with positive divisors")
         if loop.variable in self.known:
@@ -397,8 +405,8 @@ class NestLaws:
                     )
 
     def check_write(self, statement: Set) -> None:
-        """Raise VerificationError if an assignment writes to an array that is not the function's own, to the entry of
-        another thread or block, or to a bound of an enclosing loop.
+        """Raise VerificationError if an assignment changes a bound of an enclosing loop, or writes to an array that the
+        function does not fill, or to an entry that another thread or block computes.
         """
         target = statement.target
         if isinstance(target, Name):

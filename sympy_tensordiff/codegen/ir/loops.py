@@ -99,7 +99,7 @@ def add(name: str, value: Scalar, reduction: Reduction = "sum") -> Set:
 
 
 def reduction_of(statement: Set) -> Reduction:
-    """Return the reduction that a statement initialises or updates."""
+    """Return the reduction, such as "sum", that a statement initialises or updates."""
     if isinstance(statement.value, Identity):
         return statement.value.reduction
     assert statement.reduction and statement.reduction != "any"

@@ -44,7 +44,7 @@ def span(variable: str, start: Affine, stop: Affine, body: Iterable[Statement] =
 
 
 def exactly(form: Affine) -> Ends:
-    """Return an integer form as a scalar expression whose value is computed in integers, without rounding."""
+    """Return the value of an integer form as a scalar expression, computed in integers without rounding."""
     return Ends((Bound(form),))
 
 
@@ -79,7 +79,7 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
     """
 
     def changed(part: Scalar) -> Scalar:
-        """Return the scalar that replaces ``part`` if it reads one of ``arrays``; else ``part`` itself."""
+        """Return the scalar variable that replaces ``part`` if it reads one of ``arrays``; else `part` itself."""
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:

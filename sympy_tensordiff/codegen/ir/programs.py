@@ -20,7 +20,7 @@ from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A dense array; its ``shape`` are forms in the sizes, () for a scalar result."""
+    """A dense array; its ``shape`` has one affine form in the sizes per axis, and is () for a scalar result."""
 
     name: str
     shape: tuple[Affine, ...]
@@ -60,7 +60,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition on the sizes: a call is refused with ``message`` if all ``violation`` rows hold.
+    """A condition on the sizes: a call is refused with ``message`` if all constraints in ``violation`` hold.
 
     The rows may hold too often: they are a projection over the rationals. If ``points`` is not empty, the call is
     refused only if these rows, over the sizes and further variables, also have an integer point.
@@ -132,8 +132,8 @@ class Table(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Scatter(Kernel):
-    """A kernel that adds values to entries of an ``array`` that was filled before, such as ``y[p[k]] += v[k]``. Its
-    ``axes`` are loops with the ``extents``.
+    """A kernel that adds values to entries of an ``array`` that was filled before, such as ``y[p[k]] += v[k]``. It
+    loops over its ``axes``, which have the lengths ``extents``.
 
     The body adds to any entries instead of setting its own, or takes the maximum, or the minimum, of each and a value.
     Instances that change one entry run one after the other, in the order of the axes and loops; on a device in any
@@ -196,8 +196,8 @@ rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alo
 
 @dataclass(frozen=True, slots=True)
 class Trapezoid(ProductStep):
-    """A contraction with a triangular matrix, as ``sum(A[i, j]*B[j, k], j <= i)``. It is computed in blocks of rows;
-    each block sums the terms that all of its rows have.
+    """A contraction with a triangular matrix, as ``sum(A[i, j]*B[j, k], j <= i)``. It is computed for blocks of rows i:
+    a matrix product sums the values of j that all rows of a block have, and a loop adds the others.
 
     The blocks are ``BLOCK`` values of the label ``row``, the first label of ``left`` alone in ``output``. Row ``i``
     itself has the terms up to ``i + shift``, or, if it ``is_upper``, those from there on.
@@ -214,7 +214,7 @@ class Trapezoid(ProductStep):
         return label
 
     def end(self, row: Affine) -> Affine:
-        """Return the last (for ``is_upper`` the first) summed index that all rows in the block of ``row`` have."""
+        """Return the last summed index (for ``is_upper`` the first) that all rows in the block of ``row`` have."""
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
 
@@ -241,8 +241,8 @@ class CofactorTangent(ProductStep):
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """A step that fills ``array`` with zeros, then adds ``factor*left*right`` to an entry at each point of the
-    ``labels``.
+    """A step that fills ``array`` with zeros, then adds ``factor*left*right`` to an entry for each value of the indices
+    ``labels``, as in ``output[i] += left[i + k]*right[k]``.
 
     A label runs from 0 to below its extent; indices are forms in labels and sizes. With a label as each index this is a
     matrix product; other forms read windows, ``left[2*i + a]``, or add them up, ``output[2*i + a]``. All accesses are
@@ -371,7 +371,7 @@ class Recurrence:
 
     @property
     def forms(self) -> tuple[Affine, ...]:
-        """The integer forms that the recurrence needs: its length and integer arguments."""
+        """The integer forms that give the recurrence its number of steps and the integer arguments of its body."""
         return (self.length, *(form for _, form in self.integers))
 
 

@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition, a name or its negation, without which ``loop`` changes no outer accumulator, so that it can
-    be skipped. None if its updates have no common condition.
+    """Return the condition, a name or its negation, that guards all updates of outer accumulators in ``loop``: if it is
+    false, the loop can be skipped. None if the updates have no common condition.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """
@@ -38,7 +38,7 @@ def condition_of_loop(loop: Loop) -> Scalar | None:
 
 
 def without_condition(loop: Loop, test: Scalar) -> Loop:
-    """Return ``loop`` for the case that ``test`` holds: each `select` by ``test`` is replaced by its first value."""
+    """Return ``loop`` for the case that ``test`` holds: each select by ``test`` is replaced by its first value."""
 
     def change(value: Scalar) -> Scalar:
         """Return the first value of a select by ``test``; any other expression unchanged."""
@@ -58,15 +58,16 @@ def _condition_of_addition(statement: Set) -> Scalar | None:
 
 
 def condition_name(test: Scalar) -> str:
-    """Return the name ``c`` if `test` is ``c`` or ``not c``."""
+    """Return the name ``c`` of the boolean variable in `test`, which is ``c`` or ``not c``."""
     name = test.arguments[0] if isinstance(test, Operation) else test
     assert isinstance(name, Name)
     return name.name
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition, set in `body`, without which the loops in `body` change nothing. None if there is no such
-    condition or more than one, if a long loop has none, or if `body` has guards.
+    """Return the condition, set in `body`, that guards all updates in the loops of `body`, so that they can be skipped
+    if it is false. None if there is none or more than one, if a loop that is not short has none, or if `body` has
+    guards.
     """
     tests = set()
     for statement in body:
@@ -125,8 +126,8 @@ def _without_idle(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return statements that run a fast copy of `loop`, without inner loops that are rarely needed, and then `loop`
-    itself if one was needed after all. None if it has no such inner loops.
+    """Return statements that run a fast copy of `loop`, without the inner loops that a rare condition guards, and then
+    `loop` itself if the condition occurred. None if it has no such inner loops.
 
     All entries are computed again then: they are set, not added to earlier values.
     """

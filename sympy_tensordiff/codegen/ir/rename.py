@@ -77,8 +77,8 @@ class Renaming:
 
 
 def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: dict[str, int] | None = None) -> Kernel:
-    """Return a kernel with its own names replaced: those in ``common`` by the given ones, all others by new ones, which
-    are added to ``taken``.
+    """Return a kernel with its loop variables and scalars renamed: by the mapping ``common``, or else to names that are
+    not in ``taken``, to which they are added. So kernels can be merged without clashes.
     """
     names = dict(common)
     for name in own_names(kernel):
@@ -118,12 +118,14 @@ def reserve_name(wish: str, taken: set[str]) -> str:
 
 
 def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """Return a form of the graph as one of the program: variables and integer tensors are replaced by their names."""
+    """Return an affine form of the graph with the ``names`` of variables and ``arrays`` of integer tensors in it."""
     return _with_array_names(form.substitute({v: Affine.variable(names[v]) for v in form.atoms()}), names, arrays)
 
 
 def _with_array_names(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """Return a form with integer tensors replaced by the names of their arrays, also inside of indices."""
+    """Return an affine form with the names ``arrays`` in place of integer tensors, as in ``p[i] + 1``. The indices of
+    their entries are converted by `named`.
+    """
     found: dict[Variable, Affine] = {}
     for entry in data_entries([form]):
         index = tuple([_with_array_names(inner, names, arrays) for inner in entry.index])

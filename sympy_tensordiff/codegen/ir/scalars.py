@@ -101,7 +101,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """An integer: the maximum of ``lows`` (the first value of a loop), or one more than the minimum of ``highs``."""
+    """An integer expression: the maximum of the bounds ``lows``, or the minimum of the bounds ``highs`` plus one, as
+    for the ends of ``range(low, stop)``.
+    """
 
     lows: tuple[Bound, ...] = ()
     highs: tuple[Bound, ...] = ()
@@ -146,7 +148,7 @@ INFINITY = Operation("infinity", ())
 
 
 def constant(value: int | Fraction | float) -> Scalar:
-    """Return a number, or `INFINITY` with its sign."""
+    """Return a constant as a scalar expression: a `Number`, or `INFINITY` with its sign for an infinite float."""
     if value not in (inf, -inf):
         return Number(value)
     return INFINITY if value > 0 else Operation("neg", (INFINITY,))

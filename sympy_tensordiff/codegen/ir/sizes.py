@@ -20,7 +20,9 @@ from sympy_tensordiff.integer.products import quotients_in, slope
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The size ``name`` from ``form == length`` for one axis of ``argument``, as n from ``2*n + 1 == x.shape[0]``."""
+    """A size that an argument determines: ``name`` is solved for in the equation between one axis of ``argument`` and
+    its length, as n in ``2*n + 1 == x.shape[0]``.
+    """
 
     name: str
     argument: Argument
@@ -65,7 +67,7 @@ def _is_linear(form: Affine, name: str) -> bool:
 
 
 def check_determined(program: Program) -> None:
-    """Raise ArgumentError if no argument determines a size of a program."""
+    """Raise ArgumentError if a program has a size that the shapes of its arguments do not determine."""
     known = {a.name for a in program.arguments if a.kind == "integer"}
     known |= {solved.name for solved in solve_sizes(program.arguments)} | {size.name for size in program.sizes}
     needed = {name for shape in array_shapes(program).values() for form in shape for name in form.atoms()}
@@ -105,7 +107,9 @@ class EmptyAxes(Exception):
 
 
 def refuse_empty_axes(arguments: Sequence[Argument], given: Mapping[str, Any]) -> None:
-    """Raise ArgumentError for an array with an axis of length 0, unless its extent is the number 0."""
+    """Raise ArgumentError if an array in ``given`` (the arguments by name) has an axis of length 0, unless the extent
+    of this axis is declared as 0.
+    """
     for argument in arguments:
         shape = given[argument.name].shape if argument.shape else ()
         for axis, (form, length) in enumerate(zip(argument.shape, shape, strict=True)):

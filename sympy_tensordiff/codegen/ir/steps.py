@@ -46,16 +46,17 @@ Shapes = Mapping[str, tuple[Affine, ...]]
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
-def not_compiled(program: Program, recurrences: bool = False) -> list[str]:
+def uncompiled_arrays(program: Program, recurrences: bool = False) -> list[str]:
     """Return the arrays whose steps Numba cannot compile, so that Python calls a library for them. With
-    ``recurrences``, LLVM compiles a recurrence even if its body calls such routines.
+    ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
     """
     return [
         step.array
         for step in program.kernels
         if not isinstance(step, _COMPILED)
         and not (
-            isinstance(step, Recurrence) and (is_compiled_step(step) if recurrences else not not_compiled(step.body))
+            isinstance(step, Recurrence)
+            and (is_compiled_step(step) if recurrences else not uncompiled_arrays(step.body))
         )
     ]
 
@@ -75,11 +76,13 @@ def is_compiled_step(step: Step) -> bool:
 
 
 def is_compiled_whole(program: Program) -> bool:
-    """Return whether Numba compiles all steps of a program as one function; False for a single kernel."""
+    """Return whether Numba compiles all steps of a program together, as one function. False also for a program with a
+    single kernel, which is a function of its own.
+    """
     has_several = len(program.kernels) > 1 or any(
         isinstance(step, Correlation | Recurrence) for step in program.kernels
     )
-    return has_several and not not_compiled(program)
+    return has_several and not uncompiled_arrays(program)
 
 
 def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
@@ -94,8 +97,8 @@ def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
 
 
 def in_views(step: ContractionStep, shapes: Shapes, fresh: Callable[[str], str]) -> Correlation:
-    """Return a contraction as a `Correlation`: with a variable for each label, and each operand as a read like ``a[i,
-    k]``.
+    """Return a contraction written as a `Correlation`: each label becomes a variable, and each operand a read such as
+    ``a[i, k]``.
     """
     known = dict(sorted(extents(step, shapes).items()))
     names = {label: fresh(f"i{label}") for label in known}
@@ -174,7 +177,7 @@ def describe_fused(step: FusedKernels) -> str:
 
 
 def _factor_text(step: ProductStep | Correlation | Apply) -> str:
-    """Return the factor of a step as text in front of a product; "" for 1."""
+    """Return the numeric factor of a step as text to put in front of a product: "" for 1, "-" for -1, ``2*`` for 2."""
     if step.factor in (1, -1):
         return "" if step.factor == 1 else "-"
     return f"{step.factor}*"
@@ -249,8 +252,8 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
 
 
 def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
-    """Return the shape of the matrix for an array of its triangular factors; raise VerificationError if the array has
-    not the right shape.
+    """Return the shape of the matrices whose triangular factors (LU or Cholesky) an array of this `shape` stores. Raise
+    VerificationError if it cannot store factors.
     """
     if len(shape) < 2 or shape[-2] != shape[-1] + 1:
         raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")
@@ -267,7 +270,9 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return a shape in the body with the body's integers replaced by the forms that the outer program passes."""
+        """Return a `shape` in the recurrence's body with the body's integers replaced by the forms that the outer
+        program passes for them.
+        """
         return tuple([form.substitute(forms) for form in shape])
 
     given = {a.name: over(a.shape) for a in step.body.arguments}
@@ -371,7 +376,7 @@ def as_product(kernel: Kernel, shapes: Shapes) -> ContractionStep | None:
 
 
 def _number_times(value: Scalar) -> tuple[int | Fraction | float, Scalar]:
-    """Return ``(number, factor)`` whose product is ``value``; the number is 1 if it contains none."""
+    """Return ``(number, factor)`` whose product is ``value``; the number is 1 unless the product begins with one."""
     if isinstance(value, Operation) and value.function == "mul" and isinstance(value.arguments[0], Number):
         number, *others = value.arguments
         assert isinstance(number, Number)

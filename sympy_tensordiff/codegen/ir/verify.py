@@ -56,7 +56,7 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
 
 
 class OutOfBounds(NamedTuple):
-    """The constraints on sizes under which a certain read is out of bounds."""
+    """The constraints on sizes under which a read is out of bounds, used to refuse the call."""
 
     violation: Rows
     """Constraints on the sizes: a projection over the rationals, an over-approximation."""
@@ -83,14 +83,16 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
-    """Yield, case by case, the constraints under which a read is evaluated although its bound ``row`` does not hold."""
+    """Yield systems of constraints that together cover all cases in which a read is evaluated out of bounds: the
+    constraints ``context`` and the select conditions ``choices`` hold, and its bound ``row`` does not.
+    """
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
 def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
-    """Return the constraints on sizes for which ``rows``, the conditions of an out-of-bounds read, have an integer
-    solution; None if they never have one.
+    """Return the constraints on sizes under which ``rows`` have an integer solution in the variables ``inner``: then a
+    read is out of bounds. None if there is no solution for any sizes. The constraints ``facts`` hold in every call.
     """
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)
@@ -118,8 +120,8 @@ def _has_point(rows: Sequence[Constraint], names: Sequence[str]) -> bool:
 
 
 def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
-    """Return whether eliminating ``names`` from ``rows`` gives exactly the integer points for which values of these
-    names exist.
+    """Return whether eliminating ``names`` from ``rows`` is exact over the integers: each integer point of the
+    projection has integer values of ``names`` that satisfy ``rows``.
 
     It is if all rows but one bound a single name with coefficient 1: the remaining row is then satisfied at a corner of
     the box, if anywhere.
@@ -130,8 +132,8 @@ def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
 
 
 def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``rows`` with a new variable for each quotient or congruence that contains an ``inner`` name, and these
-    variables.
+    """Return ``rows`` with each quotient or congruence that contains an ``inner`` name expressed by a new variable, and
+    the set of new variables.
     """
     result: list[Constraint] = []
     fresh: dict[Compound, Affine] = {}
@@ -153,8 +155,8 @@ def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[lis
 
 
 def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``rows`` with products that contain an ``inner`` name replaced by new variables, and these variables. The
-    rows become weaker by that (a relaxation).
+    """Return ``rows`` with each product that contains an ``inner`` name replaced by a new variable, and the set of new
+    variables. The new constraints are weaker (a relaxation).
     """
     products = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
     loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(products)}
@@ -175,8 +177,8 @@ def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> 
     known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
     def has_points(check: Check) -> bool:
-        """Return whether, for sizes that violate `check`, the points of its read exist too, so that the call is indeed
-        refused.
+        """Return whether the read of `check` is executed for all sizes that violate `check`, so that the call is
+        refused for all of them.
         """
         names = set().union(*(row.form.atoms() for row in check.points)) - outer
         return _is_exact(check.points, names) or all(is_implied(row, points) for row in check.points)
@@ -222,8 +224,8 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Return a guard whose conditions read integer arrays as nested guards. Inner conditions are only read where outer
-    ones prove that they are in bounds.
+    """Return `statement`, with a guard whose conditions read integer arrays split into nested guards: an inner
+    condition is only tested where the outer ones prove that its reads are in bounds. Other statements are unchanged.
     """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement
@@ -243,7 +245,7 @@ def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start:
 
 
 def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> bool:
-    """Return whether all integer-array reads in the constraint ``row`` are proved to be in bounds."""
+    """Return whether the reads of integer arrays in the constraint ``row`` are in bounds where ``known`` holds."""
     return not any(prover.unproved_bounds(load, known) for load in data_reads([row.form]))
 
 
@@ -278,11 +280,11 @@ class _ReadMasks:
         return rewrite_scalar(value, change)
 
     def rows(self, rows: Iterable[Constraint]) -> Rows:
-        """Return the constraints in which integer-array entries are 0 where reading them would be out of bounds."""
+        """Return the constraints with integer-array entries that are 0 where reading them would be out of bounds."""
         return tuple([row._replace(form=self.form(row.form)) for row in rows])
 
     def form(self, form: Affine) -> Affine:
-        """Return an affine form in which integer-array entries are 0 where reading them would be out of bounds."""
+        """Return an affine form with integer-array entries that are 0 where reading them would be out of bounds."""
         found: dict[Variable, Affine] = {}
         for entry in data_entries([form]):
             index = tuple([self.form(inner) for inner in entry.index])

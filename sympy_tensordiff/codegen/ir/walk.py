@@ -107,7 +107,7 @@ def rewrite(
 
 
 def _unchanged(part: Any) -> Any:
-    """Return the argument unchanged."""
+    """Return the argument unchanged; the default of the functions that `with_parts` applies."""
     return part
 
 
@@ -118,8 +118,8 @@ def with_parts(
     name: Callable[[str], str] = _unchanged,
     target: Callable[[Name | Load], Name | Load] = _unchanged,
 ) -> Statement:
-    """Return a statement with the given functions applied to its value, integer forms, loop variable and target. Its
-    body is left alone.
+    """Return a statement with the given functions applied to its value, integer forms, loop variable or scalar name,
+    and target. Its body is left alone.
 
     ``value`` is not called for integers; ``target`` gets a target whose index has the new forms.
     """
@@ -144,7 +144,7 @@ def with_parts(
 
 
 def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-    """Return the lower and the upper bounds with their forms replaced."""
+    """Return the lower and the upper bounds in `ends` with the function `form` applied to their forms."""
     lows, highs = (tuple([Bound(form(b.form), b.divisor) for b in side]) for side in (ends.lows, ends.highs))
     return lows, highs
 
@@ -224,7 +224,7 @@ def bounds(loop: Loop | Ends) -> tuple[Bound, ...]:
     return loop.lows + loop.highs
 
 
-def tested_forms(statement: Statement) -> list[Affine]:
+def head_forms(statement: Statement) -> list[Affine]:
     """Return the forms in the bounds and step of a loop, or in the conditions of a guard; [] for other statements."""
     if isinstance(statement, Loop):
         return [bound.form for bound in bounds(statement)] + [s for s in (statement.step,) if isinstance(s, Affine)]
@@ -234,7 +234,7 @@ def tested_forms(statement: Statement) -> list[Affine]:
 def forms(body: Iterable[Statement]) -> Iterator[Affine]:
     """Yield all integer forms of ``body``: bounds, conditions, indices and index values."""
     for statement in statements(body):
-        yield from tested_forms(statement)
+        yield from head_forms(statement)
         if isinstance(statement, Set):
             yield from statement.target.index if isinstance(statement.target, Load) else ()
             yield from [b.form for b in bounds(statement.value)] if isinstance(statement.value, Ends) else ()
@@ -253,8 +253,8 @@ def own_names(kernel: Kernel) -> list[str]:
 
 
 def operations(program: Program) -> frozenset[str | External]:
-    """Return the names of all operations in a program, also of those that reductions like maxima make, and the
-    functions of the user.
+    """Return the names of all scalar operations in a program, such as "add", and the functions that the user supplies.
+    The maximum and minimum of reductions are included.
     """
     found: set[str | External] = set()
     for kernel in program.nests:
@@ -279,7 +279,7 @@ def array_shapes(program: Program) -> dict[str, tuple[Affine, ...]]:
 
 
 def scalar_arrays(arguments: Iterable[Argument]) -> frozenset[str]:
-    """Return the array arguments of rank 0, which kernels get as scalars."""
+    """Return the names of the array arguments of rank 0: kernels get their only entry as a number."""
     return frozenset(a.name for a in arguments if a.kind == "array" and not a.shape)
 
 
@@ -304,8 +304,8 @@ def loops(body: Iterable[Statement]) -> Iterator[Loop]:
 
 
 def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the integer names on which ``value`` depends. ``depends`` maps each scalar name in it to its integer
-    names.
+    """Return the names of the integers (loop variables, axes and sizes) on which ``value`` depends. ``depends`` gives
+    them for the scalar variables that it contains.
     """
     found: set[str] = set()
     for node in subexpressions(value):
@@ -325,7 +325,7 @@ def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
         if is_accumulator(statement):
             depends[statement.name] = frozenset()
         elif is_let(statement) or is_addition(statement):
-            tested = (form.atoms() for one in around for form in tested_forms(one))
+            tested = (form.atoms() for one in around for form in head_forms(one))
             names = scalar_names(statement.value, depends).union(*tested)
             depends[statement.name] = depends.get(statement.name, frozenset()) | names
     return depends
@@ -354,8 +354,8 @@ def filled(statement: Statement) -> list[str]:
 
 
 def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
-    """Return the statements of ``body`` that store array entries or compute a scalar in ``wanted`` (dead-code
-    elimination). The names that they use are added to ``wanted``.
+    """Return ``body`` without dead code: only the statements that store array entries or compute a scalar in
+    ``wanted``. The names that these statements use are added to ``wanted``.
     """
     found: list[Statement] = []
     for statement in reversed(body):
@@ -374,7 +374,7 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Return statements that compute their values only if ``test`` holds: each value becomes ``value if test else 0``
+    """Return statements whose values take effect only if ``test`` holds: each value becomes ``value if test else 0``
     (or false, or the neutral element of a reduction).
     """
 

@@ -24,7 +24,7 @@ def with_accurate_entries(
     scales_norms: bool,
     taken: Iterable[str],
 ) -> list[Definition]:
-    """Return the array definitions with their entries rewritten to avoid lost digits and overflow.
+    """Return the array definitions with their entries rewritten to avoid cancellation of digits and overflow.
 
     `tensors` are the arguments by name, `taken` names that no new array may have. With `scales_norms`, norms are
     computed in another scale where their sums of squares overflow or underflow; the norms of an array of sums of
@@ -41,8 +41,8 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Add the definition of an array of the norms `entries`. It is computed after `array`, which has their
-            squares. Return its tensor node.
+            """Define an array of the norms `entries`, to be computed after `array`, which has their squares. Return the
+            tensor node of the new array.
             """
             name = unique("norm", names)
             names.add(name)
@@ -63,8 +63,8 @@ def with_accurate_entries(
 
 
 def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
-    """Return `entries` that compute a power of a norm, like ``1/n**3``, instead of reading it from an array, where it
-    may have overflowed.
+    """Return the `entries` of arrays with each read of an array of powers like ``1/n**3``, n a norm, replaced by the
+    formula of the power: the stored power may have overflowed.
 
     `tables` maps arrays to their entries.
     """
@@ -88,7 +88,9 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
 
 
 def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:
-    """Return the sum ``Sum_k a[k]*b[k]`` for a step that contracts two arrays over all axes; None for other steps."""
+    """Return the sum ``Sum_k a[k]*b[k]`` for a `step` that contracts two arrays over all axes to a scalar; None for
+    other steps. `arrays` maps names to tensor nodes.
+    """
     if not isinstance(step, ContractionStep) or step.output or step.left.labels != step.right.labels:
         return None
     left, right = (arrays.get(operand.array) for operand in (step.left, step.right))

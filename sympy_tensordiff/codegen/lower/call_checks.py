@@ -87,8 +87,8 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def signature(self, access: Access, row: Constraint) -> Hashable:
-        """Return a key by which a bounds check is cached. It is equal for two reads that fail for the same sizes and
-        integer arrays.
+        """Return a key under which a bounds check is cached, so that equal checks are made once: it is equal for two
+        reads that are out of bounds for the same sizes and integer arrays.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
         only ensure that there is a point: the variables are numbered in each group.
@@ -119,7 +119,9 @@ class _Checks:
         return access.tensor, first, frozenset(keys), len(beside) and (beside, around.rows)
 
     def local_names(self, variables: Sequence[int]) -> dict[Any, str]:
-        """Return the names of the sizes, together with new names for `variables`, the loops that enclose a read."""
+        """Return a dictionary from variables to names: those of the sizes, and new names for `variables`, the indices
+        of the loops that enclose a read.
+        """
         found = dict(self.names.variables)
         taken = {*found.values(), *self.names.arrays.values()}
         for v in variables:
@@ -133,8 +135,9 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add the check on sizes that refuses calls in which a read is out of bounds. If it is so for all sizes
-        (`certain`), raise `OutOfShapeError` now.
+        """Add a run-time check that refuses calls with the sizes `violation`, for which the read `load` is out of
+        bounds along `axis`. If all sizes are (`certain`), raise `OutOfShapeError` now. `points` are the constraints on
+        these reads.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
@@ -171,8 +174,8 @@ class _Checks:
         return found[-1] if found else None
 
     def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:
-        """Return a node for the smallest position of ``entry`` at which the read is out of bounds; `NO_POSITION` if
-        there is none.
+        """Return a node that computes, for the message of a failed check, the first position of ``entry`` in its
+        integer array for which the read is out of bounds; `NO_POSITION` if there is none.
         """
         graph, around = self.graph, access.around
         place: list[Node] = []
@@ -191,8 +194,8 @@ class _Checks:
         return value
 
     def not_known_to_fail(self, row: Constraint) -> Node:
-        """Return the condition that a read does not fail for `row`: that `row` holds, or cannot be tested because an
-        entry in it is out of bounds itself.
+        """Return the condition that a read does not fail for `row`, as a node: `row` holds, or it cannot be tested
+        since an integer-array entry in it is out of bounds.
         """
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
@@ -233,8 +236,8 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Return `rows` with integer-array entries replaced by new variables, these variables, and the constraints that
-    they are between the array's least and greatest entry.
+    """Return `rows` without integer-array entries: a new variable between the array's least and greatest entry replaces
+    each. Also return these variables, and constraints between the least and greatest entries.
 
     The third result says for each array which of its two extremes is the greater.
     """

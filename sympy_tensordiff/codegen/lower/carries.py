@@ -21,8 +21,8 @@ from sympy_tensordiff.integer.rows import Rows
 
 
 def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
-    """Return the indices along which the reduction `node` can continue from its previous value: ``i`` in ``Sum_{j <= i}
-    x[j]``, which gains one term per step. None of them for other nodes.
+    """Return the indices along which the reduction `node` is a running one, which can be updated instead of started
+    again: ``i`` in ``Sum_{j <= i} x[j]``, which gains one term per step. Empty for other nodes.
     """
     if node.op not in RANGED:
         return frozenset()
@@ -41,8 +41,8 @@ def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
 
 
 def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
-    """Whether `node` is a running sum along `v` of ``exp(a[w] - m[v])``, perhaps times other factors: each step of `v`
-    multiplies the sum of the step before by ``exp(m[v - 1] - m[v])``.
+    """Whether `node` is a running sum along `v` of terms like ``exp(a[w] - m[v])``, as in a softmax that is computed in
+    one pass: in each step of `v`, the sum so far is multiplied by ``exp(m[v - 1] - m[v])``.
     """
     if node.op != "sum" or len(bound := graph.bound(node)) != 1 or not _moving_side(node.data, v, bound[0]):
         return False
@@ -78,8 +78,8 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
-    """Whether a step of `v` gives all terms of a sum over `w` the same new factor of their product over `u`: ``a[v]``
-    in ``Sum_{w <= v} Prod_{w < u <= v} a[u]``. `rows` bound `w`, and `inner` bounds `u`.
+    """Whether a running sum over `w` of products over `u`, as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, can be updated
+    in a step of `v` by multiplying it by a single new factor, ``a[v]``. `rows` bound `w`, and `inner` bounds `u`.
 
     `side` is 1 where the sum and the product end at `v`, -1 where they begin there.
     """
@@ -125,8 +125,8 @@ def _moving_side(rows: Rows, v: int, w: int) -> int:
 
 
 def has_windows(variables: Sequence[int], rows: Rows) -> bool:
-    """Whether one of `variables` is bounded by others from both sides, as ``i <= j <= i + 2``. An array over both would
-    be mostly unused.
+    """Whether one of `variables` is bounded by others from both sides, as ``i <= j <= i + 2`` (a window). An array with
+    axes for all of them would be mostly unused.
     """
     for v in variables:
         own = [row.form for row in rows if row.form.coefficient(v)]
@@ -137,8 +137,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the `order` of the array's axes with one axis moved to the end, along which the reduction continues from
-    entry to entry. None if there is no such axis.
+    """Return the `order` of the axes of an array of running reductions with one axis moved to the end: that along which
+    an entry continues from the previous one. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]
@@ -146,8 +146,8 @@ def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]
 
 
 def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the reductions with `carried_variables` that occur in several loops or sums, so that an array of them
-    pays. Their outer indices have standard names.
+    """Return the reductions with `carried_variables` (running sums and the like) that occur in several loops or sums,
+    so that storing them in an array pays. Their outer indices have standard names.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):

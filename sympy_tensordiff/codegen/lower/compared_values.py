@@ -56,8 +56,8 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A part of a value under a maximum that rounding may change, such as ``exp(a[k])*c[k]``: the number of its case,
-    its node, and the array that stores it.
+    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that rounding may change: its node, the array that
+    stores it, and the number of its case if the value is defined by cases.
     """
 
     case: int
@@ -67,8 +67,8 @@ class TieTerm:
 
 
 class _Ties(LoopArrays):
-    """Stores values that are compared with their maximum in arrays, so that both sides of the comparison read the same
-    floating-point numbers.
+    """Stores values that are compared with their own maximum or minimum in arrays, so that both sides of the comparison
+    read the same floating-point numbers.
     """
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
@@ -81,8 +81,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> bool:
-        """Create the arrays for values of maxima and minima below `root` that something is compared with. Return
-        whether `root` or an earlier one compares values that rounding may change.
+        """Create arrays for the values under each maximum or minimum below `root` with which something is compared.
+        Return whether there are such arrays, or a comparison that rounding may decide.
         """
         stack, seen, compared, has_pairs = [root], {root}, dict[Node, None](), False
         while stack:
@@ -120,8 +120,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- what reads it
 
     def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
-        """Return `node` with reads of the arrays in place of compared values. The constraints `known` hold at it, and
-        the forms `nonzero` are not 0. Results are cached.
+        """Return `node` with each value that is compared with its maximum or minimum read from the array that stores
+        it. The constraints `known` hold at `node`, and the forms `nonzero` are not 0. Results are cached.
         """
         known = rows_connected_to(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])
@@ -154,8 +154,8 @@ class _Ties(LoopArrays):
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return `value`, which is compared with the maximum `extremum`, with reads of the arrays of its values. None
-        if no part of `value` is stored there.
+        """Return `value`, which is compared with the maximum `extremum`, with reads of the arrays that store the values
+        under the maximum. None if no part of `value` is stored there.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
@@ -178,12 +178,15 @@ class _Ties(LoopArrays):
         return substituted(self.graph, value, entries) if entries else whole
 
     def agree_at_one_place(self, value: Node, other: Node) -> bool:
-        """Return whether two nodes are equal if all their indices are: ``-x[0]`` and ``2*x[j//2] - 3*x[j//3]``."""
+        """Return whether two nodes become equal if all their indices do, as ``-x[0]`` and ``2*x[j//2] - 3*x[j//3]``, so
+        that their values may be equal.
+        """
         one, two = (self.graph.map_forms(node, lambda _: Affine()) for node in (value, other))
         return one is two
 
     def entries_of_one_array(self, values: Sequence[Node], known: Rows, nonzero: Sequence[Affine]) -> list[Node] | None:
-        """Return two values that are compared as two entries of one array; None if they are not of one form.
+        """Return the two `values` of a comparison as reads of one array, so that equal values are equal numbers; None
+        if they are not instances of one formula.
 
         ``exp(x[i])*y[i] == exp(x[j])*y[j]`` holds at ``i = j`` only if both sides are computed in the same way. Such
         comparisons are written by users, and are left of a maximum over equal values.
@@ -203,7 +206,7 @@ class _Ties(LoopArrays):
         return None
 
     def with_entries(self, extremum: Node) -> Node:
-        """Return what the maximum `extremum` is taken over, with reads of arrays in place of the parts that rounding
+        """Return the expression under the maximum `extremum` with reads of arrays in place of the parts that rounding
         may change.
         """
         terms = []
@@ -244,8 +247,8 @@ class _Ties(LoopArrays):
                 yield Definition(name, stored.tensor, graph.comprehension(axes, shape, least))
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
-        """Return the smallest of the entries that must be equal by symmetry, such as ``d[i, j]`` and ``d[j, i]``: one
-        number for all of them.
+        """Return a node for the least of the entries of an array that are equal by symmetry, such as ``d[i, j]`` and
+        ``d[j, i]``, so that rounding does not make them different.
         """
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))
@@ -261,7 +264,9 @@ class _Ties(LoopArrays):
 
 
 def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
-    """Yield ``(position, extremum)`` for each argument of `node` compared for equality with a maximum or minimum."""
+    """Yield ``(position, extremum)`` if `node` tests whether a value equals a maximum or minimum: the position of the
+    value among its arguments, and the node of the extremum.
+    """
     if node.op == "compare" and node.data in ("eq", "ne"):
         for position, other in enumerate(reversed(node.args)):
             if other.op in EXTREMA:
@@ -269,8 +274,8 @@ def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
 
 
 def _compares_rounded_values(node: Node, closed: frozenset[int]) -> bool:
-    """Return whether `node` tests two values of the same tensors, other than extrema, for equality, and rounding may
-    change both.
+    """Return whether `node` tests two computed values of the same tensors for equality, so that rounding may decide it.
+    `closed` are the sizes and free indices. Comparisons with extrema do not count.
     """
     if node.op != "compare" or node.data not in ("eq", "ne") or any(arg.op in EXTREMA for arg in node.args):
         return False
@@ -287,8 +292,8 @@ _EXACT = frozenset({sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.floor, sy
 
 
 def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
-    """Yield the parts of ``node`` whose values rounding may change, each with the guards around it. They are
-    alternatives: the branches of a choice, or ``node`` itself if it makes none.
+    """Yield ``(part, guards)`` for each part of ``node`` that rounding may change: its branches if it is a choice, or
+    ``node`` itself. Nothing is yielded if ``node`` is exact. `closed` are the sizes and free indices.
     """
     stack: list[tuple[Node, Rows]] = [(node, ())]
     seen = set()
@@ -305,8 +310,8 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 
 def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """Return the nodes one of whose values ``node`` takes, perhaps with the other sign: a and b for ``a if c else b``,
-    a for ``-a``; () for other nodes.
+    """Return the branches of a choice, of which ``node`` takes one value, perhaps with the other sign: a and b for
+    ``a if c else b``, a for ``-a``; () for other nodes.
     """
     match node.op:
         case "guard":
@@ -321,8 +326,8 @@ def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Return whether ``value`` may be the same number as ``other``, judged by the tensors below them: they are the
-    same, or fewer if ``other`` makes choices.
+    """Return whether ``value`` may be the same number as ``other``, as far as their tensors show: ``value`` depends on
+    the same tensors, or on some of them if ``other`` makes choices.
     """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False
@@ -332,8 +337,8 @@ def may_equal(value: Node, other: Node) -> bool:
 
 
 def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
-    """Return whether ``node``, computed twice in different places, gives the same floating point number: it has at most
-    ``roundings`` rounding operations.
+    """Return whether computing ``node`` in two places gives the same floating-point number: it needs at most
+    ``roundings`` operations that round. `closed` are the sizes and free indices.
     """
     stack = [node]
     while stack:

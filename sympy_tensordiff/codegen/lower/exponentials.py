@@ -49,7 +49,7 @@ class Scaled:
 
     @property
     def is_quotient(self) -> bool:
-        """Whether a sum of exponentials occurs as a divisor."""
+        """Whether exponentials are divided by exponentials and a sum of them occurs, so that one alone may overflow."""
         return self.above and self.below and self.summed
 
 
@@ -161,8 +161,8 @@ class Exponentials:
         return self.known[node]
 
     def degree(self, exponent: Node) -> Any:
-        """Return the absolute value of the number by which all terms of `exponent` are multiplied: 2 for ``2*x - 2*y``;
-        1 if the numbers differ.
+        """Return the common factor of the terms of `exponent`, without its sign: 2 for ``2*x - 2*y``; 1 if their
+        factors differ.
         """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         sizes = {abs(self.graph.split_view(term)[0]) for term in terms}
@@ -296,8 +296,8 @@ class Exponentials:
         return self.joined(terms, greatest, graph.add(parts))
 
     def joined(self, terms: Sequence[Scaled], shift: Node, rest: Node) -> Scaled:
-        """Return the record of a sum of `terms` that equals ``exp(shift)*rest``, with the properties of the terms
-        combined.
+        """Return ``exp(shift)*rest``, a sum of `terms`, as a `Scaled` record, whose properties are combined from those
+        of the terms.
         """
         return Scaled(
             {shift: 1},
@@ -318,8 +318,8 @@ def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
 
 
 def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict[IndirectIndex, Affine]:
-    """Return the integer-array entries that equations in `rows` replace by forms without `variables`: for ``v ==
-    dst[e]`` and the variable e, ``dst[e]`` is v.
+    """Return the integer-array entries that equations in `rows` give as a form without `variables`, with this form:
+    ``{dst[e]: v}`` for ``v == dst[e]`` and the variable e.
     """
     found = {}
     for row in rows:
@@ -347,8 +347,8 @@ def finite(graph: Graph, shift: Node) -> Node:
 
 
 def _behind_guards(total: Node) -> list[Node]:
-    """Return the values below the guards of an addition, also those in its products: b and c for ``a + [i == j]*b +
-    d*([i < j]*c)``.
+    """Return the bodies of the guards in an addition, also of those in products: b and c for
+    ``a + [i == j]*b + d*([i < j]*c)``.
     """
     found, stack = [], list(total.args)
     while stack:

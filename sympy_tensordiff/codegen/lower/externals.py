@@ -53,7 +53,9 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backen
 
 
 def called(functions: Mapping[Any, Any], needed: Sequence[External]) -> dict[Any, Any]:
-    """Return those entries of the user's dictionary `functions` that a program needs, including the derivatives."""
+    """Return the entries of the user's dictionary `functions` for the functions that a program needs (``needed``) and
+    for their derivatives.
+    """
     names = {external.name for external in needed}
     return {key: function for key, function in functions.items() if parse_key(key)[0] in names}
 
@@ -86,7 +88,7 @@ def show_key(external: External) -> str:
 
 
 def _without_zero_orders(orders: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how often a function is differentiated in each argument; () in place of zeros only, which mean the
+    """Return `orders`, the number of derivatives in each argument of a function, but () if all are 0, as for the
     function itself.
     """
     return orders if any(orders) else ()

@@ -49,8 +49,8 @@ class TriangularBound(NamedTuple):
 
     @staticmethod
     def of(terms: Terms, around: Sequence[int]) -> TriangularBound | None:
-        """Return the bound of a sum over one variable that relates it to one outer index, such as ``j <= i``. None if
-        there is none or more than one.
+        """Return the bound of a sum over one variable that relates it to one index of the loops `around` it, such as
+        ``j <= i``. None if there is no such bound or more than one.
         """
         if len(terms.variables) != 1:
             return None
@@ -67,8 +67,8 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint for the terms near the diagonal. Rows are taken in blocks: a matrix product sums the
-        terms that all rows of a block have, and a loop adds these others. `first` is the first row.
+        """Return the constraint that selects the terms near the diagonal, which a loop sums; a matrix product sums the
+        terms that all rows of a block have. The blocks of rows start at the row `first`.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
@@ -115,7 +115,9 @@ class Split:
     slant: TriangularBound | None = None
 
     def place(self, label: Affine) -> int:
-        """Return a sort key of an index label: outer sum variables first, then enclosing loops from the outside in."""
+        """Return a sort key of an index label of a product: labels of outer sum variables come first, then those of
+        enclosing loops from the outside in.
+        """
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.left]
         return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
@@ -131,8 +133,8 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return the split that sums only over the variables that no matrix in ``others`` contains, so that two of
-        three matrices are multiplied first. None if these are all variables or none.
+        """Return a split in which only the matrices ``first`` and ``second`` are multiplied, summed over the variables
+        that the ``others`` do not contain. None if these are all summed variables, or none of them.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
@@ -175,8 +177,8 @@ def joined(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
-    """Return fewer matrices with the same product: one whose labels all occur in another is multiplied into it, entry
-    by entry.
+    """Return fewer matrices with the same product: a matrix whose labels all occur in another one is multiplied into
+    it, entry by entry. ``entries`` gives the number of entries of a matrix.
 
     Of several others it is merged into the one with the fewest `entries`, which may have to be copied for that.
     """

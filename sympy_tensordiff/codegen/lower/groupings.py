@@ -25,8 +25,8 @@ class FlatSum(NamedTuple):
 
 
 def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with additions of the same terms, or of multiples of them, as multiples of one: of the first that
-    has parentheses, or else of the first.
+    """Return `roots` in which additions with the same terms are grouped alike, so that they can be shared:
+    ``a + b + c`` becomes ``(a + b) + c`` if that occurs. A multiple of another addition is written as a multiple of it.
     """
     flat: dict[Node, Node] = {}
     leaves: dict[Node, int] = {}
@@ -71,8 +71,8 @@ def _terms(graph: Graph, term: Node) -> list[Node]:
 
 
 def _flat_sum(graph: Graph, addition: Node) -> FlatSum:
-    """Return an addition as a `FlatSum`, whose ``terms`` are equal for additions of the same terms, whatever their
-    order and common factor.
+    """Return an addition as a `FlatSum`. Its ``terms`` are equal for two additions that differ only in the order of
+    terms and by a common factor.
     """
     terms = sorted(((core.id, Fraction(number)) for number, core in map(graph.split_view, addition.args)))
     first = terms[0][1]

@@ -38,8 +38,8 @@ def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[
 
 
 def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, bool]) -> bool:
-    """Return whether `entries` grow like exponentials: an exponential, or a product, sum or power that contains one.
-    Answers are stored in `known`.
+    """Return whether `entries` grow like exponentials: they are an exponential, or a product, sum or power that
+    contains one, or they read an array in ``growing``. Answers are stored in `known`.
     """
     for part in reachable(entries, known=known):
         match part.op:

@@ -81,7 +81,7 @@ def _scaled(graph: Graph, tensor: Node, power: Node, exponent: Any) -> Node:
 
 
 def _inverse_power(node: Node) -> Node | None:
-    """Return the power if `node` is like ``s**(-3/2)``, or a choice between such a power and 0; else None."""
+    """Return the power if `node` is like ``s**(-3/2)`` or like ``s**(-3/2) if s != 0 else 0``; else None."""
     if node.op == "select" and node.args[2].op == "const" and node.args[2].data == 0:
         node = node.args[1]
     return node if is_inverse_root(node) else None

@@ -59,8 +59,8 @@ class LoopArrays:
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, constraints and body of a binder, always with the same variables, and record the
-        constraints.
+        """Return the variables, constraints and body of a sum or comprehension, with the same variables in each call.
+        Record the constraints of the variables.
         """
         if node not in self.opened:
             self.opened[node] = variables, rows, _ = self.graph.open(node)
@@ -95,8 +95,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body` as a function of few integers, in loops over `variables`; None if one has no bounds. `rounded`
-        replaces quotients like ``floor(i/2)`` by variables of their own.
+        """Return `body` as a function of few integers, in loops over `variables`, so that an array can store it; None
+        if one has no bounds. ``outer`` are indices from outside. `rounded` replaces quotients like ``floor(i/2)`` by
+        new variables.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -120,8 +121,8 @@ class LoopArrays:
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Map each index in `variables` to the constraints of the sum or comprehension that it belongs to; so also each
-        index that occurs in these constraints.
+        """Map each index in `variables` to the constraints of the sum or comprehension that binds it. Do the same for
+        the indices that occur in these constraints.
         """
         found: dict[int, Rows] = {}
         waiting = list(variables)
@@ -133,10 +134,8 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return choices of quotients in the indices of `body`, such as ``floor(i/2)``, to be replaced by new
-        variables: all of them, then fewer, then none. Each choice maps quotients to variables.
-
-        All of them; those whose variables then occur nowhere else; none.
+        """Return choices of quotients in `body`, such as ``floor(i/2)``, to be replaced by new variables: all of them
+        that contain ``known`` indices, then fewer, then none. Each choice maps quotients to variables.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
@@ -175,8 +174,8 @@ class LoopArrays:
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return a read of one of `arrays` that is proved to equal `value`, or a choice between reads by cases. None if
-        there is no proof.
+        """Return a node that reads `value` from one of `arrays`, or from different entries by cases. None if no entries
+        are proved to equal `value` where the constraints `known` hold and the forms `nonzero` are not 0.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
         single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -209,8 +208,8 @@ class LoopArrays:
         return None if rest or not terms else self.graph.add(terms)
 
     def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
-        """Yield the indices (one form per axis) at which the array stores `value`. They are found by matching `value`
-        with the stored formula.
+        """Yield the indices (one form per axis) at which the array stores `value`, found by matching `value` with the
+        stored formula where the constraints `known` hold.
         """
         around = dict(zip(stored.candidate.axes, stored.candidate.forms, strict=True))
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
@@ -249,8 +248,8 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """Return the functions with which reads are compared to the entries of `stored`: they give index forms that are
-        equal by `known` one spelling, likewise ``(a - b)**2`` and ``(b - a)**2``.
+        """Return the functions by which `forms` decides whether a value equals the formula of `stored`. They write
+        equal index forms alike (where the constraints `known` hold), and ``(a - b)**2`` like ``(b - a)**2``.
         """
         facts = (*self.lowering.facts, *known)
         done = self.canonical_form.setdefault(facts, {})
@@ -287,8 +286,8 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield index substitutions under which the stored formula equals `value`. Quotients in indices need not look
-        alike: it is proved that they are equal.
+        """Yield substitutions of indices under which the stored formula equals `value` where the constraints `known`
+        hold. Quotients in indices need not look alike if they are proved to be equal.
         """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
@@ -300,8 +299,8 @@ class LoopArrays:
                     yield found
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
-        """Yield ``{axis: end}`` for each choice of first or last indices at which the entry of the array `stored`
-        equals `value`.
+        """Yield ``{axis: end}`` for each choice of an end of every index range at which the formula of `stored` equals
+        `value`. Rounded or clamped indices may be constant there.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """
@@ -314,8 +313,9 @@ class LoopArrays:
                 yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield ``(holes, pattern)``: `node` with nonlinear parts of its indices, such as ``floor(i/2)``, replaced by
-        new variables (the holes), to be matched one by one. `holes` maps these to the parts.
+        """Yield ``(holes, pattern)``: the pattern is `node` with nonlinear parts of its indices, such as
+        ``floor(i/2)``, replaced by new variables (holes), so that only the linear parts have to match. `holes` maps the
+        variables to the parts.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
@@ -335,7 +335,9 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Whether one of the forms `nonzero` is 0 at all points of `rows`, so that these points need no case."""
+    """Whether the constraints `rows` have no point at which all forms `nonzero` differ from 0, so that a choice by
+    cases need not cover `rows`.
+    """
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
 
@@ -349,15 +351,17 @@ def complement(rows: Rows) -> Iterator[Rows]:
 
 
 def _ends(rows: Rows, axis: int) -> list[Affine]:
-    """Return the plain lower and upper bounds of the variable `axis` in `rows`."""
+    """Return the lower and upper bounds of the variable `axis` that inequalities with its coefficient 1 or -1 in `rows`
+    give.
+    """
     own = [row for row in rows if row.kind == "ge" and axis not in row.form.hidden()]
     lows = [Affine({axis: 1}) - row.form for row in own if row.form.coefficient(axis) == 1]
     return lows + [row.form + Affine({axis: 1}) for row in own if row.form.coefficient(axis) == -1]
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield the indices ``found`` of an entry of a periodic array; then the same shifted by whole periods to be not
-    below the array's lowest index.
+    """Yield the index ``found`` of an entry of a periodic array (a value per axis), then the equal indices that are
+    shifted by whole periods to be at least the array's lowest index.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """

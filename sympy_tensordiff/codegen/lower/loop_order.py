@@ -27,8 +27,8 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The memory cost of a loop, if it is the innermost one: cache lines read per iteration, and, to decide between
-    equal ones, how far in front the axes are along which it reads.
+    """The memory cost of a loop that is innermost: the cache lines read per iteration, and, to decide between equal
+    ones, the distance of the axes along which it reads from the last axis.
     """
 
     lines: int
@@ -43,8 +43,8 @@ def in_memory_order(
     context: Context,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
-    """Return the ``variables`` of a reduction in the order of loops that reads memory contiguously, the innermost one
-    last, and constraints for this order.
+    """Return the ``variables`` of a reduction in an order of loops that reads memory contiguously, the innermost one
+    last, and constraints that bound each by those before it. ``hints`` gives expected lengths.
 
     The rows bound each variable by those before it. Both are returned as they are where another order does not read
     fewer cache lines, calls functions more often, or has no bounds.
@@ -119,8 +119,8 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
 
 
 def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
-    """Whether `row` is a bound with coefficients 1 or -1 of `variables`, so that loops can be interchanged without
-    loss.
+    """Whether `row` is a linear inequality in which `variables` have the coefficients 1 or -1, so that bounds for
+    interchanged loops are exact.
     """
     own = row.form.atoms().intersection(variables)
     if not own:
@@ -153,8 +153,8 @@ def _own_parts(body: Node) -> list[Node]:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how often functions, powers and inner sums are evaluated if each is hoisted out of all loops on which it
-    does not depend.
+    """Return how often loops over `variables`, of the given `lengths`, evaluate functions, powers and inner sums in
+    `parts`, if each is hoisted out of the loops on which it does not depend.
     """
     total = 0
     for part in parts:

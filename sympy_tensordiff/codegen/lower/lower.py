@@ -114,8 +114,8 @@ class Lowering(Matrices):
         return operation(node, args)
 
     def _stored_value(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a read of an array with the value of `node`, perhaps times a number. The array is created if that is
-        worthwhile; None if it is not.
+        """Return the read of an array that stores `node`, perhaps times a number; the array is created if need be. None
+        if storing `node` is not worthwhile.
         """
         if (use := self.shifts.members.get(node)) is not None:
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
@@ -152,8 +152,8 @@ class Lowering(Matrices):
         return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: Context) -> bool:
-        """Whether earlier passes found the value of `node` more than once in the program: at shifted indices, in
-        another loop, or in another sum.
+        """Whether the value of `node` occurs more than once in the program, as earlier passes found: at shifted
+        indices, in another loop, or in another sum.
         """
         if node in self.shifts.members or self.graph.split_coefficient(node)[1] in self.shifts.members:
             return True
@@ -274,8 +274,8 @@ class Lowering(Matrices):
         return all(is_short_range(part.data, v) for part in reductions for v in self.graph.bound(part))
 
     def _used_only_by(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes that nothing in the kernel needs but this `branch` of a select, so that they may be computed
-        under its condition.
+        """Return the nodes in the kernel that only this `branch` of a select uses, so that they may be computed under
+        its condition.
         """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
@@ -292,8 +292,8 @@ class Lowering(Matrices):
         return is_private and calls_external(node)
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
-        """Add the loops of all sums among the terms of an addition before the terms are added. Sums over one range
-        share their loops.
+        """Add the loops of the sums in an addition to `block` in advance, so that sums over one range share their
+        loops.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
@@ -323,8 +323,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return those of `sums`, all over one range, whose terms call the same costly function (of all indices) as
-        another sum. One loop for both then saves calls.
+        """Return the `sums`, all over one range, whose terms call a costly function that another of them calls too,
+        with the same arguments. One loop for these saves calls.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -354,8 +354,8 @@ class Lowering(Matrices):
         return names[0]
 
     def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
-        """Add one loop nest that computes several reductions of one kind over the same range; return their
-        accumulators.
+        """Add one loop nest that computes the reductions `nodes`, of one kind and over the same range, each in an
+        accumulator; return the accumulators.
         """
         op: Reduction = nodes[0].op  # type: ignore[assignment]
         variables, rows, body = self.graph.open(nodes[0])
@@ -390,8 +390,8 @@ class Lowering(Matrices):
         return [Name(name) for name in names]
 
     def _record_chain(self, node: Node, summand: Node, context: Context) -> None:
-        """Record the factor by which a running sum changes along the last axis: ``a`` in ``Sum_{j <= i} a**(i -
-        j)*x[j]``. The scheduler then computes the sum in one pass.
+        """Record the factors of `summand` that make the running sum `node` change along the last axis: ``a`` in
+        ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler then computes the sum in one pass.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
@@ -430,8 +430,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, constraints and body of a reduction, with inner variables moved into a reduction of
-        their own in the body if this takes fewer values than there are iterations.
+        """Return ``(variables, constraints, body)`` of a reduction by `op`, such as "sum". Inner variables are moved
+        into a reduction of their own in the body if this depends on fewer integers than the loops have, so that an
+        array can store it.
         """
         if not self.temporaries:
             return variables, rows, body
@@ -451,8 +452,8 @@ class Lowering(Matrices):
         return lows, highs
 
     def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a product as a scalar expression. Factors that are constant in inner loops are multiplied outside of
-        these.
+        """Return a product as a scalar expression. Factors that are constant in inner loops are multiplied together
+        before these loops.
         """
         groups: dict[int, tuple[Block, list[Node]]] = {}
         powers = inverse_norms(self.graph, node.args)

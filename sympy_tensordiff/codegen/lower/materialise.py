@@ -38,7 +38,9 @@ CONDITIONS = frozenset({"compare", "and", "or", "not"})
 
 
 def arrays_of(roots: Sequence[Node]) -> set[Node]:
-    """Return the nodes of tensors below `roots` that are to be stored in arrays; arguments are arrays already."""
+    """Return the nodes of tensors below `roots` that are to be stored in arrays, because a library computes them or
+    they are costly and used several times. Arguments, which are arrays already, are not included.
+    """
     parts = reachable(*roots)
     work = _Materialising(parts)
     work.arrays.update(roots)
@@ -78,7 +80,7 @@ class _Materialising:
         return _own_cost(node) + sum(self.costs[arg] for arg in node.args)
 
     def visit(self, node: Node) -> None:
-        """Decide about the arguments of `node`, whose users have all been visited."""
+        """Decide which arguments of `node` are stored in arrays. All nodes that use `node` have been visited before."""
         if node not in self.arrays and node not in self.users:
             return  # an inverse that is only solved with
         user = node if node in self.arrays or node.op == "comprehension" else self.users[node]
@@ -97,10 +99,8 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that `by`, in the loop that fills the array `user`, uses `node`. Store `node` in an array if it is
-        costly and now used more than once.
-
-        It becomes an array if it is repeated or has several users, and is more than a few operations.
+        """Record that the node ``by`` uses `node` in the loop that fills the array `user`, there several times per
+        entry if ``repeated``. If `node` is costly and now used more than once, it becomes an array.
         """
         if node in self.arrays:
             return
@@ -206,10 +206,9 @@ def solved_place(node: Node) -> int | None:
 
 
 def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return the position of the direction X in a contraction of the derivative of a matrix's cofactors with a matrix
-    X. Also return the derivative's labels: those summed with X, and the others. None for other nodes.
-
-    With it come the labels of the cofactors that are summed with it, and the others.
+    """Return ``(position, summed, others)`` if `node` contracts the derivative of a matrix's cofactors with a matrix X,
+    the direction: the position of X among the operands, and the labels of the derivative that are summed with X or not.
+    None for other nodes.
     """
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):
@@ -307,8 +306,8 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the sums in `node` (or functions of them) that depend on `known` variables only and are used elsewhere
-    too; those inside of others are left out.
+    """Return the sums in `node` (or functions of them) that are used elsewhere too and depend on the indices `known`
+    only, so that they can be stored. Parts of a returned node are left out. ``totals`` count the uses of nodes.
 
     ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
     and so is what calls a function of the user's.
@@ -335,7 +334,9 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
 
 
 def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
-    """Return the nodes below `node` that are used by nodes outside of it too, and all nodes below these."""
+    """Return the nodes below `node` that other nodes use too, and all nodes below them. ``totals`` count the uses of
+    each node in larger expressions that contain `node`.
+    """
     here = uses(node)
     found = {part for part in here if any(total[part] > here[part] for total in totals)}
     stack = list(found)

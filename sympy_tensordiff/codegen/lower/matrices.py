@@ -154,8 +154,8 @@ class Matrices(Storage):
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
-        """Return the factors of a split in the two groups whose matrix product is cheapest, with the ranges of the
-        labels. None if loops are cheaper.
+        """Return ``(left, right, ranges, split)`` for the cheapest way to group the factors of `split` into two
+        matrices: these matrices, and the ranges of their labels. None if loops are cheaper.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.
         """
@@ -197,8 +197,8 @@ class Matrices(Storage):
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
-        """Return the range of each label of a product of two matrices. None if it is not a matrix product: the labels
-        must be independent.
+        """Return the range of each label of the product of a ``pair`` of matrices. None if it is not a matrix product,
+        or the labels are not independent.
         """
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:
@@ -323,8 +323,9 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return the name of an array with the entries of a matrix, and the labels of its axes. It may be an existing
-        array. None if it cannot be stored.
+        """Return ``(name, labels)`` of an array with the entries of a `matrix`, an existing one or a new one. `roles`
+        are the labels of the product: in both operands, in `matrix` only, and summed. None if the matrix cannot be
+        stored.
         """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
@@ -357,8 +358,8 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return the formula of an entry of one operand of a matrix product: its factors, multiplied and summed over
-        those variables that no other operand contains.
+        """Return the formula of an entry of `matrix`: the product of its factors, summed over the variables that the
+        other operand does not contain. `roles` are the labels of the product, as in `_operand`.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
@@ -368,7 +369,9 @@ class Matrices(Storage):
     def _orders(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
-        """Return the axis orders in which an array may store a matrix, the preferred one first."""
+        """Return the axis orders in which an array may store `matrix` for a library call, the preferred one first.
+        `roles` are the labels of the product, as in `_operand`.
+        """
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
         # A copied operand is best read along its last axis, and written along that of the copy: a long one.
@@ -401,7 +404,9 @@ class Matrices(Storage):
     def _known_array(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> tuple[str, tuple[Affine, ...]] | None:
-        """Return an existing array that stores a matrix, and its axis labels; None if there is none."""
+        """Return ``(name, labels)`` of an existing array that stores `matrix`; None if there is none. `roles` are the
+        labels of the product, as in `_operand`.
+        """
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):
             candidate = self.planner.candidate_over(node, order, [ranges[label] for label in order], split.context)

@@ -68,7 +68,9 @@ class StorageCandidate:
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
     def order(self, context: Context) -> tuple[int, ...]:
-        """Return the axis order of the array in which the index of the innermost loop comes last."""
+        """Return the order of the array's axes that is contiguous in the loops of `context`: the axis that the
+        innermost loop runs along comes last.
+        """
         depth = {v: n for n, v in enumerate(context.variables)}
         return tuple(
             sorted(range(len(self.forms)), key=lambda n: max(depth[v] for v in self.forms[n].atoms() if v in depth))
@@ -109,8 +111,8 @@ class Planner:
         self._numbered_nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     def rank(self, node: Node, context: Context) -> int:
-        """Return on how many linearly independent integers `node` depends: one for ``x[i + k]``, two for ``x[i +
-        k]*y[k]``.
+        """Return the number of linearly independent integers on which `node` depends: one for ``x[i + k]``, two for
+        ``x[i + k]*y[k]``. It is the number of axes of an array of its values.
         """
         used = [v for v in context.variables if v in node.free]
         vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
@@ -118,9 +120,7 @@ class Planner:
 
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> StorageCandidate | None:
         """Return `node` as a function of as few integers as possible, so that an array with these as axes can store it.
-        None if an integer has no bounds.
-
-        Bounds that are quotients count only where they may be ``rounded``.
+        None if an integer has no bounds; bounds with quotients only count if ``rounded``.
         """
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
@@ -150,8 +150,8 @@ class Planner:
         return tuple([form.substitute(names) for form in forms]), Context(loops, tuple(rows))
 
     def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
-        """Return the range of each of `axes`, which take the values of `forms`, as ``(constraints, lower bounds, upper
-        bounds)``. None if an axis has no bounds.
+        """Return ``(constraints, lower bounds, upper bounds)`` of `axes`, which take the values of `forms` in the loops
+        of `context`. None if an axis has no bounds; bounds with quotients only count if ``rounded``.
         """
         rows = self._needed(forms, axes, context)
         if rows is None:
@@ -397,7 +397,9 @@ def is_never_empty(variables: Sequence[int], rows: Sequence[Constraint], facts: 
 
 
 def index_forms(node: Node) -> Sequence[Affine]:
-    """Return the index forms of `node` itself: indices of a read, bounds of a sum or guard."""
+    """Return the affine index forms in `node` itself: the indices of a read, the extents of a comprehension, or the
+    bounds in a sum or guard; () for other nodes.
+    """
     match node.op:
         case "index":
             return (node.data,)
@@ -423,10 +425,8 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return an integer matrix L with ``basis @ L == identity`` such that each of `vectors` is an integer combination
-    of `basis`; None if there is none.
-
-    None if the basis does not reach all integers, or a vector is not an integer combination of it.
+    """Return an integer matrix L with ``width`` rows and ``basis @ L == identity``, such that each of `vectors` is an
+    integer combination of the rows of `basis`; None if there is none.
     """
     solution = smith.solve(basis, width)
     if solution.congruences or solution.equations:

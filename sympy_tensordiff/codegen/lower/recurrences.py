@@ -20,11 +20,10 @@ Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
 
 
 def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[Node, str], build: Build) -> Recurrence:
-    """Return the step that computes one or several results of a scan in a loop over time. Sizes in it are variables of
-    the graph.
+    """Return the step that computes one or several results of a scan in a loop over time. ``build`` makes the program
+    of one time step. `names` are the arrays of the scans `nodes`, `operands` those of the scans' operands.
 
-    The scans `nodes` have the same recurrence and operands; `names` are the names of their arrays, `operands` maps
-    operands to theirs, and `build` makes the program of one step. Raise `ArgumentError` if the number of steps is 0.
+    Raise `ArgumentError` if the number of steps is 0.
     """
     scan, length = nodes[0].data.scan, nodes[0].data.length
     if length.is_constant and length.constant < 1:
@@ -74,8 +73,8 @@ def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence
 
 
 def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -> tuple[Argument, ...]:
-    """Return the arguments of a program with the ranges of integers that the bodies of its recurrences rely on; raise
-    `UnsupportedError` if two uses of one argument need different ranges.
+    """Return the `arguments` of a program, where an index array that the body of a recurrence in `steps` uses gets the
+    range of entries that the body needs. Raise `UnsupportedError` if two uses of one argument need different ranges.
     """
     found = {argument.name: argument for argument in arguments}
     for step in steps:
@@ -94,8 +93,8 @@ def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -
 
 
 def checks_of_steps(step: Recurrence) -> list[Check]:
-    """Return the run-time checks that the body of a recurrence needs, valid for every time step; raise
-    `UnsupportedError` if data may lead a read of a step out of its tensor.
+    """Return the checks of sizes that a call needs so that all time steps of a recurrence read in bounds. Raise
+    `UnsupportedError` if that depends on the entries of an index array.
     """
     message = f"a scan would have {step.length} steps, which is not positive"
     found = [Check((Constraint("ge", -step.length),), message)] if step.length.terms else []
@@ -112,8 +111,9 @@ def checks_of_steps(step: Recurrence) -> list[Check]:
 
 
 def _guarded_by_data(step: Recurrence) -> list[Check]:
-    """Return the checks of the reads in a body that happen for some data only and whose indices are no data: as if they
-    happened for all; raise `UnsupportedError` if an index is data without a range that fits.
+    """Return checks of sizes for the reads in a recurrence's body that are executed only for some entries of index
+    arrays: they must be in bounds for all. Raise `UnsupportedError` if the index itself is an entry that may be out of
+    bounds.
     """
     found = []
     for check in step.body.data_checks:
@@ -137,8 +137,8 @@ _ENDS = "least ", "greatest "
 
 
 def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
-    """Return constraints of the body of a recurrence over the sizes of the program and the time, and the range of the
-    time if they have it; () for none.
+    """Return the constraints `rows` of a recurrence's body in terms of the program's sizes and a variable for the time.
+    If they contain the time, its range is added.
     """
     time = Affine.variable(_time(step))
     forms = {**dict(step.integers), step.time: time}
@@ -148,5 +148,5 @@ def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
 
 
 def _time(step: Recurrence) -> str:
-    """Return the name of the variable for the time in constraints on a recurrence."""
+    """Return the name of the variable that represents the time in constraints on a recurrence."""
     return f"time of {step.array}"

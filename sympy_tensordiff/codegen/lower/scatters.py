@@ -22,11 +22,11 @@ from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 @dataclass(frozen=True)
 class ScatterTerm:
-    """A term that is computed as ``array[index] += value`` in loops over ``variables``, which the constraints ``rows``
-    bound.
+    """A term that is computed as ``array[index] += value`` (or as a maximum or minimum, by its ``reduction``) in loops
+    over ``variables``, which the constraints ``rows`` bound.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
-    ``exclusive``: no two points have one entry. ``reduction``: how an entry and a value are combined.
+    ``exclusive``: no two points have one entry.
     """
 
     variables: tuple[int, ...]
@@ -46,11 +46,11 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body` into a node computed entry by entry and terms that are added to entries chosen by data, such as
-    ``y[p[k]] += v[k]``. ``rows`` bound the array's `axes`.
+    """Split `body`, the formula of an array's entries over `axes`, into a node computed entry by entry and a list of
+    terms that are added to entries chosen by data, such as ``y[p[k]] += v[k]``. ``rows`` bound the `axes`.
 
-    ``rows`` say where the axes run. A maximum or minimum that data select is computed in one scatter, and its array
-    starts from infinity of the sign in question.
+    A maximum or minimum that data select is computed in one scatter, and its array starts from infinity of the sign in
+    question.
     """
     if body.op in _EXTREMA and selects(graph, body, axes):
         part = _as_scatter(graph, axes, rows, guard, body, ())
@@ -91,8 +91,8 @@ def extrema_over_segments(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _over_segment(graph: Graph, node: Node) -> Node:
-    """Return a maximum over k of ``v[k] if p[k] == i else -oo`` as the maximum over those k with ``p[k] == i``; a
-    minimum likewise. Other nodes are returned unchanged.
+    """Return a maximum over k of ``v[k] if p[k] == i else -oo`` as the maximum over the k with ``p[k] == i``; a minimum
+    likewise. Other nodes are returned unchanged.
     """
     if node.op not in _EXTREMA or node.args[0].op != "add":
         return node
@@ -122,8 +122,8 @@ def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_ou
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
-    """Whether an integer-array entry in the reduction `node` determines or bounds one of `axes`, as in ``Sum_k [p[k] ==
-    i]*v[k]`` the axis i.
+    """Whether the sum, maximum or minimum `node` contributes to entries that data select: an integer-array entry
+    determines or bounds one of `axes`, as in ``Sum_k [p[k] == i]*v[k]`` the axis i.
     """
     for summand in _terms(graph, node):
         rows = _tests(graph, summand)
@@ -133,8 +133,8 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return the entry ``r[q]`` with which a reduction compares entries: in ``Sum_i v[i]*[r[i] == r[q]]``, where q is
-    an index outside. None if there is none.
+    """Return the integer-array entry with which a reduction compares others: ``r[q]`` in ``Sum_i v[i]*[r[i] == r[q]]``,
+    where q is one of `variables`. None if there is none.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
@@ -150,7 +150,9 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """Return a sum of an addition as one sum per term; any other reduction as the only element of a list."""
+    """Return one sum per term for a sum of an addition: ``[Sum a, Sum b]`` for ``Sum (a + b)``; any other reduction as
+    the only element of a list.
+    """
     (body,) = node.args
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" and node.op == "sum" else [node]
 
@@ -164,7 +166,9 @@ def _tests(graph: Graph, node: Node) -> Rows:
 
 
 def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
-    """Return a summand without its guards, and the constraints of these: ``((rows), value)`` for ``[rows]*value``."""
+    """Return ``(constraints, value)`` of a summand: the constraints of its guards, and the summand without these,
+    ``(rows, v)`` for ``[rows]*v``.
+    """
     rows: Rows = ()
     while True:
         factors = body.args if body.op == "mul" else (body,)
@@ -178,10 +182,8 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 def _solved(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`, such as ``p[k]
-    == i``. None without one.
-
-    The equation has data if `by_data` is set, else none.
+    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`, such as
+    ``p[k] == i``, or, without `by_data`, one without integer-array entries, such as ``i == j``. None if there is none.
     """
     for row in rows:
         if row.kind == "eq" and bool(data_entries([row.form])) == by_data:
@@ -206,7 +208,7 @@ def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
     """Return the reduction `node`, multiplied by `others`, as a scatter: loops that add to entries at data-dependent
-    indices. None if its loops would be bounded by integer-array entries.
+    indices where ``guard`` holds. None if its loops would be bounded by integer-array entries.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)
@@ -264,8 +266,8 @@ def _are_bounded_in_order(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
-    """Whether `row` is an inequality that can bound the loop over `v`: it contains none of the `later` loops, and `v`
-    in no remainder.
+    """Whether `row` is an inequality that can bound the loop over `v`: it contains none of the `later` variables, and
+    `v` only linearly, not in a quotient or remainder.
     """
     alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
     return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
@@ -286,8 +288,8 @@ def _ordered(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return a scatter with its loops sorted: first those bounded by sizes alone, then the `free` axes, then the
-    others.
+    """Return a scatter of `value` at `index` with its loops sorted: first those bounded by sizes alone, then the `free`
+    axes, then the others. The conditions ``tests`` are tested at each point.
 
     Then come the free axes, then the others. The first ones run in the memory order of the integer array.
     """
@@ -372,8 +374,8 @@ class _Diagonal:
         self.index = {key: place.substitute(new) for key, place in self.index.items()}
 
     def stride(self, row: Constraint, axis: int, first: Affine) -> None:
-        """Replace `axis` by ``first + m*k`` with a new axis k, since the congruence ``row``, such as ``i mod m == 1``,
-        holds for every m-th value only.
+        """Replace `axis` by ``first + m*k``, with a new axis k, since only every m-th index satisfies the congruence
+        ``row``, such as ``i mod m == 1``.
         """
         new, step = self.graph.fresh(self.graph.names[axis]), row.modulus
         order = [new if key == axis else key for key in self.left]
@@ -382,8 +384,8 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return the scatter that adds `value` at these entries; None if the guard has no equation or congruence for
-        the axes.
+        """Return the scatter that adds `value` to the entries of the diagonal; None if no equation or congruence
+        restricts the axes. Conditions that follow from `facts` are left out.
         """
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):
             return None
@@ -395,8 +397,8 @@ class _Diagonal:
 
 
 def _residue(tests: Rows, axes: Collection[int]) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(congruence, axis, first value)`` for a congruence that restricts an axis to every m-th index from
-    ``first value`` on; None without one.
+    """Return ``(congruence, axis, first value)`` for a congruence in ``tests`` that restricts one of ``axes`` to every
+    m-th index from ``first value`` on; None if there is none.
     """
     for row in tests:
         own = row.form.atoms().intersection(axes)

@@ -26,7 +26,7 @@ Scaled = tuple[Number, list[Node]]
 
 def separated_sums(graph: Graph, roots: Sequence[Node], is_shared: Callable[[Node, Sequence[int]], bool]) -> list[Node]:
     """Return `roots` with sums split so that each one reads memory in one order: ``Sum_j (A[i, j] + A[j, i])*x[j]``
-    becomes two sums. Sums that several places share stay whole.
+    becomes two sums. A sum stays whole if ``is_shared(sum, axes)`` says that it is used elsewhere too.
     """
     return [_with_separated_sums(graph, root, is_shared) for root in roots]
 
@@ -127,7 +127,7 @@ def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Nu
 
 
 def is_short_range(rows: Rows, v: int) -> bool:
-    """Return whether `v` has constant bounds in `rows` with so few values between that its loop will be unrolled."""
+    """Return whether `v` has so few values between its constant bounds in `rows` that its loop is unrolled."""
     own = [row.form for row in rows if row.kind == "ge" and row.form.atoms() == {v}]
     lows = [-form.constant for form in own if form.coefficient(v) == 1]
     highs = [form.constant for form in own if form.coefficient(v) == -1]

@@ -11,8 +11,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class ShiftNormaliser:
-    """Gives ``exp(x[a])`` and ``exp(x[a + 1])``, which are equal up to a shift of the axis, the same axes, so that they
-    share an array.
+    """Shifts the axes of values that are equal up to a shift, such as ``exp(x[a])`` and ``exp(x[a + 1])``, so that they
+    become equal and share an array.
     """
 
     def __init__(self, graph: Graph) -> None:

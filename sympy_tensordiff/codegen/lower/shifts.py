@@ -51,8 +51,8 @@ MOST_PARTS = 2000
 
 @dataclass(frozen=True)
 class Instance:
-    """One use of a value that is needed at several shifts: ``2*exp(x[k + 1])`` is the number 2 times the candidate
-    ``exp(x[a])`` at the form ``k + 1``.
+    """One use of a value that occurs at several shifts, as a number times a storage candidate: ``2*exp(x[k + 1])`` is 2
+    times ``exp(x[a])`` at ``a = k + 1``.
     """
 
     node: Node
@@ -62,8 +62,8 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The expressions that one loop nest computes at each of its points, and those of their subexpressions that may be
-    worth an array.
+    """The expressions that one loop nest computes in each iteration, and their subexpressions that may be worth an
+    array.
     """
 
     nodes: tuple[Node, ...]
@@ -82,13 +82,13 @@ class _LoopBody:
     """About how many operations these parts take."""
 
     def store(self, node: Node) -> None:
-        """Record that an array stores `node`, so that this loop reads it and need not compute what is below it."""
+        """Record that an array stores `node`: this loop reads it, and does not compute its subexpressions."""
         self.stored.add(node)
         self.is_changed = True
 
     def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Group the candidate `values` of the body by structure, that is, up to their indices, and return the numbers
-        of the structures. The groups are stored in `structures`.
+        """Group the ``values`` that may be worth an array by structure (equal up to indices), for which `number` gives
+        a number. Store the groups in `structures`, and return their numbers.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
@@ -110,7 +110,7 @@ class _Candidate(NamedTuple):
 
 
 def _loop_bodies(graph: Graph, entries: Sequence[Node]) -> list[_LoopBody]:
-    """Return the bodies of the loops over the axes of `entries` and of the reductions in them, each once."""
+    """Return the body of each loop nest that computes `entries` or a reduction in them, without repetitions."""
     found: list[_LoopBody] = []
     stack = [(entry, Context((), ())) for entry in reversed(entries)]
     opened: set[Node] = set()
@@ -160,8 +160,8 @@ class Shifts:
     """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
-        """Decide which values the loops of a whole program use several times, possibly at shifted indices, and are
-        worth an array. Record them in `domains` and `members`.
+        """Decide which values the loops that compute ``entries`` use several times, possibly at shifted indices, and
+        are worth an array. Record them in `domains` and `members`.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.
@@ -179,8 +179,8 @@ class Shifts:
             places.append(_LoopBody((domain.node,), Context(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
-        """Record in `members` each value in the loop `bodies` that an array can provide. `survey` chose these arrays
-        before.
+        """Find the values in the loop `bodies` for which `survey` chose arrays, and record in `members` the array and
+        index of each.
 
         `is_array`: whether the bodies are entries of an array, not the terms of a reduction.
         """
@@ -206,7 +206,8 @@ class Shifts:
     def _most_saving_value(
         self, places: Sequence[_LoopBody], values: dict[int, _Candidate | None]
     ) -> _Candidate | None:
-        """Return the value whose storage saves the most operations in the program; None if storing none of them pays.
+        """Return the value in the loop bodies ``places`` whose storage saves the most operations; None if storing none
+        of them pays. ``values`` are candidates found before.
 
         `values` are those found before, by the numbers of their structures; those in loops that have changed since then
         are looked at again. How much a structure may save at most is known from its number of uses, so that the uses
@@ -287,8 +288,8 @@ class Shifts:
             stack += new
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether `node` reads an array with all of the indices among `variables` that `node` depends on, so
-        that a stored `node` takes no more memory than that array.
+        """Return whether an array of the values of `node` takes no more memory than an array that it reads: a read
+        depends on all of the `variables` on which `node` depends.
         """
         for part in reachable(node, known=self._reads):
             below = frozenset[frozenset[int]]().union(*(self._reads[arg] for arg in part.args))
@@ -312,8 +313,8 @@ class Shifts:
         return Instance(part, number, replace(candidate, node=value, forms=at))
 
     def _number_and_core(self, node: Node) -> tuple[Number, Node]:
-        """Return `node` as ``(number, core)`` such that all multiples of a value have the same core: ``2*a - 2*b`` and
-        ``b - a``.
+        """Return ``(number, core)`` with ``number*core`` equal to `node`, such that multiples of one value have the
+        same core: ``2*a - 2*b`` and ``b - a``.
         """
         graph, done = self.graph, self._normals
         for part in reachable(node, known=done):
@@ -409,11 +410,11 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: the periodic reads ``u[Mod(v - 1, n)] + u[v]`` as ``u[v] + u[Mod(v + 1, n)]``, whose
-    least shift is 0, and the index ``Mod(v - 1, n)`` at which this is read. None if ``v`` has other uses.
+    """Return ``(node, start)``: `node` with its periodic reads shifted, from ``u[Mod(v - 1, n)] + u[v]`` to
+    ``u[v] + u[Mod(v + 1, n)]``, and the index ``Mod(v - 1, n)`` at which the new node equals the old one. None if ``v``
+    has other uses, or no read is shifted.
 
-    ``u[Mod(v - 1, n)] + u[v]`` is ``u[v] + u[Mod(v + 1, n)]`` at ``Mod(v - 1, n)``. None where ``v`` is not the index
-    of a whole axis, or occurs elsewhere.
+    None also where ``v`` is not the index of a whole axis.
     """
     own = [row for row in rows if v in row.form.atoms()]
     place = Affine.variable(v)
@@ -454,8 +455,8 @@ def remainder(form: Affine, extent: Affine) -> Affine:
 
 
 def has_shifts(bodies: Sequence[Node]) -> bool:
-    """Whether an array below `bodies` is read at two indices that differ only in constants or quotients, as ``x[i]``
-    and ``x[i + 1]``.
+    """Whether an array is read below `bodies` at two indices with the same variables and coefficients, such as ``x[i]``
+    and ``x[i + 1]``, so that values may be used at several shifts.
     """
     seen: set[object] = set()
     for part in reachable(*bodies):

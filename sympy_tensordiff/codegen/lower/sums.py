@@ -33,8 +33,8 @@ from sympy_tensordiff.simplify.canonical_signs import content_of
 
 
 class Exchanged(NamedTuple):
-    """A nested sum with its two sums interchanged, ``Sum_j Sum_i`` for ``Sum_i Sum_j``: the new sum, its inner sum, and
-    whether this order is better.
+    """A nested sum with its two sums interchanged, ``Sum_j Sum_i`` for ``Sum_i Sum_j``: the new sum, its inner sum and
+    outer indices, and whether the new order is better in one of two ways.
 
     `is_fewer`: the inner sum depends on fewer indices; `is_along`: more reads run along rows.
     """
@@ -130,8 +130,8 @@ MAX_SPLIT = 4
 
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
-    """Return ``(sum, inner)``: the sum `node` written as an outer sum over an inner one in ``known``, and that inner
-    sum. None if no order of its indices gives one.
+    """Return ``(sum, inner)`` if `node` can be written as an outer sum over an inner sum in ``known``: the new sum, and
+    that inner sum. None if no choice of inner indices gives one.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -159,8 +159,8 @@ def _is_bounded(v: int, rows: Rows) -> bool:
 
 
 def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the sums over one outer index, such as ``S[k]``, that several different values read: a maximum and a sum,
-    or ``log(S[k])`` and ``1/S[k]``.
+    """Return the sums over one outer index, such as ``S[k]``, that several of the values ``parts`` read: a maximum and
+    a sum, or ``log(S[k])`` and ``1/S[k]``.
     """
     around: dict[Node, set[Node]] = {}
     for part in parts:
@@ -178,8 +178,8 @@ def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node
 
 
 def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
-    """Return the sums in the body of `binder` that depend on one index of its loops, with that index renamed to a
-    standard name. Inner binders are not entered.
+    """Return the sums in the body of `binder` (a sum or comprehension) that depend on one index of its loops, with this
+    index renamed to a standard name. Inner sums and comprehensions are not entered.
     """
     body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
     return {numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
@@ -211,13 +211,13 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
 
 
 def _outer_variables(node: Node) -> set[int]:
-    """Return the indices in `node` that an enclosing sum or comprehension binds. They have negative identities."""
+    """Return the indices in `node` that an enclosing sum or comprehension binds. They are the negative variables."""
     return {v for v in node.free if v < 0}
 
 
 def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` with the indices of enclosing binders, and those in `opened`, renamed to standard ones, so that
-    equal values compare equal.
+    """Return `node` with the indices that enclosing sums and comprehensions bind, and those in `opened`, renamed to
+    standard ones, so that equal values compare equal.
     """
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
@@ -261,9 +261,7 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
     used = Counter(numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 
     def joined(node: Node) -> Node:
-        """Return the addition `node` with those of its sums merged that are used nowhere else; other nodes
-        unchanged.
-        """
+        """Return the addition `node` with those of its sums merged that no other node uses; other nodes unchanged."""
         own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
         single = {term: [s for s in sums if used[numbered(planner, s)] == 1] for term, sums in own.items()}
         return _joined(graph, node, {term: sums for term, sums in single.items() if sums})
@@ -277,8 +275,8 @@ def _sums_in(graph: Graph, term: Node) -> list[Node]:
 
 
 def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
-    """Return `addition` with pairs of its terms merged into one sum until no pair can be. ``single`` lists the sums of
-    each term that are used once.
+    """Return `addition` with its terms merged into single sums, two at a time, as long as two can be merged. ``single``
+    maps each term that takes part to its sums that are used once.
     """
     if len(single) < 2:
         return addition
@@ -301,8 +299,8 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
 
 
 def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
-    """Return `term` with the factors in front of its sum `node` moved into the sum. Sums over equal ranges get the same
-    variables, from ``spaces``.
+    """Return `term` with the factors in front of its sum `node` moved into the sum, so that it can be merged with
+    another sum. Sums over equal ranges get the same variables, which are stored in ``spaces``.
     """
     variables, rows, body = graph.open(node)
     places = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}

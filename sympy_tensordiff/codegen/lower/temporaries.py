@@ -108,8 +108,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Register the nodes that will be computed, to find the values that they share. With `shares`, values may be
-        stored that several loops use.
+        """Register the nodes that will be computed. With `shares`, find the values that several of their loops use, so
+        that they can be stored in arrays.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:
@@ -192,6 +192,7 @@ class Storage:
 
     def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:
         """Add a kernel that adds the values of the scatter `part` to the array `name`, at indices that depend on data.
+        ``number`` distinguishes several scatters into one array.
 
         Conditions that the declared ranges of integer tensors prove are not tested.
         """
@@ -211,9 +212,7 @@ class Storage:
         self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
         """Return an array that stores `node`, which is created if it is new, and the index of the value in it. None if
-        storing it does not pay.
-
-        A ``shared`` value gets an array wherever it can be stored.
+        `node` cannot be stored, or, unless it is ``shared``, if storing it does not pay.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         wanted = wanted or self._is_running_reduction(node, context)
@@ -248,10 +247,9 @@ class Storage:
 
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
         """Store the sums inside of `node` that are used elsewhere too, so that ``1/S`` and ``1/S**2`` read one array of
-        ``S``.
+        ``S``. A sum is stored if it depends on no indices but those of ``home``, a context of loops.
 
-        So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels handle the nodes below. The parts
-        depend on no other variables than those of ``home``.
+        Outermost parts only: their kernels handle the nodes below.
         """
         if not self.temporaries or node.op == "comprehension":
             return
@@ -260,8 +258,8 @@ class Storage:
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
     def _store_tables(self, node: Node) -> Recursion[None]:
-        """Store each comprehension with a costly function that `node` reads, if it depends on no loop. `node` then
-        reads an array instead of calling the function.
+        """Store each comprehension below `node` that calls a costly function and depends on no loop, so that `node`
+        reads an array instead of calling the function in each iteration.
         """
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part
@@ -269,8 +267,8 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the read of an array at a shifted index in place of the value `use`, times a factor; the array is
-        created if new. None if the array does not contain the entry, or is being filled.
+        """Return `use`, one of several uses of a value at shifted indices, as the read of an array of the value (times
+        a factor). The array is created if it is new. None if it does not contain the entry, or is being filled.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
@@ -306,7 +304,9 @@ class Storage:
         return tuple(index[place] for place in stored.order) or index
 
     def allocated(self, candidate: StorageCandidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
-        """Return the name of a new array for `candidate`, and for each axis its lowest value and its extent."""
+        """Return ``(name, lows, extents)`` for a new array that stores `candidate`: a new name, and the lowest index
+        and the extent of each axis.
+        """
         name = self._fresh(self.graph.labels.get(candidate.node, "t"))
         lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
         extents = []
@@ -393,7 +393,9 @@ class Storage:
         return not has_windows([v for v in context.variables if v in node.free], context.rows)
 
     def _is_redundant_call(self, node: Node, candidates: Sequence[StorageCandidate], context: Context) -> bool:
-        """Whether the enclosing loops evaluate the call `node` many times for each distinct value."""
+        """Whether the enclosing loops evaluate the call `node` many times for each distinct value. ``candidates`` are
+        the ways to store the call in an array.
+        """
         is_call = self.temporaries and bool(candidates) and is_dear(node) and not calls_external(node)
         return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
 

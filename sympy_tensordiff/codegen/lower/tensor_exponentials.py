@@ -48,8 +48,8 @@ def without_large_tensors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _TensorExponentials(Exponentials):
-    """The rules of `without_large_tensors`, with results cached by node. A shift has the shape of the tensor from which
-    it was taken.
+    """Rewrites whole-tensor formulas so that no exponential in them overflows (see `without_large_tensors`). Results
+    are cached by node.
 
     The exponentials in `kept` stay as they are.
     """
@@ -187,8 +187,8 @@ class _TensorExponentials(Exponentials):
         return Scaled({part: c for part, c in shift.items() if c}, rest, degree, above, below, summed)
 
     def _largest(self, tensor: Node, axes: Labels, kept: Labels) -> Node:
-        """Return the maxima of `tensor`, whose axes have the labels `axes`, over the axes that are not `kept`. A
-        maximum that is infinite becomes 0.
+        """Return the maxima of `tensor` over the axes whose labels are not in `kept`; ``axes`` are the labels of all
+        axes. A maximum that is infinite becomes 0.
         """
         graph = self.graph
         variables = {axis: graph.fresh(f"k{axis}") for axis in axes}
@@ -213,11 +213,9 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
-    """Return whether an operand already divides by exponentials, or contains some that are not extracted, along summed
-    indices. Shifting it again, as in Sinkhorn's iteration, would need arrays for each step.
-
-    Iterations, as Sinkhorn's, divide by sums of the same exponentials again and again: each would have arrays of its
-    own.
+    """Return whether an operand already divides by exponentials, or contains exponentials that are not in its shift,
+    along summed indices. Such products occur in Sinkhorn's iteration, where shifting again would need arrays for each
+    step.
     """
     if value.shift:
         return value.below and any(not set(_core(part, labels)[1]) <= set(output) for part in value.shift)

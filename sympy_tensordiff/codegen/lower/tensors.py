@@ -75,7 +75,8 @@ def define_arrays(
     factorizes: bool = True,
     recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
-    """Return the definitions of all arrays that are needed to compute the tensors `roots`, in the order of computation.
+    """Return the definitions of all arrays that are needed to compute the tensors `roots`, in the order of computation:
+    the call of a library, or a formula for the entries.
 
     `results` are the names of the roots, `arrays` maps tensors' names to arrays, and no array gets a name in `taken`.
     `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
@@ -213,7 +214,7 @@ class _Definitions:
         return None if len(node.args[place].shape) > 2 or len(node.args[1 - place].shape) > 1 else place
 
     def definition(self, node: Node) -> Definition:
-        """Return how the array `node` is filled: by a log-sum-exp, a library call, or a formula for its entries."""
+        """Return the definition of the array `node`: a log-sum-exp, a library call, or a formula for its entries."""
         name = self.names[node]
         array = _array(self.graph, name, node)
         if node.op == "lse":  # see `_with_shares`
@@ -252,16 +253,16 @@ class _Definitions:
         return self.product(node, name) if is_product(node) else None
 
     def step_of_factors(self, name: str, function: str, matrix: Node) -> Apply:
-        """Return the step that applies `function`, such as "inv", to `matrix`; to its triangular factors if these are
-        computed for several steps.
+        """Return the step that fills the array `name` with a `function`, such as "inv", of `matrix`. It reads the
+        triangular factors of `matrix` if they are computed for several steps.
         """
         if matrix in self.factors:
             return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
         return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> ProductStep:
-        """Return the library call that computes a product: a contraction, a solution of linear equations, or a
-        derivative of cofactors.
+        """Return the library call that fills the array `name` with a product: a contraction, a solution of linear
+        equations, or a derivative of cofactors.
         """
         if (found := direction_of(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
@@ -280,16 +281,16 @@ class _Definitions:
     def cofactor_tangent(
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
-        """Return the step that differentiates cofactors in the direction of the operand at ``place``; labels as in
-        `direction_of`.
+        """Return the step that computes the derivative of cofactors in the direction of the operand at ``place``.
+        ``pair`` and ``rest`` are the labels that `direction_of` returns, ``name`` is the array to be filled.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
     def moved_step(self, node: Node, name: str) -> ProductStep | Apply:
-        """Return the library call that fills the array `node`, a transposed multiple of the call's result, without a
-        copy.
+        """Return the library call that fills the array `name` with `node`, a transposed multiple of the call's own
+        result, without a copy.
         """
         step = self.step(self.moved[node], name)
         assert step is not None
@@ -329,8 +330,8 @@ class _Definitions:
         return self.done[node]
 
     def written(self, node: Node) -> Recursion[Node]:
-        """Return the formula of `node` in index notation, also if `node` is an array itself, so that the array can be
-        filled by it.
+        """Return the formula of `node` in index notation, by which an array of `node` is filled: it reads other arrays,
+        but not this one.
         """
         if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]
@@ -344,7 +345,9 @@ class _Definitions:
         return result
 
     def inside(self, node: Node) -> Recursion[Node]:
-        """Return `node` with its arguments, or the body of a sum or comprehension, converted to index notation."""
+        """Return `node` with the expressions directly inside of it (its arguments, or the body of a sum or
+        comprehension) converted to index notation.
+        """
         graph = self.graph
         if node.op in BINDERS and node.has_tensor_ops:
             variables, _, body = graph.open(node)
@@ -361,8 +364,8 @@ class _Definitions:
 
 
 def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
-    """Return `definitions` with each log-sum-exp split into several arrays, such as the exponentials and their sum,
-    which softmaxes of the same tensor can read.
+    """Return `definitions` with each log-sum-exp computed by several arrays, such as its maximum and its sum. Softmaxes
+    of the same tensor are rewritten as products of entries of these arrays.
     """
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}

@@ -186,8 +186,8 @@ def _is_positive(exponent: Node) -> bool:
 
 
 def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
-    """Whether `factor` contains, as a factor or in a term, the logarithm of a product with the factor `base`, so that
-    it is infinite where that is 0.
+    """Whether `factor` is infinite where `base` is 0: it contains, as a factor or in a term, the logarithm of `base` or
+    of a product with it.
 
     The other terms of the sum are logarithms or finite: times `base`, they tend to 0 as well.
     """
@@ -271,8 +271,8 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return a scalar as a list of terms, each a list of factors. Additions are multiplied out where this gives terms
-    that depend on fewer of ``indices``.
+    """Return a scalar as a list of terms, each a tuple of factors. Additions are multiplied out if that gives terms
+    that depend on fewer of ``indices``. ``level`` counts nested products; deep ones stay single terms.
     """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
@@ -310,7 +310,7 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
 # ---------------------------------------------------------------------------- sums of a tensor and its transpose
 
 
-def with_canonical_differences(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+def with_sums_split_by_index_order(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with ``Sum_i x[i]*(W[i, p] + W[p, i])`` split into two sums, so that each of them reads W along
     its rows.
     """
@@ -331,8 +331,9 @@ def _split_twins(graph: Graph, node: Node) -> Node:
 
 def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
     """Whether `node` adds entries of one tensor with permuted indices, as ``W[i, p] + W[p, i]``, perhaps times numbers.
+    Only one of the indices contains ``bound`` variables.
 
-    One of the indices alone is bound: it runs along the rows of one entry, and along the columns of another.
+    It runs along the rows of one entry, and along the columns of another.
     """
     if node.op != "add":
         return False
@@ -366,9 +367,9 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
-    """Return the sums that two binders need, or a binder and a function in `calls`, the repeated calls; with indices
-    renamed as there. Unless `large`, sums are left out with an index that no array has with all others, such as
-    distances.
+    """Return the sums that occur in several sums or comprehensions, or in one and in a costly call in `calls`, so that
+    storing them pays. Outer indices are renamed. Unless `large`, a sum is left out if no array that it reads has all of
+    its outer indices, as a distance.
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()
@@ -385,19 +386,23 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
 
 
 def _numbered(planner: Planner, part: Node) -> Node:
-    """Return `part` with its outer indices renamed, so that equal parts of different binders agree."""
+    """Return `part` with the indices that enclosing sums and comprehensions bind renamed to standard ones, so that
+    equal parts of different ones become equal.
+    """
     return planner.numbered(part, sorted(v for v in part.free if v < 0))
 
 
 def _nodes_in_body(node: Node) -> list[Node]:
-    """Return the nodes in the body of a binder, or below a call; inner binders and costly calls are included, but not
-    what is below them.
+    """Return the nodes in the body of a sum or comprehension, or below a call. Inner sums, comprehensions and costly
+    calls are included, but not the nodes below them.
     """
     return list(breadth_first(node.args[0], lambda part: () if part.op in BINDERS or is_dear(part) else part.args))
 
 
 def _is_covered(part: Node) -> bool:
-    """Whether an array of the values of the sum `part` has axes, all of them those of an array that it reads."""
+    """Whether an array of the values of the sum `part` would be no larger than one that it reads: an array is read at
+    all outer indices of `part`. False if there are none.
+    """
     outer = {v for v in part.free if v < 0}
     return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))
 

@@ -75,8 +75,8 @@ class ArgumentChecker:
             raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
 
     def result_dtype(self, read: Sequence[Any]) -> np.dtype[Any]:
-        """Return the dtype of the results: NumPy's promotion of all inputs. Integer arrays count as float64; Python
-        numbers do not widen it.
+        """Return the dtype of the results of a call with the arguments ``read``: NumPy's promotion of all inputs.
+        Integer arrays count as float64; Python numbers do not widen it.
         """
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
         strong = [v.dtype if v.dtype.kind == "f" else np.float64 for v in real if not isinstance(v, float)]
@@ -84,8 +84,8 @@ class ArgumentChecker:
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the checks of index arrays that their least and greatest entries do not decide, so that each entry has
-        to be checked.
+        """Return the checks of index arrays that have to be made entry by entry, because the least and greatest entries
+        do not decide them. ``read`` are the arguments as arrays and numbers.
 
         Raise DataIndexError if data are outside their known range.
         """
@@ -106,7 +106,9 @@ class ArgumentChecker:
         return self._last[2] if self._last else {}
 
     def _result_shapes(self, read: Sequence[Any]) -> tuple[tuple[tuple[int, ...], ...], dict[str, int]]:
-        """Return the shapes of the results, and the sizes; cached while the argument shapes stay the same."""
+        """Return the shapes of the results, and the sizes, for the arguments ``read``; cached while the argument shapes
+        stay the same.
+        """
         key = tuple(
             [v if a.kind == "integer" else getattr(v, "shape", ()) for a, v in zip(self.arguments, read, strict=True)]
         )
@@ -118,7 +120,7 @@ class ArgumentChecker:
         return last[1:]
 
     def sizes(self, read: Sequence[Any]) -> dict[str, int]:
-        """Return all sizes of a call; raise if an axis does not fit its extent or a check fails."""
+        """Return all sizes of a call by name; raise if an axis of ``read`` does not fit its extent or a check fails."""
         values = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "integer"}
         given = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "array"}
         origin = {a.name: f"argument {a.label}" for a in self.arguments if a.kind == "integer"}
@@ -153,7 +155,9 @@ class ArgumentChecker:
         return values
 
     def _check_extents(self, values: dict[str, int], origin: dict[str, str]) -> None:
-        """Raise OutOfShapeError if an extent in the expression is negative, and `EmptyAxes` if one is 0."""
+        """Raise OutOfShapeError if an extent in the expression is negative at the sizes ``values``, and `EmptyAxes` if
+        one is 0. ``origin`` says in messages where sizes come from.
+        """
         lengths = {form: form.evaluate(values) for form in self.program.extents}
         for form, length in lengths.items():
             if length < 0 or not (length or self.may_be_empty):
@@ -167,7 +171,9 @@ class ArgumentChecker:
     def _check_shape(
         self, argument: Argument, shape: tuple[int, ...], values: dict[str, int], origin: dict[str, str]
     ) -> None:
-        """Raise ArgumentError if an axis of an argument does not have its extent."""
+        """Raise ArgumentError if the length of an axis in ``shape`` is not the declared extent of the argument at the
+        sizes ``values``. ``origin`` says in messages where sizes come from.
+        """
         for axis, (form, length) in enumerate(zip(argument.shape, shape, strict=True)):
             expected = form.evaluate(values)
             if expected != length:
@@ -210,13 +216,13 @@ def _may_happen(check: Check, values: dict[str, int]) -> bool:
 
 
 def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin: dict[str, str]) -> str:
-    """Return text for messages that names sizes, their values, and the arguments they were read from."""
+    """Return text for messages with sizes, their ``values``, and the arguments they come from (``origin``)."""
     return ", ".join(f"{name} = {values[name]} from {origin.get(name, 'the sizes')}" for name in sorted(names))
 
 
 def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
-    """Return the size for which the axis of an argument has this ``length``. Raise ArgumentError if there is none of at
-    least ``least``.
+    """Return the size that gives the axis of an argument this ``length``, where `values` are the sizes known before.
+    Raise ArgumentError if there is no such size of at least ``least``.
     """
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
     rest = length - rest
@@ -288,7 +294,7 @@ def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
 
 
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
-    """Return an array of integers of any type as an array of int64; raise ArgumentError if an integer is too large."""
+    """Return an array argument of any integer dtype as int64; raise ArgumentError if an integer is too large."""
     array: NDArray[Any] = _read_array(argument, value)
     is_compared = argument.below is not None and array.dtype == np.int64
     if (
@@ -303,8 +309,8 @@ def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
 
 
 def _read_scalar(argument: Argument, value: Any) -> Any:
-    """Return a real number as a float; a NumPy scalar as an array without axes, whose dtype counts for the dtype of
-    results. Raise ArgumentError for arrays with axes and for too large numbers.
+    """Return a real number as a float, or a NumPy scalar as an array without axes, since its dtype counts for the dtype
+    of the results. Raise ArgumentError for arrays with axes and for numbers that are too large.
     """
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
         try:
@@ -349,8 +355,8 @@ def read_number(argument: Argument, value: Any) -> Any:
 
 
 def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
-    """Raise ArgumentError unless ``matrix`` is symmetric, up to a relative error of the square root of the
-    precision.
+    """Raise ArgumentError, with a message about ``name``, unless ``matrix`` is symmetric, up to a relative error of the
+    square root of the precision.
     """
     if np.array_equal(matrix, matrix.T):
         return  # nearly all are symmetric to the last digit
@@ -366,12 +372,14 @@ def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
 
 
 def entry_text(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
-    """Return a text like ``idx[2, 3] is 7`` on the entry of an integer array at ``place``, for messages."""
+    """Return a text like ``idx[2, 3] is 7`` on the entry of an integer array at the index ``place``, for messages."""
     return f"{label}[{', '.join(map(str, place)) or '()'}] is {value[place]}"
 
 
 def out_of_range_error(cause: str, selects: str, length: int) -> DataIndexError:
-    """Return the error for an index-array entry (``cause``) that is outside of an axis or range of ``length``."""
+    """Return the error for an index-array entry (``cause``, such as ``idx[3] is 7``) outside of an axis or range of
+    ``length``. ``selects`` says in words which index or range that is.
+    """
     return DataIndexError(f"{cause}: {selects} has to be from 0 to {length - 1}; negative ones do not wrap around")
 
 

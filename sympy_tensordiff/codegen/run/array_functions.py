@@ -33,7 +33,7 @@ def print_array_module(program: Program, backend: str) -> str:
 
 
 def _for_empty_axes(build: Any, backend: str, functions: Any, sizes: Sizes) -> ArrayFunction:
-    """Return the callable of a program rebuilt for sizes at which some axis has no entries."""
+    """Return the callable built again for ``sizes`` at which some axis has no entries."""
     program: Program = build(sizes)
     return ArrayFunction(program, backend, called(functions, externals(program)))
 

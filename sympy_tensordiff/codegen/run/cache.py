@@ -42,8 +42,8 @@ _lock = threading.Lock()
 
 
 def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
-    """Return the module made from the text ``source``, from a cache if the same text was loaded before with the same
-    ``versions`` of compilers and packages.
+    """Return the module made from the text ``source``. It is taken from a cache if the same text was loaded before with
+    the same ``versions`` of compilers and packages, unless the caller wants a module of its ``own``.
 
     ``own``: a module that is not shared, because it will contain more than its text. Without ``on_disk``, the module
     has no file.
@@ -70,7 +70,9 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
 
 @functools.cache
 def code_versions(backend: str) -> str:
-    """Return a text of all package versions and the processor, as part of the key of compiled code."""
+    """Return a text that names the versions of all packages and the processor on which compiled code depends, used in
+    the keys of caches.
+    """
     found = [f"Python {sys.version} on {platform.machine()}"]
     if backend in ("numba", "llvm"):
         llvm = importlib.import_module("llvmlite.binding")
@@ -87,8 +89,8 @@ def code_versions(backend: str) -> str:
 
 
 def _own_files() -> str:
-    """Return a hash of the sizes and times of this package's files on which printed code depends; in an archive without
-    such files, the package's version.
+    """Return a hash that changes with the files of this package: of the sizes and times of those on which printed code
+    depends. In an archive without files, return the package's version.
     """
     root = Path(__file__).parents[2]
     try:
@@ -106,7 +108,7 @@ def is_off() -> bool:
 
 
 def clear_cache() -> int:
-    """Remove the generated modules and the compiled code from disk.
+    """Remove the generated modules and the compiled code from disk, and return the number of files removed.
 
     Modules that this process has loaded keep working. The folder is given by the environment variable
     ``SYMPY_TENSORDIFF_CACHE``, by default ``sympy_tensordiff`` in the user's cache folder; with the value ``off`` there
@@ -174,7 +176,7 @@ def temporary_folder() -> Path:
 
 
 def _write(folder: Path, name: str, source: str) -> Path:
-    """Return the path of a file with this text, written atomically unless it exists."""
+    """Return the path of the file ``name`` with the text ``source``, written atomically unless it exists."""
     path = folder / name
     try:
         if path.read_text(encoding="utf-8") == source:
@@ -185,7 +187,7 @@ def _write(folder: Path, name: str, source: str) -> Path:
 
 
 def write_bytes(folder: Path, name: str, content: bytes) -> Path:
-    """Write a file atomically and return its path."""
+    """Write the file ``name`` in a folder atomically, and return its path."""
     path = folder / name
     handle, scratch = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
     try:
@@ -199,7 +201,7 @@ def write_bytes(folder: Path, name: str, content: bytes) -> Path:
 
 
 def _import(name: str, spec: ModuleSpec | None) -> ModuleType:
-    """Execute a module and register it in ``sys.modules``; on an error it is not registered."""
+    """Return the module that `spec` describes, executed and registered in ``sys.modules``, unless this raises."""
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Numba looks the module up by name when it reloads compiled code.

@@ -58,7 +58,9 @@ _MAX_EXACT_POSITION = 2**24
 
 
 def print_source(program: Program, backend: str, parallel: bool | None = None, dtype: str = "float64") -> str:
-    """Return the text of a program's generated module for ``backend``; no compiler or device is needed."""
+    """Return the text of a program's generated module for ``backend``, with functions that run on several cores if
+    ``parallel``; no compiler or device is needed.
+    """
     bounded = _prepared_program(program, backend, parallel)
     fused = fuse(bounded, Prover(bounded)) if parallel or backend == "llvm" else bounded
     chosen = blockable(fused) if parallel else frozenset[str]()
@@ -86,7 +88,7 @@ def _prepared_program(program: Program, backend: str, parallel: bool | None) -> 
 
 
 def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> str:
-    """Return the text of the Python module for ``backend``; ``parallel`` are functions that run on several cores."""
+    """Return the text of the Python module for ``backend``; the functions ``parallel`` run on several cores."""
     printer = importlib.import_module(f"sympy_tensordiff.codegen.emit.{_PRINTERS[backend]}")
     text: str = printer.print_program(program, parallel) if parallel else printer.print_program(program)
     return text
@@ -95,7 +97,7 @@ def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> 
 def _compile_for_empty_axes(
     build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
 ) -> CompiledFunction:
-    """Return the compiled function of a program rebuilt for sizes at which some axis has no entries."""
+    """Return the compiled function built again for ``sizes`` at which some axis has no entries."""
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
 
@@ -201,8 +203,8 @@ class CompiledFunction:
         return self._nested_results(filled) if out is None else out
 
     def runner(self, args: Sequence[Any], out: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
-        """Compute ``out`` as a call does, and return a function that computes the same for other arguments without
-        checking them.
+        """Compute ``out`` as a call does, and return a function ``f(args, out)`` that does the same for further
+        arguments without checking them.
 
         These must have the shapes, types, memory orders and integers of ``args`` and ``out``, and the arrays must be
         aligned and in C order.
@@ -261,7 +263,9 @@ class CompiledFunction:
             self._cuda.run(*prepared.values, *filled, queue)
 
     def _on_device(self, args: tuple[Any, ...], out: Any, stream: Any) -> Any:
-        """Return the results for arguments in the memory of a GPU, as arrays in its memory."""
+        """Return the results for arguments in the memory of a GPU, as arrays in its memory: new ones, or those given as
+        ``out``. The kernels run on ``stream``.
+        """
         require_device()
         given = None if out is None else fit(self.program.structure, out)
         results = self._device_calls(self._cuda.run_on_device, args, given, stream, self._check_data)
@@ -285,8 +289,8 @@ class CompiledFunction:
         return self._nest([array if array.ndim else array[()] for array in results])
 
     def _check_data(self, suspects: Sequence[DataCheck], args: Sequence[Any]) -> None:
-        """Raise DataIndexError if an entry of an index array makes a read out of bounds. ``suspects`` are the checks to
-        be made entry by entry.
+        """Raise DataIndexError if an entry of an index array in ``args`` makes a read out of bounds. ``suspects`` are
+        the checks to be made entry by entry.
         """
         if not suspects:
             return
@@ -358,7 +362,9 @@ class CompiledFunction:
 
     @no_collection()
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
-        """Return the functions for results of a dtype, compiled by LLVM; None if Numba has to compile them."""
+        """Return the functions for results of a dtype, compiled by LLVM, those in ``parallel`` to be run on several
+        cores; None if Numba has to compile them.
+        """
         try:
             return llvm.load_program(
                 self._bounded, lambda: self._fused, self._implementations, dtype, parallel, self._on_disk

@@ -75,8 +75,8 @@ def _compute(program: Program, names: FormNames, backend: str) -> TextBlock:
 
 
 def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
-    """Return the text of a module of pure array functions extended by ``compute``, which checks its arguments and calls
-    ``run``.
+    """Return the module text ``source``, of functions without side effects, extended by a function ``compute`` that
+    checks its arguments and calls ``run``.
     """
     names = module_names(program, {*dialect.own_names, "type_of", "device_of", *compile(source, "", "exec").co_names})
     parameters = ", ".join(names(a.name) for a in program.arguments)
@@ -117,7 +117,9 @@ def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
 
 
 def _read_text(argument: Argument, name: str) -> str:
-    """Return the text that checks an argument and converts it to an array."""
+    """Return the text of an expression that checks an argument, called ``name`` in the code, and converts it to an
+    array (a scalar integer to an int).
+    """
     kinds = ', "iu"' if argument.dtype == "integer" or argument.kind == "integer" else ""
     read = f"checked({argument.label!a}, {name}, {len(argument.shape)}{kinds})"
     if not kinds:

@@ -73,8 +73,8 @@ class DeviceArray(Memory):
 
 
 def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
-    """Return the description of an array in device memory. Its library is asked to make ``stream`` wait for pending
-    computations of the array.
+    """Return the description of an array in device memory. The library of ``value`` is asked to let ``stream`` wait for
+    computations of the array that still run.
 
     Raise ArgumentTypeError for masked arrays and types without kernels.
     """
@@ -107,8 +107,8 @@ def _device_of(value: Any) -> int:
 
 
 def check_unconverted(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
-    """Return ``array`` if kernels can use it without conversion; raise if its dtype is not ``dtype`` or it is not
-    contiguous.
+    """Return ``array`` if kernels can use it without conversion; raise, with a message about ``label``, if its dtype is
+    not ``dtype`` or it is not contiguous.
     """
     if array.dtype != dtype:
         raise ArgumentTypeError(
@@ -119,7 +119,7 @@ def check_unconverted(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> D
 
 
 def check_dense(label: str, array: DeviceArray) -> None:
-    """Raise ArgumentError if a device array is not dense in row-major order."""
+    """Raise ArgumentError, with a message about ``label``, if a device array is not dense in row-major order."""
     if not array.is_dense:
         raise ArgumentError(
             f"{label} has strides of {array.strides} bytes on the device, with shape {array.shape} kernels need "
@@ -147,7 +147,9 @@ def stream_handle(stream: Any) -> int:
 
 
 def record_event(cuda: Any, queue: Any) -> Any:
-    """Return an event that completes after all current work of a stream of Numba."""
+    """Return a new event that completes when all current work of ``queue``, a stream of Numba, is done; ``cuda`` is the
+    module `numba.cuda`.
+    """
     event = cuda.event(timing=False)
     event.record(queue)
     return event
@@ -169,7 +171,7 @@ class NumbaArrays:
         return stream_handle(getattr(value, "stream", None))
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
-        """Return a new array for kernels on a stream of Numba."""
+        """Return a new array of Numba, to be filled by kernels on the stream ``stream`` of Numba."""
         return self.cuda.device_array(shape, dtype, stream=stream)
 
     def to_caller(self, array: Any, stream: Any) -> Any:
@@ -211,7 +213,7 @@ class CupyArrays(NumbaArrays):
         return int(self.cupy.cuda.get_current_stream().ptr)
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
-        """Return a new array of CuPy for kernels on a stream of Numba."""
+        """Return a new array of CuPy, to be filled by kernels on the stream ``stream`` of Numba."""
         handle = stream_handle(stream)
         cuda = self.cupy.cuda
         if handle == self.current_stream(None):
@@ -232,7 +234,7 @@ class TorchArrays(NumbaArrays):
         return int(self.torch.cuda.current_stream().cuda_stream)
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
-        """Return a new tensor of PyTorch for kernels on a stream of Numba."""
+        """Return a new tensor of PyTorch, to be filled by kernels on the stream ``stream`` of Numba."""
         handle, torch = stream_handle(stream), self.torch
         around: AbstractContextManager[Any] = nullcontext()
         if handle != self.current_stream(None):

@@ -138,7 +138,7 @@ class DeviceCalls:
             filled = [as_numba_array(cuda, array) for array in results]
 
             def empty(entries: int, dtype: np.dtype[Any], stream: Any) -> Any:
-                """Return a new array for a temporary, from the caller's array library."""
+                """Return a new array of ``entries`` entries for a temporary, from the caller's array library."""
                 return as_numba_array(
                     cuda, describe_array("a temporary", library.empty((entries,), dtype, stream), handle)
                 )
@@ -183,7 +183,7 @@ class DeviceCalls:
         handle: int,
         queue: Any,
     ) -> list[DeviceArray]:
-        """Return the arrays to fill: new ones, or those in ``out``, which are checked."""
+        """Return the arrays for the results of a call: new ones of ``library``, or those in ``out``, checked."""
         if out is None:
             new = [library.empty(shape, prepared.dtype, queue) for shape in prepared.shapes]
             return [describe_array("a result", array, handle) for array in new]

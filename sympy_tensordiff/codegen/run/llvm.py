@@ -186,8 +186,8 @@ def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
 
 @dataclass(frozen=True)
 class ObjectCode:
-    """The object code of a module, with the names of its entry points and of the functions of others that it calls, and
-    its driver in Python, if it needs one.
+    """The compiled object code of a module, with the names of its entry points and of the external functions that it
+    calls, and with its driver in Python, if it needs one.
     """
 
     code: bytes
@@ -196,13 +196,13 @@ class ObjectCode:
     driver: str = ""
 
     def content(self, key: str) -> bytes:
-        """Return the content of a file: a hash of its key and the rest, a line of JSON with the names, and the code."""
+        """Return the bytes to store in a file: a hash of `key` and the rest, names as a line of JSON, and the code."""
         rest = json.dumps([self.entries, self.called, self.driver]).encode() + b"\n" + self.code
         return hashlib.sha256(key.encode() + rest).digest() + rest
 
     @classmethod
     def of_content(cls, key: str, content: bytes) -> ObjectCode:
-        """Return the object code in the content of a file; raise ValueError if it is damaged, or of another key."""
+        """Return the object code from a file's bytes; raise ValueError if they are damaged or have another key."""
         if hashlib.sha256(key.encode() + content[32:]).digest() != content[:32]:
             raise ValueError("the content has another hash")
         line, _, code = content[32:].partition(b"\n")
@@ -215,8 +215,8 @@ _recent: dict[str, ObjectCode] = {}
 
 
 def _code_of(key: str, make: Callable[[], ObjectCode], on_disk: bool) -> ObjectCode:
-    """Return the object code with a key, which stands for all that it depends on; ``make`` compiles it if it is not
-    stored, undamaged, in memory or on disk.
+    """Return the object code stored in memory or on disk under ``key``, a text of everything that it depends on. If
+    there is none, or it is damaged, call ``make`` to compile it, and store it.
     """
     found = _recent.pop(key, None) or (_code_on_disk(key, make) if on_disk and not is_off() else make())
     _recent[key] = found
@@ -279,7 +279,8 @@ def load_program(
     parallel: frozenset[str],
     on_disk: bool,
 ) -> SimpleNamespace:
-    """Return the functions of a program for results of a dtype; ``implementations`` are the functions of the user.
+    """Return the functions of a program for results of a dtype, compiled by LLVM or loaded from disk.
+    ``implementations`` are the functions of the user, ``parallel`` the functions to be run on several cores.
 
     ``fused`` returns the program with fused kernels, which is printed only if no code is stored for the program. Raise
     `UnavailableError` or `UnsupportedError` if Numba has to compile the program.
@@ -288,7 +289,7 @@ def load_program(
 
     @functools.cache
     def printed() -> ModuleText:
-        """Return the module."""
+        """Return the program with fused kernels as an LLVM module in text."""
         return print_llvm(fused(), goal, parallel)
 
     def make() -> ObjectCode:
@@ -354,8 +355,8 @@ def load(module: ObjectCode) -> SimpleNamespace:
 
 
 def _may_raise(own: str, name: str) -> bool:
-    """Return whether a user's function, as compiled by Numba, can return an error code, so that callers have to test
-    it.
+    """Return whether a user's function can return an error code, so that callers have to test it. ``own`` is the LLVM
+    text that Numba made of the function, ``name`` its name there.
     """
     found = re.search(rf"^define [^\n]*@{name.removeprefix('cfunc.')}\(.*?^}}", own, re.MULTILINE | re.DOTALL)
     return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}
@@ -368,7 +369,7 @@ def _open_process() -> None:
 
 
 def _open_symbols(called: Sequence[str]) -> None:
-    """Make the functions of others that a module calls known to LLVM.
+    """Make the external functions that a module calls known to LLVM, which links them.
 
     Raise UnavailableError if one does not exist in the process: LLVM would end that.
     """

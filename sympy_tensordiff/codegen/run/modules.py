@@ -32,9 +32,8 @@ _latest: deque[Lease] = deque(maxlen=RECENT)
 
 
 def lease(module: ModuleType, own: bool = False) -> Lease:
-    """Return the reference that keeps a module and its compiled code alive.
-
-    A module that is the ``own`` of a callable is not kept as a recent one.
+    """Return the reference that keeps a module and its compiled code alive. Modules that are not the ``own`` of one
+    callable stay in a list of recent ones.
     """
     found = _leases.get(module.__name__)
     if found is None or found.module is not module:

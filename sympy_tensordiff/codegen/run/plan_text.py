@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.ir.steps import (
     describe_kernel,
     describe_scatter,
     is_compiled_whole,
-    not_compiled,
+    uncompiled_arrays,
 )
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
 from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
@@ -55,9 +55,8 @@ class Plan(str):
 
 
 def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
-    """Return the description of a program: its steps in order and the reasons for temporaries.
-
-    ``driver`` are lines about how the kernels are called.
+    """Return the description of a program: its steps in order and the reasons for temporaries. ``driver`` are lines
+    about how the kernels are called.
     """
     program = prepared(program, backend, splits=False)
     lines = ["arguments:"]
@@ -103,15 +102,15 @@ def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
     """Return the lines of ``.plan`` on which steps are compiled, and which run on several cores or as partial sums.
+    ``bounded`` is the program after scheduling, ``fused`` the same with fused kernels.
 
-    ``bounded`` is the program that is printed, ``fused`` the same with fused kernels. ``fallback`` is the reason why
-    Numba compiles in place of LLVM.
+    ``fallback`` is the reason why Numba compiles in place of LLVM.
     """
     if backend == "cuda":
         return [*describe_device(bounded), *describe_model(bounded)]
     if backend not in COMPILED:
         return []
-    library = not_compiled(fused, recurrences=backend == "llvm")
+    library = uncompiled_arrays(fused, recurrences=backend == "llvm")
     is_one = bool(fused.nests) or is_compiled_whole(fused) or (backend == "llvm" and not library)
     loops = [step.array for step in fused.kernels if isinstance(step, Recurrence) and step.array in library]
     lines = ["compiled: one function" if is_one else "compiled: nothing"]

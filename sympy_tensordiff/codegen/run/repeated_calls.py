@@ -84,8 +84,8 @@ def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
 def remember(
     arguments: Sequence[Argument], values: Sequence[Any], prepared: PreparedArguments, run: Callable[..., None]
 ) -> LastCall | None:
-    """Return the record of a call for quick checks of the next one; None if each call of this kind needs the full
-    checks.
+    """Return the record of a call with ``values``, for quick checks of the next one; None if each call of this kind
+    needs the full checks. ``run`` is the function that computed the results.
     """
     if prepared.suspects:  # whether data are out of bounds may depend on numbers
         return None
@@ -146,8 +146,8 @@ class Workspace:
         self._free = [list(arrays)]
 
     def fits(self, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
-        """Return whether the memory of this workspace can be used for these arguments: their shapes and dtypes are the
-        same.
+        """Return whether the memory of this workspace can be used for the argument ``arrays``: their shapes and dtypes
+        are those that it was allocated for.
         """
         return self._likes == [(array.shape, array.dtype) for array in arrays]
 

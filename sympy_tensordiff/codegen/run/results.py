@@ -90,7 +90,7 @@ def nest(structure: str, values: Sequence[Any]) -> Any:
 
 
 def fit(structure: str, out: Any) -> list[Any]:
-    """Return the arrays in ``out`` as a flat list; raise unless ``out`` is nested like the results."""
+    """Return the arrays in ``out`` as a flat list; raise unless it is nested as ``structure`` describes."""
     leaves: list[Any] = []
     todo: list[tuple[Any, Any, str]] = [(nest(structure, [None] * structure.count(SINGLE)), out, "out")]
     while todo:

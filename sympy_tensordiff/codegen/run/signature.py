@@ -38,7 +38,7 @@ def parameters(arguments: Sequence[Argument]) -> dict[str, Argument]:
 
 
 def signature(arguments: Sequence[Argument], backend: str) -> inspect.Signature:
-    """Return the signature of a callable, for `inspect.signature`."""
+    """Return the signature of the callable with these arguments, which `inspect.signature` shows."""
     kind = inspect.Parameter
     options = OPTIONS if backend == "cuda" else OPTIONS[:1]
     return inspect.Signature(
@@ -50,9 +50,8 @@ def signature(arguments: Sequence[Argument], backend: str) -> inspect.Signature:
 
 
 def in_order(arguments: Sequence[Argument], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return all arguments of a call in order; raise ArgumentTypeError if one is missing, unknown or given twice.
-
-    ``named`` are the arguments given by keywords.
+    """Return all arguments of a call in order: those given by position (``args``) and by keyword (``named``). Raise
+    ArgumentTypeError if one is missing, unknown or given twice.
     """
     found = parameters(arguments)
     given = dict(zip(found, args, strict=False))
@@ -139,8 +138,8 @@ def expected_sizes(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
 
 
 def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names: dict[Any, str]) -> dict[str, Any]:
-    """Return the fields of `Argument` that depend on the tensor's declaration: its shape, and the range of the entries
-    of an index array.
+    """Return the fields of `Argument` that follow from a tensor's declaration, as a dictionary: its shape, and for an
+    index array the range of its entries. ``fixed`` maps variables to given values.
     """
     shape = tuple([over_names(reader.affine(extent).substitute(fixed), names) for extent in tensor.shape])
     below = reader.graph.below.get(tensor.name)
@@ -157,13 +156,13 @@ def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names:
 
 
 def over_names(form: Any, names: dict[Any, str]) -> Any:
-    """Return a form of the graph with its variables replaced by their names in the program."""
+    """Return an affine form of the graph with its variables replaced by their names in the program."""
     return form.substitute({v: form.variable(names[v]) for v in form.atoms()})
 
 
 def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
-    """Return the records of the user's arguments, the names of scalars and integers by variable, and the names of
-    arrays by tensor.
+    """Return ``(arguments, names, arrays)`` for the symbols ``args``: their `Argument` records, the names of scalars
+    and integers by variable, and the names of arrays by tensor.
 
     Raise ArgumentError if two arguments have one name, ArgumentTypeError if one is not a symbol.
     """

@@ -92,7 +92,7 @@ def thread_count() -> int:
 
 
 def has_compiled_products(program: Program) -> bool:
-    """Return whether compiled code calls BLAS."""
+    """Return whether the compiled code of a program calls BLAS."""
     compiled = ContractionStep | Trapezoid if is_compiled_whole(program) else Trapezoid
     return any(isinstance(step, compiled) for step in program.kernels)
 
@@ -100,8 +100,8 @@ def has_compiled_products(program: Program) -> bool:
 def with_threads(
     run: Callable[..., None], serial: Callable[[], Callable[..., None]], has_products: bool = True
 ) -> Callable[..., None]:
-    """Return a function that calls ``run`` under a lock, one call at a time. A forked process, in which no threads are
-    left, calls ``serial()`` instead.
+    """Return a function that calls ``run`` under a lock, since only one call at a time may use the threads. In a forked
+    process, which has no threads, it calls ``serial()`` instead.
 
     ``has_products``: compiled code calls BLAS, which is limited to one thread. A library that Python calls between
     kernels keeps its threads; without any call of BLAS, it is not loaded.

@@ -38,8 +38,8 @@ CHOICES = frozenset({"select", "and", "or"})
 
 
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
-    """Whether vector functions for small angles may compute the sines and cosines in a loop over `body`. If an angle is
-    large, the loop is run again.
+    """Whether the sines and cosines in a loop over `body` may be computed by vector functions that are right for small
+    angles only, after which the loop is run again if an angle was large.
     """
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR_ANGLE_FUNCTIONS for node in nodes) or not all(map(has_few_steps, loops(body))):
@@ -52,8 +52,8 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
 
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return `loop` with fast sines and cosines that are exact for small angles only, and a flag. The loop is run again
-    with ordinary ones if the flag says that an angle was large. None if this is not allowed.
+    """Return statements that run `loop` with fast sines and cosines, which are right for small angles only, and then
+    run it again with ordinary ones if an angle was large. None if the loop has none of these or may not run twice.
     """
     if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
         return None

@@ -14,8 +14,8 @@ from sympy_tensordiff.codegen.schedule.transposes import transposed_reads, trans
 
 
 def block_nest(step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: Fresh) -> BlockNest | None:
-    """Return the nest of a step whose threads share memory in blocks; None for a step that does not need this. It is
-    one for rows, tiles, distributed sums or transposed reads.
+    """Return the nest of a step whose threads share memory in blocks: row-wise functions, sums distributed over
+    threads, products in tiles, or transposed reads. None for other steps. ``shared_loops`` are the distributed sums.
     """
     if isinstance(step, FusedKernels) and step.array in shared_loops:
         return row_nest(step, shared_loops, shapes, fresh)

@@ -45,8 +45,8 @@ class BlockNest:
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """The extents whose product is the number of blocks to launch. The last one counts blocks instead of entries if
-        threads lie `along` it.
+        """The extents whose product is the number of blocks to launch. If a coordinate of the thread counts entries
+        (`along`), the product is that of entries, to be divided by the number of threads along this coordinate.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 

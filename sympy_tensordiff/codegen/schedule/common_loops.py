@@ -66,7 +66,9 @@ def with_common_loops(
 def _joined(
     earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
 ) -> list[Statement] | None:
-    """Return the statements from the loop `earlier` to the loop `later` with the two as one; None if they stay."""
+    """Return the statements from the loop `earlier` to the loop `later` with the two loops joined; None if that is not
+    allowed or they have no costly value in common.
+    """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _moved(earlier, between, replace(later, body=own))
     if moved is None or not _have_common_values(earlier, own):
@@ -93,7 +95,7 @@ def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
 
 
 def _is_flat(statement: Statement) -> TypeGuard[Loop]:
-    """Return whether `statement` is a loop over each entry in turn, without loops, guards or user functions in it."""
+    """Return whether `statement` is a serial loop with step 1 around assignments only, without user functions."""
     if not isinstance(statement, Loop) or statement.step != 1 or statement.bind:
         return False
     return all(isinstance(part, Set) for part in statement.body) and not any(
@@ -114,8 +116,8 @@ def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bo
 
 
 def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Statement] | None:
-    """Return the statements of ``between`` that have to come before both loops when `later` joins `earlier`; None if it
-    cannot.
+    """Return the statements of ``between`` that have to be moved in front of `earlier` if `later` is joined with it;
+    None if the loops cannot be joined.
     """
     stores = [part for part in earlier.body if isinstance(part, Set) and isinstance(part.target, Load)]
     if not _agree(earlier, stores, later) or not set(filled(earlier)).isdisjoint(_used(later)):
@@ -138,7 +140,9 @@ def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Sta
 
 
 def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
-    """Return whether the loops read and fill in one iteration what they read and fill one after the other."""
+    """Return whether joining the loops keeps their results: in the same iteration, `later` reads the entries that
+    ``stores`` of `earlier` fill. False if it reads other entries, or changes what `earlier` uses.
+    """
     if not all(is_store(store) for store in stores):
         return False
     entries = {store.name: store.index for store in stores}
@@ -164,7 +168,8 @@ def _changed(statement: Statement) -> set[str]:
 
 
 def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
-    """Return whether the loops compute a costly value in common that differs from one iteration to the next.
+    """Return whether the body of `earlier` and `own`, the body of a later loop, compute a costly value in common that
+    differs between iterations.
 
     Both read along rows or neither does: one that reads down columns keeps functions of the other from being vectors.
     """
@@ -175,7 +180,7 @@ def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
 
 
 def _reads_along_rows(body: Sequence[Statement], variable: str) -> bool:
-    """Return whether entries of arrays are neighbours from one iteration to the next, or stay the same."""
+    """Return whether all reads in a loop over ``variable`` are contiguous, or the same in all iterations."""
     for load in loads(body):
         own = [n for n, form in enumerate(load.index) if variable in map(str, form.atoms())]
         if own and (own != [len(load.index) - 1] or load.index[-1].coefficient(variable) not in (1, -1)):
@@ -187,7 +192,9 @@ def _reads_along_rows(body: Sequence[Statement], variable: str) -> bool:
 
 
 class _Value(NamedTuple):
-    """A scalar expression by the numbers of its arguments; ``varies``: it differs from one iteration to the next."""
+    """A scalar expression in value numbering: the node, the value numbers of its arguments, and whether it differs
+    (``varies``) between iterations.
+    """
 
     scalar: Scalar
     arguments: tuple[int, ...]
@@ -195,7 +202,8 @@ class _Value(NamedTuple):
 
 
 class _Numbering:
-    """Value numbering: equal numbers for scalar expressions of one iteration that are equal.
+    """Assigns value numbers to the scalar expressions of one iteration of a loop: equal expressions have the same
+    number.
 
     With ``has_entries``, a read of an entry that was stored before is the stored value.
     """
@@ -210,7 +218,7 @@ class _Numbering:
         self.stored: dict[Load, int] = {}
 
     def number(self, scalar: Scalar) -> int:
-        """Return the number of a scalar expression."""
+        """Return the value number of a scalar expression, a new one if no equal expression was seen."""
         done: dict[int, int] = {}
         for node in parts(scalar):
             arguments = tuple([done[id(a)] for a in node.arguments]) if isinstance(node, Operation) else ()
@@ -218,7 +226,7 @@ class _Numbering:
         return done[id(scalar)]
 
     def _of_node(self, node: Scalar, arguments: tuple[int, ...]) -> int:
-        """Return the number of a node whose arguments have these numbers."""
+        """Return the value number of an expression node, given those of its arguments."""
         if isinstance(node, Name) and node.name in self.names:
             return self.names[node.name]
         if isinstance(node, Load) and node in self.stored:
@@ -234,7 +242,9 @@ class _Numbering:
         return self.numbers[key]
 
     def read(self, statement: Statement) -> int | None:
-        """Return the number of the value of a statement, which later reads of its target have; None without one."""
+        """Record the value that a statement assigns to its target, for later reads, and return its value number. None
+        for a statement without a value.
+        """
         if not isinstance(statement, Set) or isinstance(statement.value, Ends | Identity):
             return None
         number = self.number(statement.value)
@@ -245,7 +255,7 @@ class _Numbering:
         return number
 
     def costly(self, body: Iterable[Statement]) -> Iterator[int]:
-        """Yield the numbers of the costly values that `body` computes, and that differ between iterations."""
+        """Yield the value numbers of the costly expressions that `body` computes and that differ between iterations."""
         for statement in body:
             number = self.read(statement)
             for one in () if number is None else self.below(number):
@@ -254,7 +264,7 @@ class _Numbering:
                     yield one
 
     def below(self, number: int) -> Iterator[int]:
-        """Yield the number of a value and of all values that it is computed from, each once."""
+        """Yield the value number ``number``, and those of all values from which this value is computed, each once."""
         seen, stack = {number}, [number]
         while stack:
             one = stack.pop()
@@ -278,7 +288,7 @@ class _Computed(_Numbering):
         self.body: list[Statement] = []
 
     def once(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
-        """Return `body` with scalars for the values that it needs several times."""
+        """Return `body` with each value computed once: scalars store the values that are needed several times."""
         roots = [self.read(statement) for statement in body]
         for root, statement in zip(roots, body, strict=True):
             if root is not None:
@@ -293,7 +303,9 @@ class _Computed(_Numbering):
         return tuple(self.body)
 
     def _count(self, root: int, is_root: bool) -> None:
-        """Count a use of a value, and the uses of its arguments where it is new."""
+        """Count the uses of the values that are needed to compute the value with the number `root`, and note which of
+        them are needed whatever selects choose. With ``is_root``, count a use of the value itself.
+        """
         self.uses[root] += is_root
         stack = [root] if root not in self.counted else []
         while stack:
@@ -312,7 +324,9 @@ class _Computed(_Numbering):
                 stack += value.arguments[:1] if is_choice else value.arguments
 
     def _written(self, root: int) -> Scalar:
-        """Return the value with this number as a scalar expression; those used several times are defined before."""
+        """Return the value with the number `root` as a scalar expression. Values in it that are used several times
+        become scalars, whose definitions are appended to ``body``.
+        """
         for one in self._in_order(root):
             value = self.values[one]
             if not isinstance(value.scalar, Operation):
@@ -327,7 +341,9 @@ class _Computed(_Numbering):
         return self.scalar[root]
 
     def _in_order(self, root: int) -> list[int]:
-        """Return the values below one that are not written yet, arguments first."""
+        """Return the numbers of the values from which the value ``root`` is computed, itself included, that have no
+        expression yet, arguments first.
+        """
         found: list[int] = []
         stack = [root]
         while stack:

@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_accumulator, is_addi
 from sympy_tensordiff.codegen.ir.programs import ContractionStep, Correlation, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.rename import reserve_name
 from sympy_tensordiff.codegen.ir.scalars import Load, Number
-from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, not_compiled
+from sympy_tensordiff.codegen.ir.steps import Shapes, in_views, uncompiled_arrays
 from sympy_tensordiff.codegen.ir.verify import check_correlation
 from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays
 from sympy_tensordiff.integer.affine import Affine
@@ -34,7 +34,7 @@ def with_correlations(program: Program) -> Program:
     """Return the program in which matrix products over sliding windows read the input in place, without im2col
     copies.
     """
-    if not_compiled(program) or not any(isinstance(step, ContractionStep) for step in program.kernels):
+    if uncompiled_arrays(program) or not any(isinstance(step, ContractionStep) for step in program.kernels):
         return program
     finder = _CorrelationFinder(program)
     steps: list[Step] = list(program.kernels)
@@ -66,8 +66,8 @@ class _CorrelationFinder:
         self.taken = all_names(program)
 
     def correlation(self, step: ContractionStep) -> tuple[Correlation, list[Step], Step] | None:
-        """Return ``(correlation, replaced steps, last of these)`` for a contraction that reads copies of sliding
-        windows; None for others.
+        """Return ``(correlation, replaced, last)`` for a contraction that reads copies of sliding windows: the new
+        step, the steps that it replaces, and the last of them. None for other contractions.
         """
         plain = in_views(step, self.prover.shapes, partial(reserve_name, taken=set(self.taken)))
         gone: list[Step] = []
@@ -99,8 +99,8 @@ class _CorrelationFinder:
         return found, gone, last
 
     def copied(self, array: str, by: Step) -> tuple[Kernel, Load] | None:
-        """Return the kernel that fills `array`, and the read that it copies, if only the step `by` uses `array`; else
-        None.
+        """Return the kernel that copies entries into `array`, and the read of these entries. None if `array` is filled
+        in another way, or is read by another step than ``by``.
         """
         kernel = self.only_source(array, by)
         if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
@@ -117,9 +117,9 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return the parts of a correlation step that can replace a product and a scatter of its entries into
-        overlapping windows (col2im): the accumulated entry, the scatter kernel, and the steps that fill its array with
-        0. None if there is no such scatter.
+        """Return ``(entry, kernel, fills)`` if a kernel adds up the entries of the product `step` in overlapping
+        windows (col2im), so that a correlation can do both: the accumulated entry, that kernel, and the steps that fill
+        its array with 0. None if there is none.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
@@ -215,8 +215,8 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Whether reading windows in place saves time: the avoided copies, of shapes `kept`, are large compared with the
-    number of multiplications.
+    """Whether reading windows in place instead of copying them saves time: the copies, of the shapes `kept`, are large
+    compared with the number of multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """
@@ -276,13 +276,17 @@ def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
 
 
 def own_axis(view: Load, label: str) -> int | None:
-    """Return the axis of `view` in whose index `label` occurs, if it occurs in no other index; else None."""
+    """Return the axis of `view` whose index is `label` alone. None if there is no such axis, or `label` occurs in
+    another index too.
+    """
     places = [place for place, form in enumerate(view.index) if label in form.atoms()]
     return places[0] if len(places) == 1 and view.index[places[0]] == Affine.variable(label) else None
 
 
 def length(extent: Affine) -> int:
-    """Return the length that is assumed for an axis with this `extent`: a typical one if it depends on sizes."""
+    """Return the number of entries to assume for an axis with this `extent`: the extent itself if it is constant, else
+    a typical one.
+    """
     return extent.constant if extent.is_constant else UNKNOWN
 
 
@@ -295,8 +299,8 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return the axes of the result over which threads divide the work, and a label that each task computes from its
-    position if an axis has an index like ``i + k``; else None.
+    """Return ``(axes, label)``: the axes of the result over which threads divide the work, and a label that a task
+    computes from its position if one of these axes has an index like ``i + k``; else None.
 
     The label is None, unless an index with several labels is needed for enough tasks.
     """
@@ -331,7 +335,7 @@ def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
 
 
 def _block_utilisation(size: int, block: int) -> float:
-    """Return which part of its blocks of length `block` an axis of length `size` fills: 0.75 for 12 and 16, 1 for whole
-    blocks.
+    """Return the fraction of its blocks that an axis of length `size` fills, if it is divided into blocks of length
+    `block`: 0.75 for 12 and 16, 1 for whole blocks.
     """
     return size / (max(-(-size // block), 1) * block)

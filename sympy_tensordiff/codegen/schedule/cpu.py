@@ -111,8 +111,8 @@ class Site:
         return found
 
     def is_unrolled(self, loop: Loop) -> bool:
-        """Return whether `loop` has so few iterations that compilers unroll it; lengths of array axes may be needed to
-        know that.
+        """Return whether `loop` has so few iterations that compilers unroll it. Lengths of array axes in its bounds are
+        replaced by their values.
         """
         lows, highs = (
             tuple([Bound(bound.form.substitute(self.lengths), bound.divisor) for bound in side])
@@ -170,8 +170,8 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
-    """Apply the first rule of ``recipe`` that applies to ``args``, and return it with its result; (None, None) if none
-    does. The rule is recorded in ``site.fired``.
+    """Return the first rule of ``recipe`` whose function gives a result for ``args``, and this result; (None, None) if
+    none does. The rule is recorded in ``site.fired``, for the plan.
     """
     for rule in () if site.is_plain else recipe:
         if rule.name not in site.off and (found := rule.do(*args)) is not None:
@@ -291,8 +291,8 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a maximum or minimum over ``loop`` computed in `CHAINS` independent accumulators (rfactor), since each
-    comparison waits for the one before; None for other loops.
+    """Return a long maximum or minimum over ``loop`` computed in `CHAINS` independent accumulators (rfactor), since
+    otherwise each comparison waits for the one before; None for other loops.
     """
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
@@ -352,8 +352,8 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return three loops for ``loop``: before, in and after the range in which its one costly conditional statement
-    runs, so that none of them tests it. None if it does not have exactly one.
+    """Return three loops in place of ``loop`` if it has one costly conditional statement: before, inside and after the
+    range in which this statement runs, so that none of them tests it. None for other loops.
     """
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None
@@ -384,8 +384,8 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return the loop that fused kernels share as a fast one without rarely needed inner loops, followed by the full
-    loop in case one was needed; None if there are no such inner loops.
+    """Return two loops in place of the one that fused kernels share: a fast one without the inner loops that a rare
+    condition guards, and the full one, which runs if the condition occurred. None if there are no such inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
@@ -399,8 +399,8 @@ def common_loops(body: Sequence[Statement], lengths: Mapping[Variable, Affine], 
 
 
 def distributed_rows(loop: Loop, site: Site) -> Loop:
-    """Return the loop that fused kernels share as two loops, for reductions and for functions of their results, so that
-    the functions are vectorised; unchanged if that is not possible.
+    """Return the loop that fused kernels share with two loops in it, one for reductions and one for functions of their
+    results, so that the functions are vectorised; `loop` itself if that is not possible.
     """
     found = _first((DISTRIBUTE,), site, loop, site, False)[1]
     if found is None:
@@ -411,8 +411,8 @@ def distributed_rows(loop: Loop, site: Site) -> Loop:
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` as several loops: one over the range in which all costly conditions hold, without tests, and
-    those before and after it. None if that is not possible.
+    """Return several loops in place of ``loop``: one without tests, over the range in which all its costly conditions
+    hold, and the loops before and after it. None if that is not possible.
     """
     return interior(loop, site.fresh, site.lengths, lambda test: _is_dear(test.body))
 

@@ -25,10 +25,11 @@ MAX_STORED = 4
 
 def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[list[Alloc], Loop] | None:
     """Return ``(local arrays, loop)``: `loop` in strips, each with a loop for its reductions and a vectorised one for
-    the functions of their results, which are passed in the local arrays. None if that is illegal or does not pay.
+    the functions of their results. The local arrays, of the dtype of ``like``, pass these results. None if that is
+    illegal or does not pay.
 
-    ``like`` is an array of the dtype of the local ones. None if no vectorised function follows a reduction in the
-    loop, if the loop is short, or if one part depends on what another iteration of the other computes.
+    None if no vectorised function follows a reduction in the loop, if the loop is short, or if one part depends on what
+    another iteration of the other computes.
     """
     inner = [number for number, statement in enumerate(loop.body) if isinstance(statement, Loop)]
     if not inner or loop.step != 1 or has_few_steps(loop) or runs_less_often(loop, STRIP // 8):
@@ -71,7 +72,7 @@ def _names_in(statement: Statement) -> set[str]:
 
 
 def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[Statement, ...]:
-    """Return ``body`` with reads of rank-0 arrays replaced by the scalars in ``made`` of the same name."""
+    """Return ``body`` with reads of rank-0 arrays whose names are in ``made`` replaced by scalars of that name."""
 
     def by_name(part: Scalar) -> Scalar:
         """Return the scalar of the same name for a read of an array of rank 0; other nodes unchanged."""
@@ -81,8 +82,8 @@ def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[State
 
 
 def _are_independent(reductions: Sequence[Statement], functions: Sequence[Statement], made: Collection[str]) -> bool:
-    """Return whether the statements ``reductions`` of all iterations can run before the statements ``functions`` of any
-    iteration.
+    """Return whether all iterations of the statements ``reductions`` may run before the first one of ``functions``.
+    `made` are the scalars that the reductions define.
 
     The reductions define the scalars ``made``, and nothing else; they read nothing that the functions write.
     """

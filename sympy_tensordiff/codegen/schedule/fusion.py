@@ -85,8 +85,8 @@ def fuse(program: Program, prover: Prover) -> Program:
 
 @dataclass
 class _Group:
-    """Kernels that will share a loop, with the arrays they fill and read. ``others`` are arrays that steps in between
-    fill.
+    """Kernels that will share a loop over their first axis, with the arrays that they fill and read. ``others`` are the
+    arrays that steps in between fill.
     """
 
     extent: Affine
@@ -191,7 +191,7 @@ class _Fusion:
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
-        """Whether `step` can be fused into `group` and that pays. `producers` are kernels that only `step` reads, to be
+        """Whether fusing `step` into `group` is allowed and pays. `producers` are kernels that only `step` reads, to be
         fused with it.
         """
         if isinstance(step, Scatter | Table):
@@ -341,8 +341,8 @@ def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
 
 
 def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationError) -> Nest:
-    """Return the unscheduled nest of `step`, since the scheduled one raised `error`. Raise `error` if that one was not
-    scheduled either.
+    """Return the unscheduled nest of `step`, to be used after its scheduled nest raised `error`. Raise `error` if that
+    was the unscheduled one already.
     """
     if site.is_plain:
         raise error
@@ -383,9 +383,7 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
 
 @dataclass
 class _Parts:
-    """Builds the nest of fused kernels, in three parts: statements before the common loop, inside of it, and
-    after it.
-    """
+    """Builds the nest of fused kernels: the statements before their common loop, inside of it, and after it."""
 
     step: FusedKernels
     site: Site
@@ -430,8 +428,8 @@ class _Parts:
     def iteration(
         self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]
     ) -> Sequence[Statement]:
-        """Return the scheduled nest of one iteration's statements of `kernel`, with accumulators replaced according to
-        `entry`. Local arrays are added to ``self.arrays``.
+        """Return the scheduled statements of one iteration of the common loop for `kernel`, whose accumulators are
+        replaced by the scalars or entries in ``entry``. Local arrays are added to ``self.arrays``.
         """
         nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
         self.arrays += nest.arrays

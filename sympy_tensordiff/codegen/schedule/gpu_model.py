@@ -183,7 +183,7 @@ class _Count:
         """The loops of a few constant iterations around the current statement."""
 
     def figures(self, name: str) -> LaunchCosts:
-        """Return the predicted costs of one kernel launch, counted by running through its statements."""
+        """Return the predicted costs of a kernel launch, counted in its statements for one warp of threads."""
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
         sectors = self.worst[max(self.worst)] if self.worst else 1.0
@@ -293,7 +293,7 @@ def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
     """
 
     def share(extent: int, most: int) -> int:
-        """Return ``extent/n``, rounded up, for the least n for which this is at most ``most``."""
+        """Return the length, at most ``most``, of as few equal parts of `extent` as possible, rounded up."""
         return ceil(extent / ceil(extent / most))
 
     width = columns if columns <= 128 else ceil(share(columns, 256 if outer * rows == 1 else 128) / 8) * 8

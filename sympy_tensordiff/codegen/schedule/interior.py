@@ -79,8 +79,8 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards in the body of `loop` that bounds of separate loops can replace, and remainders that are 0
-    between these bounds.
+    """Return the guards in the body of `loop` that can be left out between certain bounds of the loop variable, and
+    these bounds. Also return the quotients that are 0 between them, so that remainders become plain indices.
     """
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]

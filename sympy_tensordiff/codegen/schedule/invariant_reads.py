@@ -48,8 +48,8 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the body of the loop over `variable` ("" for a whole nest), with the entries that its inner loops read
-        repeatedly read once in front. Entries in ``known`` have names already.
+        """Return the body of the loop over `variable` ("" for a whole nest), where entries that its inner loops read
+        repeatedly are read once, before these loops. Entries in ``known`` have names already.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
@@ -76,8 +76,8 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the entries worth reading once per iteration over `variable`: those that depend on it, but not on the
-        inner loops in which they are read.
+        """Yield the entries that are worth reading once per iteration over `variable` (for "", once in all): they
+        depend on it, but not on the inner loops in which they are read.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}

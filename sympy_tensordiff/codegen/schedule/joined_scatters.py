@@ -43,7 +43,7 @@ def _joined(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Scatter]:
 
 
 def _join(one: Scatter, other: Scatter, taken: set[str]) -> Scatter | None:
-    """Return one scatter that adds the values of both; None if they add to different entries, or test conditions."""
+    """Return one scatter that adds the values of both; None if they do not add one value each to equal entries."""
     if one.extents != other.extents or one.exclusive != other.exclusive:
         return None
     last = one.body[-1]

@@ -103,7 +103,9 @@ def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement,
 
 
 class _Launch:
-    """Kernels that become one GPU launch, with one thread per entry of an array of the shape ``box``."""
+    """The kernels of one GPU launch, with one thread per entry of an array of the shape ``box``; another step than a
+    kernel is a launch without kernels.
+    """
 
     def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:
         self.shapes = shapes

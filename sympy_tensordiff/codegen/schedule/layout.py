@@ -141,8 +141,8 @@ def _with_copies(program: Program) -> Program:
 
 
 def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
-    """Whether the loops `around` a read access each of its entries several times, so that a contiguous copy pays;
-    `factor` is its stride.
+    """Whether the loops ``around`` a read meet its entries several times each, so that a copy in which the read is
+    contiguous pays. `factor` is the stride of the read.
 
     With a stride, an entry is repeated where more loops than axes are in the indices, too.
     """
@@ -159,8 +159,8 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that copies an array so that reads with the stride `factor` are contiguous: entry ``factor*q +
-    r`` of an axis goes to ``[r, q]``.
+    """Return the kernel that copies an array into `copy` so that reads with the stride `factor` along its last axis
+    become contiguous: entry ``factor*q + r`` goes to ``[r, q]``.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
-from sympy_tensordiff.codegen.ir.steps import is_compiled_step, lower_vector_products, not_compiled
+from sympy_tensordiff.codegen.ir.steps import is_compiled_step, lower_vector_products, uncompiled_arrays
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.device_loops import with_numbers_in_memory
 from sympy_tensordiff.codegen.schedule.joined_scatters import with_joined_scatters
@@ -33,8 +33,8 @@ SPLITS = frozenset({split_deep, split_large})
 
 
 def prepared(program: Program, backend: str, splits: bool = True) -> Program:
-    """Return `program` after all scheduling passes for `backend`. With ``splits=False``, the passes in `SPLITS` are
-    left out.
+    """Return `program` after all scheduling passes for `backend`. With ``splits=False``, expressions and kernels that
+    are too large for compilers are not split.
     """
     for one in PASSES[backend]:
         program = one(program) if splits or one not in SPLITS else program
@@ -55,5 +55,5 @@ def prepared(program: Program, backend: str, splits: bool = True) -> Program:
 def _backend_of(step: Recurrence, backend: str) -> str:
     """Return the backend for the body of a recurrence: `backend` if it can compile it, else NumPy."""
     if backend == "numba":
-        return "numpy" if not_compiled(step.body) else backend
+        return "numpy" if uncompiled_arrays(step.body) else backend
     return "numpy" if backend == "llvm" and not is_compiled_step(step) else backend

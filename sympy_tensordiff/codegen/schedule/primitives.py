@@ -146,11 +146,9 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return the statements that multiply a running sum by the factor that all its terms gain at the next entry. They
-    reset the sum if the previous entry did not have all earlier terms.
-
-    ``end`` is where the loop has ended there. A sum that the previous entry has not completed starts again, by
-    ``begin``.
+    """Return the statements that update a running sum at the next entry: ``growth`` multiplies it by the factor that
+    all its terms gain. If the previous entry, whose terms end at ``end``, did not have all earlier terms, ``begin``
+    starts the sum again.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
@@ -195,7 +193,7 @@ def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
 
 
 def _is_set(flag: Name) -> Constraint:
-    """Return the constraint that the integer `flag` is set."""
+    """Return the constraint that the integer `flag` is 1 or more, so that it is set."""
     return Constraint("ge", Affine.variable(flag.name) - 1)
 
 
@@ -303,8 +301,8 @@ def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Stateme
 
 
 def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
-    """Return three loops: `loop` before, inside and after the range in which the statement `number` of its body, a
-    guard, runs.
+    """Return the three loops into which `loop` is split at the range in which the statement `number` of its body, a
+    guard, runs: before, inside and after this range. Empty parts are left out.
 
     Statement ``number`` of the loop is an `If`, whose conditions on the variable bound it by integer forms.
 

@@ -125,8 +125,8 @@ def _renamed_variable(old: Kernel, new: Kernel, variable: str) -> str:
 def _joins(
     group: Sequence[Step], step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, excluded: Collection[str]
 ) -> bool:
-    """Whether `step` can join `group`, kernels that one launch computes with a block of threads per row: it reads their
-    arrays at its own row only.
+    """Whether `step` can join `group`, kernels that one GPU launch computes with a block of threads per row: `step`
+    reads the arrays of the group at its own row only.
     """
     first = group[0]
     if (
@@ -157,8 +157,8 @@ def _joins(
 
 
 def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection[str]) -> list[Kernel]:
-    """Return the kernels without those whose temporary array has several entries per row. The kernels that read it
-    compute the entries again, if that is at most `MAX_TIMES` times.
+    """Return the kernels without those that fill a temporary array with several entries per row, if these are read at
+    most `MAX_TIMES` times: the readers compute them again. ``inner`` are the temporaries of the group.
     """
     rank = len(kernels[0].axes)
     for array in [kernel.array for kernel in kernels]:

@@ -32,10 +32,10 @@ from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
 from sympy_tensordiff.codegen.ir.walk import (
     dependences,
     forms,
+    head_forms,
     rewrite,
     scalars,
     statements,
-    tested_forms,
 )
 from sympy_tensordiff.codegen.ir.walk import loops as inner_loops
 from sympy_tensordiff.codegen.schedule.scans import PrefixScan, find_scans
@@ -44,7 +44,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 
 
 def most_steps(loop: Loop) -> int | None:
-    """Return the number of iterations of `loop` if it is at most a constant: the greatest it can be; else None."""
+    """Return the greatest number of iterations of `loop`, if its bounds show that this is a constant; else None."""
     pairs = product(loop.lows, loop.highs)
     spans = [high.form - low.form for low, high in pairs if low.divisor == high.divisor == 1]
     return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)
@@ -86,8 +86,8 @@ of 2,000 entries: 9 0.63, 13 0.48, 17 1.66, 23 1.29, 31 1.65; for 20,000 entries
 
 
 def windowed(loop: Loop, axis: str) -> Loop:
-    """Return a loop over a short window that moves with `axis`, such as ``for i in range(p - 2, p + 1)``, counted from
-    0. Other loops are returned unchanged.
+    """Return a loop over a short window that moves with `axis`, such as ``for i in range(p - 2, p + 1)``, as a loop
+    that begins at 0. Other loops are returned unchanged.
 
     >>> from sympy_tensordiff.codegen.ir.loops import let
     >>> from sympy_tensordiff.codegen.ir.scalars import Load
@@ -149,8 +149,8 @@ Half and twice as much change no text of the benchmarks.
 
 
 def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
-    """Return ``(axis, stride)`` of a read along `variable`: (1, 2) for ``x[k, 2*i + 1]`` and i. None unless exactly one
-    index contains the variable, linearly.
+    """Return ``(axis, stride)`` of a read along `variable`: the axis whose index contains it, and its coefficient
+    without sign, (1, 2) for ``x[k, 2*i + 1]`` and i. None if no index or several contain it, or one not linearly.
     """
     axes = [axis for axis, form in enumerate(load.index) if variable in form.atoms()]
     if variable is None or len(axes) != 1 or variable in load.index[axes[0]].hidden():
@@ -163,8 +163,8 @@ CACHE_LINE = 8
 
 
 def cache_lines(load: Load, variable: str) -> int:
-    """Return the part of a cache line, in eighths, that a read uses up per iteration over `variable`: 1 for contiguous
-    reads, 8 for far apart ones, 0 if it does not move.
+    """Return the number of entries of a cache line (8 of them) that a read uses up per iteration over `variable`: 1 for
+    contiguous reads, 8 for entries far apart, 0 if the read does not depend on the variable.
     """
     if not any(variable in form.atoms() for form in load.index):
         return 0
@@ -318,7 +318,7 @@ class RowPlanner:
         """Whether the bounds or conditions of `statement` depend on the last axis, as those of ``for j <= i`` for the
         axis i.
         """
-        return any(self.axis in form.atoms() for form in tested_forms(statement))
+        return any(self.axis in form.atoms() for form in head_forms(statement))
 
     def is_movable(self, statement: Loop | If) -> bool:
         """Whether the loop over the last axis may be moved inside of `statement` (legal interchange)."""
@@ -326,7 +326,7 @@ class RowPlanner:
             return False
         # A window that has left its bounds runs where no entry of the row needs it: nothing may be read there.
         inside = statements(statement.body)
-        if self.is_tied(statement) and data_entries(form for part in inside for form in tested_forms(part)):
+        if self.is_tied(statement) and data_entries(form for part in inside for form in head_forms(part)):
             return False
         varying = [inner for inner in statement.body if self.varies(inner)]
         nested = [inner for inner in varying if isinstance(inner, Loop | If)]

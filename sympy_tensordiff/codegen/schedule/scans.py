@@ -238,8 +238,8 @@ class _ScanFinder:
         return self.axis in scalar_names(value, self.depends)
 
     def written_out(self, value: Scalar) -> Scalar | None:
-        """Return `value` with the definitions of its scalars put in; None if one is no plain definition, or the result
-        is long.
+        """Return `value` with the names of scalars replaced by their definitions. None if a name is not defined by a
+        single assignment, or if the result is long.
         """
         known = {accumulator.name for scan in self.found for accumulator in scan.accumulators}
         known |= {name for name, is_same in self.outside.items() if is_same}

@@ -16,8 +16,8 @@ WARP = 32
 
 
 def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
-    """Return how many values each axis has among the 32 neighbouring entries of a warp, which are counted along the
-    axis ``first``, then along the others from the last one on.
+    """Return the number of values that each axis takes among 32 consecutive entries, which the threads of a warp
+    compute. The entries are counted along the axis ``first``, then along the others, from the last one to the first.
     """
     found: dict[str, int] = {}
     lanes = WARP
@@ -30,8 +30,8 @@ def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
 
 
 def width_of(box: Mapping[str, Affine]) -> int:
-    """Return the number of neighbouring entries that a block computes: 32 (a warp), or all entries if there are
-    fewer.
+    """Return the number of entries that a warp of threads computes in an array with the extents ``box``: 32, or all of
+    them if there are fewer.
     """
     count = times(*box.values()) if box else Affine.of(1)
     return min(WARP, count.constant) if count.is_constant else WARP
@@ -39,7 +39,7 @@ def width_of(box: Mapping[str, Affine]) -> int:
 
 def sectors(values: Sequence[Scalar], lanes: Mapping[str, int]) -> float:
     """Return about how many memory sectors a warp reads for ``values``; `lanes` gives the number of values of each
-    variable in the warp. An entry costs 1/4 if it is next to others, 1 if it is far apart.
+    variable in the warp. A contiguous read costs a quarter per thread, a strided one up to 1.
     """
     loads = dict.fromkeys(node for value in values for node in subexpressions(value) if isinstance(node, Load))
     total = 0.0

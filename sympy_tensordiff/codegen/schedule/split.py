@@ -119,8 +119,8 @@ class _Splitter:
         return done[id(value)]
 
     def folded(self, node: Operation, before: list[Statement]) -> Operation:
-        """Return a long sum or product with at most ``WIDTH`` operands: the first operands are combined in a named
-        scalar, which is the first operand of the rest, and so on.
+        """Return a long sum or product with at most ``WIDTH`` operands: as often as needed, the first operands are
+        replaced by a named scalar, whose assignment is appended to ``before``.
         """
         arguments = node.arguments
         while len(arguments) > WIDTH:
@@ -234,7 +234,7 @@ class _Pieces:
         self.kernels.append(replace(self.kernel, body=self.piece([], result)))
 
     def below(self, statement: Statement) -> int:
-        """Return the weight (number of operations) of what `statement` needs and no new array stores yet."""
+        """Return the number of operations that `statement` needs, without values that new arrays store."""
         return sum(
             self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
         )

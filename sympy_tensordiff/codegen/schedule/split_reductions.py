@@ -117,7 +117,7 @@ class ChosenLoop(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """The number of threads of a block that share one sum, if neighbouring threads compute neighbouring entries."""
+        """The number of threads of a block that share one sum; the others compute neighbouring entries."""
         return 1 << ((THREADS // self.width).bit_length() - 1)
 
 
@@ -190,8 +190,8 @@ class _Stages:
         return [kernel, replace(scatter, body=(replace(last, value=kernel.entry),))]
 
     def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
-        """Return the loop of the reduction in `outer` that threads should share; None if there is none. Loops that were
-        split ``most`` times already are left out.
+        """Return the loop of the reduction in `outer`, statement ``number`` of the kernel, that threads should share;
+        None if there is none. Loops that were split ``most`` times already are left out.
         """
         start, before = _initial_assignment(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
         if start is None or any(map(is_accumulator, before)):
@@ -309,8 +309,8 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return how many consecutive iterations belong to one partial sum, and into how many partial sums a sum is
-        divided so that they fill the device.
+        """Return ``(chunk, parts)``: the number of consecutive iterations that belong to one partial sum, and the
+        number of partial sums into which a sum is divided, so that they fill the device.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile
@@ -409,8 +409,8 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
-    """Return the greatest number of iterations of a loop, as a form without the names `own`; None if there is none.
-    Axes with the extents in ``box`` may have any value.
+    """Return the greatest number of iterations of a loop for any values of the axes in ``box`` (axes with extents), as
+    a form without the names `own`; None if there is no such form.
     """
     loop = at_extremes(loop, box or {})
     bounds = (*loop.lows, *loop.highs)
@@ -420,8 +420,8 @@ def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -
 
 
 def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
-    """Return a loop over all iterations that `loop` has for some values of the axes in ``box``: ``j < n`` instead of
-    ``j <= i``.
+    """Return a loop over the union of the ranges that `loop` has for all values of the axes in ``box`` (axes with
+    extents): ``j < n`` instead of ``j <= i``.
 
     Bounds with an axis in an index of data, or below a division, keep it: data need not rise or fall with it.
     """
@@ -432,7 +432,9 @@ def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
 
 
 def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
-    """Return the lower bound (upper one for ``sign=-1``) at the end of `axis` at which it is least (greatest)."""
+    """Return a lower bound (an upper one for ``sign=-1``) at the value of `axis` for which the loop is longest: its
+    first or its last one.
+    """
     if axis in bound.form.hidden():
         return bound
     end = ZERO if sign * bound.form.coefficient(axis) > 0 else extent - 1

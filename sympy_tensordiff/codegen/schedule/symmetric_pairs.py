@@ -42,8 +42,8 @@ _MIN_PACKED_INDICES = 4
 
 @dataclass(frozen=True)
 class Packed:
-    """An array that is symmetric in two ``axes`` and stores ``a[i, j] == a[j, i]`` once: at the distance of i and j on
-    a circle, and the first index.
+    """An array that is symmetric in two ``axes`` and stores ``a[i, j] == a[j, i]`` once: its entry ``[d, j]`` is
+    ``a[j, (j + d) mod extent]``, for each distance ``d`` up to half of the extent.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Packed:
 
     @property
     def distances(self) -> int:
-        """The number of distances that two indices on a circle of ``extent`` points can have: ``extent // 2 + 1``."""
+        """The number of distances, modulo the extent of the axes, between two indices: ``extent // 2 + 1``."""
         return self.extent // 2 + 1
 
 
@@ -153,8 +153,8 @@ class _Packing:
         return self.program.with_steps(steps, self.packed, arrays, notes)
 
     def filled(self, kernel: Kernel, found: Packed) -> Kernel:
-        """Return the kernel that fills the packed array instead of the full one. Its entry ``[d, j]`` is the full
-        array's entry for the pair j and ``(d + j) mod extent``.
+        """Return the kernel that fills the packed array ``found`` instead of the full one that `kernel` fills. The
+        packed entry ``[d, j]`` is the full array's entry at ``(j, (d + j) mod extent)``.
         """
         first, second = (kernel.axes[axis] for axis in found.axes)
         distance = unique("distance", self.taken | set(kernel.axes))
@@ -201,8 +201,8 @@ def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tu
 
 
 def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
-    """Return the kernel that unpacks the product in the array ``name``: the entries ``(i, j)`` and ``(j, i)`` are both
-    read at ``(j - i, i)``, with the distance taken modulo the length of the axis.
+    """Return the kernel that unpacks a product, stored in the array ``name``: ``(i, j)`` and ``(j, i)`` both read the
+    entry at their distance, counted modulo the extent of the axis. ``pairs`` are the symmetric axes.
     """
     axes = tuple([f"i{n}" for n in range(len(step.output))])
     choices: list[list[tuple[Constraint, dict[int, Affine]]]] = []

@@ -73,8 +73,8 @@ class _Tiling:
 
 
 def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
-    """Return how to compute a kernel like ``Sum_k a[i, k]*b[k, j]`` in tiles through shared memory. None if it is no
-    such sum, or no read is used by several entries.
+    """Return the plan to compute a kernel like ``Sum_k a[i, k]*b[k, j]`` in tiles through shared memory. None if the
+    kernel is no such sum, or has no read that several entries use.
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
         return None
@@ -247,7 +247,9 @@ class _TileNest:
         return not {self.plan.row, self.plan.column}.isdisjoint(map(str, bound.form.atoms()))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
-        """For both operands: the axis of the result to which it belongs (row or column), and its reads."""
+        """Return two pairs ``(axis, reads)``, for the left and the right operand: the axis of the result to which the
+        operand belongs (row or column), and its reads.
+        """
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 
     def copies(self, load: Load, axis: str) -> Iterator[Statement]:

@@ -83,7 +83,7 @@ def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Sh
     names = {load: fresh(f"{load.array}_tile") for load in reads}
 
     def inside(entry: Mapping[str, Affine]) -> list[Constraint]:
-        """Return the constraints that `entry` of a square belongs to the array, not to the part beyond its end."""
+        """Return the constraints under which `entry`, an index in the square, is in bounds of the array."""
         return [Constraint("ge", box[axis] - 1 - form) for axis, form in entry.items()]
 
     at = {row: starts[row] + across, column: starts[column] + down}
