@@ -139,3 +139,22 @@ def test_a_condition_that_indices_differ_is_one_choice():
         np.testing.assert_allclose(found, value, rtol=1e-12)
         np.testing.assert_allclose(slope, (shares + shares.T) @ at, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(td.lambdify([z], function, backend)(at), value, rtol=1e-12)
+
+
+def test_roots_of_sums_of_exponentials_need_no_maximum():
+    """A band energy ``-sqrt(Sum_j exp(-x_ij))`` and its gradient compute each exponential once, without a maximum."""
+    i, j, n = td.indices("i j n")
+    x = td.TensorSymbol("x", (n, n))
+    band = td.IndexedSum(sympy.Piecewise((sympy.exp(-x[i, j]), sympy.Ne(i, j)), (0, True)), (j, 0, n - 1))
+    energy = td.IndexedSum(sympy.sqrt(band), (i, 0, n - 1))
+    function = td.lambdify(x, (energy, td.gradient(energy, x)), "llvm", parallel=False)
+    assert "greatest" not in function.source
+    values = np.random.default_rng(3).uniform(0, 2, (6, 6))
+    values[4] = 800  # no neighbour is near: the sum underflows, and its root has the derivative 0
+    terms = np.exp(-values) * (1 - np.eye(6))
+    sums = terms.sum(1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.where(sums[:, None] > 0, -terms / (2 * np.sqrt(sums))[:, None], 0)
+    value, found = function(values)
+    np.testing.assert_allclose(value, np.sqrt(sums).sum(), 1e-14)
+    np.testing.assert_allclose(found, slope, 1e-13)

@@ -52,6 +52,14 @@ class Scaled:
         """Whether exponentials are divided by exponentials and a sum of them occurs, so that one alone may overflow."""
         return self.above and self.below and self.summed
 
+    @property
+    def grows(self) -> bool:
+        """Whether exponentials are divided by a root of their sum, as in the derivative of ``sqrt(sum(exp(u)))``: that
+        is as large as the root. Scaled, it would be right up to exponents of 1400 instead of 700, at the price of a
+        maximum and of another exponential for each term.
+        """
+        return self.degree > 0 and any(factor < 0 and factor % 1 for factor in self.shift.values())
+
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with no exponential that overflows in logarithms and quotients of sums: ``log(sum(exp(u)))``
@@ -105,7 +113,7 @@ class Exponentials:
                 result: Node = yield self.final(spread)
                 return result
             found = yield self._product(node)
-            if found.is_quotient:
+            if found.is_quotient and not found.grows:
                 return self._quotient(found)
         args = yield from in_turn(map(self.final, node.args))
         return graph.with_args(node, args)
@@ -173,7 +181,7 @@ class Exponentials:
         rest.
         """
         found: Scaled = yield self._rule(node)
-        if found.shift and not (found.is_quotient and found.degree == 0):
+        if found.shift and not (found.is_quotient and (found.degree == 0 or found.grows)):
             return found
         return Scaled({}, (yield self.final(node)))
 
