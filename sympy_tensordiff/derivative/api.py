@@ -309,7 +309,9 @@ hooks.jacobian.register(_derivative)
 
 
 def _entry_derivative(expr: Any, variable: Any) -> Any:
-    """Return the derivative of `expr` for plain ``diff``, see `entry_derivative`; `expr` may contain scans."""
+    """Return the derivative of `expr` with respect to `variable`: an entry ``x[p]``, a scalar or a whole tensor.
+    SymPy's ``diff`` calls it; `expr` may contain scans (loops over time).
+    """
     if not scans_in([expr]):
         return entry_derivative(expr, variable)
     tensor, index = (variable.tensor, variable.indices) if isinstance(variable, TensorEntry) else (variable, ())
@@ -469,8 +471,8 @@ def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any
 
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
-    """Convert the scalar `s` and return the `Differentiation` of it, together with the further inputs `also`; raise
-    `ShapeError`, with the function's `name`, for a tensor.
+    """Return the `Differentiation` (the graph and what is known of it) of the scalar `s`, with the further inputs
+    `also`, such as a vector, and the variables `by`. Raise `ShapeError`, which calls the function `name`, for a tensor.
     """
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):

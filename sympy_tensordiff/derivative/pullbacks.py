@@ -53,8 +53,9 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
-    """Return ``rule(cotangent)`` for a linear `rule`, applied inside of the selects and guards in the cotangent. So a
-    cotangent of 0 gives exactly 0, even where the factor in the rule is infinite or undefined.
+    """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope, applied inside of the selects
+    and guards in the cotangent. So a cotangent of 0 gives exactly 0, even where the slope is infinite or undefined.
+    With `certain`, the slope is known to be finite.
 
     `certain`: whether the factors of the rule are finite wherever the function is. Of a table that is read, only some
     entries may matter: the guards of several reads select these.
@@ -75,8 +76,8 @@ def _is_guarded(node: Node) -> bool:
 
 
 def _apply_inside_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
-    """Return ``rule(cotangent)``, with the linear `rule` applied to the branches, guarded bodies and terms of the
-    cotangent instead of the cotangent as a whole, so that branches of 0 stay exactly 0.
+    """Return ``rule(cotangent)``, with the linear `rule` applied separately to each branch of a select, body of a guard
+    and term of a sum in the cotangent, so that branches of 0 stay exactly 0.
 
     A cotangent that cannot be split is compared with 0, or the number of its chosen terms is.
     """

@@ -57,8 +57,9 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Pull back through an einsum ``A *_(s1,s2->s3) B``: the cotangent of ``A`` is ``C *_(P s3, s2 -> P s1) B`` for the
-    cotangent ``C`` with leading axes ``P``.
+    """Pull the `cotangent` of the einsum `node` back: yield each operand that depends on a leaf, with the einsum of the
+    cotangent and all other operands. For ``ij,jk->ik`` that of the first operand is ``Pik,jk->Pij``, with the leading
+    axes ``P`` of the cotangent.
     """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -81,8 +82,8 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """Yield each operand that depends on a leaf, with the product of `known` and all other operands. Partial products
-    are shared, so that the total work is linear in the number of operands.
+    """Yield each operand of a product that depends on a leaf, with its cotangent: the cotangent `known` of the product
+    times all other operands. Partial products are shared, so that the total work is linear in the number of operands.
     """
     if not any(is_active(node) for node, _ in operands):
         return

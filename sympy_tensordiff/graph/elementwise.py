@@ -148,7 +148,7 @@ class Elementwise(Contractions):
         """Return the factors of an element-wise product; for another node, the node as its only factor."""
         if node.op == "mul":
             return node.args
-        scaled = node.view and node.data.scales
+        scaled = node.view and node.data.is_multiple
         core = node.args[0] if scaled else node
         if not is_core(core) or not core.shape:
             return (node,)

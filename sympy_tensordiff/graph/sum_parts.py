@@ -12,7 +12,9 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 
 
 class PrivateParts(NamedTuple):
-    """The sums and products that only one sum uses: if that is multiplied out term by term, they are not computed."""
+    """The sums and products that only one sum uses, directly or indirectly. They need not be computed if that sum is
+    multiplied out term by term.
+    """
 
     sums: Collection[Node]
     """Sums among the terms of the sum, and among their terms."""
@@ -21,7 +23,9 @@ class PrivateParts(NamedTuple):
 
 
 class SumParts:
-    """The parts of the sums of a graph, from a cache; ``work`` has the work of the einsums that are known."""
+    """An analysis of the sums in a graph: their terms, and the inner sums and products that only they use. Results are
+    cached; ``work`` has the known work of einsums.
+    """
 
     def __init__(self, graph: Graph, products: Products) -> None:
         self.graph = graph

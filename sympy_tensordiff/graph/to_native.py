@@ -66,8 +66,8 @@ class _Native(ExpressionWriter):
                 self.facts.append(Constraint("ge", self.affine(symbol) - bool(symbol.is_positive)))
 
     def bounded(self, expr: Any) -> Any:
-        """Return `expr` unchanged. The base class wraps deeply nested parts here, for which this notation has
-        no class.
+        """Return `expr` unchanged. The base class wraps deeply nested expressions in a class that SymPy's own notation
+        lacks.
         """
         return expr
 
@@ -264,8 +264,8 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return the entry `body` with ``u[k, 0]`` as ``u[k, q]`` for each axis of extent 1, where ``q`` is the index of
-    the only such axis of the result; the axes then match.
+    """Return the entry `body` of a tensor with the index ``q`` on all axes of extent 1, ``u[k, 0]`` as ``u[k, q]``, if
+    the tensor has exactly one such axis and ``q`` is its index. Then the axes of operands and result match.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:
@@ -273,7 +273,9 @@ def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Seq
     axis = Affine.variable(single[0])
 
     def along(node: Node) -> Node:
-        """Return the read `node` with the index of that axis on each axis of extent 1; other nodes are unchanged."""
+        """Return the read `node` with the index of the result's axis of extent 1 on all of its own axes of extent 1;
+        other nodes are unchanged.
+        """
         if node.op != "read":
             return node
         pairs = zip(node.data, node.args[0].shape, strict=True)
@@ -346,6 +348,8 @@ class _WholeTensors:
             selected = {v: extent for v, extent in selected.items() if work.refused and v not in work.refused}
 
     def if_closed(self, whole: Node | None) -> Node | None:
-        """Return ``whole``, or None if an operation on whole tensors inside of it depends on an index around it."""
+        """Return `whole` if no operation on whole tensors inside of it depends on an index around it; None otherwise,
+        or if `whole` is None.
+        """
         parts = reachable(whole) if whole is not None and self.around else ()
         return None if any(takes_tensors(part) and not self.around.isdisjoint(part.free) for part in parts) else whole

@@ -152,7 +152,7 @@ class ExpressionWriter(TensorWriter):
         """Return the comparison `node` as a SymPy relation. If an operand has cases, return a `Piecewise` of relations;
         ``known`` are constraints that hold there.
         """
-        if (truth := self.graph.known(node)) is not None:
+        if (truth := self.graph.truth_value(node)) is not None:
             return sympy.S(truth)
         choices = _choices_by_first_condition(node)
         if odd := _sign_conditions(node):

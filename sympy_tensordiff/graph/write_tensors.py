@@ -253,7 +253,7 @@ def _log_softmax(graph: Graph, node: Node) -> list[Node]:
     """Return ``[u, -logsumexp(u)]``, the terms of the logarithm of a softmax, which the graph stores as
     ``-(logsumexp(u) - u)``; [] for other nodes.
     """
-    if not (node.view and node.data.scales and node.args[0].op == "add"):
+    if not (node.view and node.data.is_multiple and node.args[0].op == "add"):
         return []
     terms = [graph.scale(node.data.coefficient, term) for term in node.args[0].args]
     for term in terms:

@@ -283,7 +283,7 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
         factors = [graph.split_view(arg) for arg in inner.args]
         if term is inner:
             chosen.append(inner)
-        elif term.data.scales:
+        elif term.data.is_multiple:
             lighter = term.data.coefficient == -1 and 2 * sum(factor == -1 for factor, _ in factors) + 1 >= len(factors)
             if lighter or any(rest in known for _, rest in factors):
                 chosen.append(inner)
@@ -292,7 +292,7 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
     """Return ``x`` for a term ``x*(a + c)`` with a tensor ``x`` and a scalar sum that ends with a number ``c``; None
-    for other terms.
+    for other terms. Multiples of ``x`` can be joined with such a term.
     """
     factors = graph.factors(term)
     for factor in factors:

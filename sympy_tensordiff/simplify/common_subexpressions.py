@@ -19,7 +19,7 @@ from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import remove_redundant
 from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.simplify.facts import size_variables
-from sympy_tensordiff.simplify.node_properties import is_number_of_numbers
+from sympy_tensordiff.simplify.node_properties import is_finite_for_finite_arguments
 
 MAX_CONDITION_COMBINATIONS = 8
 """A node below more combinations of conditions has no name: each choice in a chain of choices doubles them."""
@@ -186,7 +186,7 @@ class Parts:
         found: set[Node] = set()
         for node in self._nodes:
             is_exponential = node.op == "call" and node.data is sympy.exp
-            is_finite = is_exponential or is_number_of_numbers(self.graph, node)
+            is_finite = is_exponential or is_finite_for_finite_arguments(self.graph, node)
             if node.total or (is_finite and found.issuperset(self._args(node))):
                 found.add(node)
         return found
@@ -295,8 +295,8 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """Return the arguments of `node` that count as uses. For ``z - logsumexp(z)``, which is printed as one
-        function, only the second counts.
+        """Return the arguments of `node` whose use counts when subexpressions are chosen. An argument that is printed
+        as a part of one function does not, such as the first in ``z - logsumexp(z)``, or those of a norm.
         """
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm

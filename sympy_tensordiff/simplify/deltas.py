@@ -127,7 +127,7 @@ def _shapes_of_tested(
 
 
 def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """Return a factor of `body` that is a sum whose range contains an equation in `variables`; None if there is
+    """Return a factor of `body` that is a sum with an equation in `variables` left in its range; None if there is
     none.
     """
     factors = body.args if body.op == "mul" else (body,)

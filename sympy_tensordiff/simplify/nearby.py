@@ -198,10 +198,12 @@ def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> N
     part = graph.sum(variables, rows, graph.mul((other, graph.call(expm1, (d,)))))
     share = graph.mul((part, graph.pow(b, graph.const(-1))))
     far = [graph.call(sympy.log, (one,)) for one in (a, b)]
-    return graph.select(is_near_one(graph, share), graph.call(log1p, (share,)), graph.add((far[0], graph.neg(far[1]))))
+    return graph.select(
+        is_log1p_better(graph, share), graph.call(log1p, (share,)), graph.add((far[0], graph.neg(far[1])))
+    )
 
 
-def is_near_one(graph: Graph, share: Node) -> Node:
+def is_log1p_better(graph: Graph, share: Node) -> Node:
     """Return a node for the condition that ``log(1 + share)`` should be computed as ``log1p(share)``: the share is
     neither close to -1 nor so large that terms may be lost.
     """
@@ -320,7 +322,7 @@ def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
     if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
         return None
     is_positive = graph.compare("lt", graph.zero, b)
-    if graph.known(is_positive) is False:
+    if graph.truth_value(is_positive) is False:
         return None
     square = graph.pow(b, graph.const(2))
     rest = graph.add((root.args[0], graph.neg(square)))

@@ -241,8 +241,8 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints that hold when `row`, one of `rows`, is tested: in a guard (no `variables`) all others, in
-    a loop nest over `variables` those of outer loops. Those that contain `entry` are left out.
+    """Yield those of the constraints `rows` that hold when `row`, one of them, is tested: in a guard (no `variables`)
+    all others, in a loop nest over `variables` those of outer loops. Constraints that contain `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 
@@ -344,10 +344,10 @@ def unconditional(root: Node) -> set[Node]:
 class Numbers(Container[Node]):
     """The set of nodes that are finite wherever a given function is finite. Multiplying such a node by 0 gives 0.
 
-    These are the nodes that the function evaluates unconditionally, and nodes for which `is_number_of_numbers` proves
-    that they are finite for all finite entries of the tensors. A quotient that the function evaluates is not among
-    these: the function may be finite where it is infinite, as ``relu(-oo)``. An exponential is, since overflow does not
-    count. Nodes that are visited are cached.
+    These are the nodes that the function evaluates unconditionally, and nodes for which
+    `is_finite_for_finite_arguments` proves that they are finite for all finite entries of the tensors. A quotient that
+    the function evaluates is not among these: the function may be finite where it is infinite, as ``relu(-oo)``. An
+    exponential is, since overflow does not count. Nodes that are visited are cached.
 
     `root` is the value of the function; `values` are the functions that `root` is a derivative of, whose exponentials
     are finite, too.
@@ -370,16 +370,16 @@ class Numbers(Container[Node]):
         if node in self._evaluated:
             return True
         for part in reachable(node, known=self._finite):
-            is_finite = part in self._exponentials or is_number_of_numbers(self._graph, part)
+            is_finite = part in self._exponentials or is_finite_for_finite_arguments(self._graph, part)
             self._finite[part] = is_finite and all(self._finite[arg] for arg in part.args)
         return self._finite[node]
 
 
-def is_number_of_numbers(graph: Graph, node: Node) -> bool:
-    """Return whether the operation `node` maps finite arguments to a finite value; the known signs of its arguments are
-    used.
+def is_finite_for_finite_arguments(graph: Graph, node: Node) -> bool:
+    """Return whether the value of the operation `node` is finite for all finite arguments with the signs that its
+    arguments are known to have.
 
-    So have a quotient by ``1 + x**2``, the exponential of a value that is never positive, and softmax,
+    Examples are a quotient by ``1 + x**2``, the exponential of a value that is never positive, and softmax,
     ``exp(X - lse(X))``.
     """
     if is_total(node.op, node.data, node.args):

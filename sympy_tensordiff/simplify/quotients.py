@@ -105,8 +105,8 @@ def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
 
 
 def _parts(node: Node) -> Iterable[Node]:
-    """Return the factors of `node` if it is a product or a numeric multiple of one; itself if it is a power, else
-    nothing.
+    """Return the factors of `node` if it is a product or a number times one; `node` alone if it is a power; () for
+    other nodes.
     """
     if node.op not in ("mul", "ein"):
         return (node,) if node.op == "pow" else ()
@@ -114,7 +114,7 @@ def _parts(node: Node) -> Iterable[Node]:
 
 
 def _has(node: Node, op: str) -> bool:
-    """Return whether the product `node` has a factor with the op `op`; for ``pow`` only divisors count."""
+    """Return whether the product `node` has a factor with the op `op`. A power counts only if it is a divisor."""
     return any(part.op == op and (op != "pow" or _is_divisor(part)) for part in _parts(node))
 
 
@@ -356,7 +356,9 @@ class Quotients:
         return polynomial, Term(Fraction(1), below)
 
     def _fraction(self, numerator: Polynomial, divisor: Term, content: Term, shape: tuple[Affine, ...]) -> Node:
-        """Return ``numerator*divisor`` with the factor `content` of the numerator taken out."""
+        """Return ``numerator*divisor`` as a node of the given `shape`, with the factor `content` of the numerator in
+        front.
+        """
         if not numerator:
             return self.graph.filled(0, shape) if shape else self.graph.zero
         return self._built(_times(content, divisor), self._opened(_divided(numerator, content)), shape)
@@ -469,8 +471,8 @@ def _times(one: Term, other: Term) -> Term:
 
 
 def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool = False) -> Term:
-    """Return the factor to take out of `polynomial`: its rational content, ``2`` for ``2*a + 4*b``, and the common
-    denominator. With `common` also common factors; with `greatest` fewer divisors, only those that all terms have.
+    """Return the factor to take out of `polynomial`: a number, such as ``2`` for ``2*a + 4*b``, and the common
+    denominator. With `common` it contains common factors, too; with `greatest`, only divisors that all terms have.
     """
     if not polynomial:
         return Term(Fraction(1), {})

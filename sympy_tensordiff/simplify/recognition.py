@@ -347,8 +347,9 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
-    """Yield, for each addition among the operands of the sum `node`, the list of sums of its single terms. With
-    `is_alone`, only if the addition has a summed index that no other operand has.
+    """Yield, for each addition among the operands of the contraction `node`, the contractions with one of its terms in
+    its place, whose sum is `node`. With `is_alone`, an addition counts only if it has a summed index that no other
+    operand has.
     """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))
@@ -473,7 +474,7 @@ def _is_repeated(tensor: Node) -> bool:
     """Whether `tensor` is a view, such as a vector repeated along an axis, or is made of views entry by entry."""
     if tensor.op in ELEMENTWISE:
         return all(_is_repeated(part) for part in tensor.args if part.shape)
-    return _is_repeated(tensor.args[0]) if tensor.view and tensor.data.scales else is_view(tensor)
+    return _is_repeated(tensor.args[0]) if tensor.view and tensor.data.is_multiple else is_view(tensor)
 
 
 Rules = Mapping[str, Sequence[Rule]]
