@@ -46,7 +46,8 @@ class CommonParts(tuple[list[tuple[TensorSymbol, Any]], list[Any]]):
 def cse(
     exprs: Scalar | Sequence[Scalar], names: Mapping[Any, str] | None = None
 ) -> tuple[list[tuple[TensorSymbol, Any]], list[Any]]:
-    """Parts that expressions have in common, as `sympy.cse` gives them, with indices and whole tensors.
+    """Return the common subexpressions of `exprs` as `sympy.cse` does, ``([(symbol, subexpression), ...], [expression,
+    ...])``, also in index notation and of whole tensors.
 
     Parameters
     ----------
@@ -274,7 +275,7 @@ def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
 
 @explained
 def name(expr: Scalar, name: str) -> NamedTensor:
-    """An expression with a name, by which it is printed and which its derivatives keep.
+    """Return `expr` with a name, by which it is printed and which its derivatives keep.
 
     Parameters
     ----------

@@ -111,7 +111,9 @@ def _leave_one_out(
 
 
 def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull back through an inverse: D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j]."""
+    """Return the cotangent of X for the `cotangent` of ``inv(X)``: D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j].
+    Both have the same first `prefix` axes.
+    """
     batch = tuple(range(len(node.shape) - 2))
     outer = (*axes_of(prefix), *batch)
     factors: list[Operand] = [
@@ -123,7 +125,9 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull back through cofactors: D cof(k, X) / d X = cof(k + 1, X)."""
+    """Return the cotangent of X for the `cotangent` of its cofactors of order k: D cof(k, X) / d X = cof(k + 1, X).
+    Both have the same first `prefix` axes.
+    """
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))
     batch = own[: len(own) - 2 * node.data]
@@ -141,7 +145,9 @@ def softmax(graph: Graph, node: Node) -> Node:
 
 
 def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull back through log-sum-exp: D lse(X) / d X = exp(X - lse(X))."""
+    """Return the cotangent of X for the `cotangent` of its log-sum-exp: D lse(X) / d X = exp(X - lse(X)). Both have the
+    same first `prefix` axes.
+    """
     outer = axes_of(prefix)
     labels = range(len(node.args[0].shape))
     rest = [axis for axis in labels if axis not in node.data]
@@ -154,8 +160,8 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Pull back through an element-wise node: for ``f(a, b)`` the cotangent of ``a`` is the node's cotangent times
-    ``df/da``, entry by entry.
+    """Yield each argument of the element-wise `node` that depends on a leaf, with its cotangent: for ``f(a, b)`` that
+    of ``a`` is the node's `cotangent` times ``df/da``, entry by entry.
 
     A scalar argument gets the sum over s.
     """

@@ -28,7 +28,8 @@ MAX_CONDITIONS_AROUND = 2
 
 
 class ThroughNames:
-    """The sweeps over an expression and over the definitions of its `NamedTensor` parts.
+    """The derivatives of an expression with named parts (`NamedTensor`): one sweep over the expression, and one over
+    the definition of each part.
 
     `others` are variables, cotangents and tangents, whose names no new part gets.
     """

@@ -370,7 +370,9 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
-    """Return `factor` after a `replacement` of the power `old`; SymPy would rewrite the conditions of a `Piecewise`."""
+    """Return ``replacement(factor)`` if `factor` contains the power `old`, else `factor`. In a `Piecewise` each branch
+    is replaced by itself, because SymPy would rewrite its conditions.
+    """
     # Most factors have no such power, and a replacement renames all indices that they bind.
     if not any(getattr(node, "is_Pow", False) and node == old for node in nodes_in([factor])):
         return factor

@@ -134,7 +134,7 @@ def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
     return next((factor for factor in factors if factor.op == "sum" and has_constraint_on(factor, variables)), None)
 
 
-def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], body: Node) -> bool:
+def has_usable_guard(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], body: Node) -> bool:
     """Whether a term of `body` has a guard that a sum over `variables` could use as a loop bound, such as ``[j < i]``
     for ``j``.
 
@@ -149,7 +149,7 @@ def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], 
         stay = all(
             row in tests and (row.kind == "ge" or depends_only_indirectly(row.form, variables)) for row in body.data
         )
-        return not stay or guarded(graph, variables, rows, body.args[0])
+        return not stay or has_usable_guard(graph, variables, rows, body.args[0])
     if terms_with_guards(graph, tied, body) is not None:
         return True
     return cases_of_nested_inequality(graph, tied, body) is not None

@@ -164,7 +164,8 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: 
 
 
 def _replace_uses(uses: Uses, old: Node, new: Node) -> None:
-    """Count the uses that the nodes below `new` have of each other in place of those below `old`.
+    """Update the counts `uses` after `new` has replaced `old`: add the uses that nodes below `new` have of each other,
+    and subtract those below `old`.
 
     Sums further up are compared with the terms that are then there, so that one pass suffices for a chain of sums.
     """
@@ -278,8 +279,8 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
-        """Return the common factor times the sum of the cofactors of the terms in `where`; None if that is longer or
-        costs more.
+        """Return the common factor times the sum of its cofactors; None if that is longer or costs more than the terms.
+        `where` maps the number of each term that is divided to the position of the factor in it.
         """
         graph = self.graph
         terms = [self.terms[n] for n in where]

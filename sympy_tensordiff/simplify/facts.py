@@ -244,7 +244,7 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
                 if (
                     isinstance(entry, IndirectIndex)
                     and form == Affine.variable(entry)
-                    and _is_each(entry, graph, context)
+                    and _runs_over_tensor(entry, graph, context)
                 ):
                     yield entry, node, axis
 
@@ -262,7 +262,7 @@ def _takes_diagonals(node: Node) -> bool:
     return node.op == "ein" and any(len(set(labels)) < len(labels) for labels in node.data.inputs)
 
 
-def _is_each(entry: IndirectIndex, graph: Graph, context: Rows) -> bool:
+def _runs_over_tensor(entry: IndirectIndex, graph: Graph, context: Rows) -> bool:
     """Whether the indices of `entry` run over its whole integer tensor: ``p[i]`` with ``i`` over the axis of ``p``."""
     shape = graph.integers[entry.tensor].shape
     variables = [v for form in entry.index for v, _ in form.terms]

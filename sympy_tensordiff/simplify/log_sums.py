@@ -23,8 +23,8 @@ from sympy_tensordiff.simplify.nearby import has_fewer_terms, is_log1p_better, m
 
 
 class _Term(NamedTuple):
-    """A term ``number*core`` of an addition, where ``core`` is a log-sum-exp or a softmax, with its log-sum-exp or
-    exponent.
+    """A term ``number*core`` of an addition, where ``core`` is a log-sum-exp or the softmax ``exp(u - log_sum)``;
+    ``log_sum`` is the log-sum-exp in both cases.
     """
 
     number: Number

@@ -42,7 +42,7 @@ class NodeProperties:
         if node.op == "comprehension":
             return False
         if node.is_guard_free:
-            total = node.total or is_reciprocal(node, facts)
+            total = node.total or is_power_of_positive_index(node, facts)
             return total and all(is_implied(needed, facts) for needed in self.read_conditions(node))
         key = (node, row, facts)
         if key not in self.defined:
@@ -50,7 +50,7 @@ class NodeProperties:
                 variables, inside, body = self.inside(node, facts)
                 rows = inside[len(facts) :]
                 # Bounds are computed of empty ranges, too.
-                found = all(is_implied(needed, facts) for needed in divisible([row.form for row in rows]))
+                found = all(is_implied(needed, facts) for needed in divisor_constraints([row.form for row in rows]))
                 for entry, known in tested_data(self.graph, variables, rows, facts):
                     found = found and all(is_implied(needed, known) for needed in inside_shape(self.graph, entry))
                 found = found and (
@@ -192,7 +192,7 @@ def count_chosen(graph: Graph, node: Node) -> Node:
     return graph.select(graph.compare("ne", node, graph.zero), graph.one, graph.zero)
 
 
-def is_reciprocal(node: Node, facts: Rows) -> bool:
+def is_power_of_positive_index(node: Node, facts: Rows) -> bool:
     """Whether `node` is a constant power of an index form, such as ``1/m``, which `facts` prove to be positive."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and is_implied(Constraint("ge", base.data - 1), facts)
@@ -219,11 +219,11 @@ def defining_constraints(graph: Graph, node: Node) -> Rows:
     positive.
     """
     forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
-    return (*inside_shape(graph, node), *(() if linear(forms) else divisible(forms)))
+    return (*inside_shape(graph, node), *(() if linear(forms) else divisor_constraints(forms)))
 
 
-def divisible(forms: Iterable[Affine]) -> Rows:
-    """Return the constraints that all divisors in `forms` are positive."""
+def divisor_constraints(forms: Iterable[Affine]) -> Rows:
+    """Return the constraints ``divisor >= 1`` for all divisors in `forms` that are not numbers, such as ``n`` in ``i//n``."""
     return positive_rows(symbolic_divisors(forms))
 
 

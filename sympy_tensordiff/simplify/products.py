@@ -126,8 +126,8 @@ def without_factor_of_inverse(graph: Graph, product: ContractionParts, uses: Use
 
 
 def _other_factor(graph: Graph, matrix: Node, factor: Node, axis: int, end: int) -> Node | None:
-    """Return ``R`` for the `matrix` ``F R`` (``R F`` for `end` 1), where ``F`` is `factor`, a square matrix whose axis
-    `axis` comes first, so possibly transposed; None otherwise.
+    """Return ``R`` if `matrix` is ``F R`` (`end` 0) or ``R F`` (`end` 1), where ``F`` is the square matrix `factor`, or
+    its transpose if `axis` differs from `end`; None otherwise.
     """
     if not is_core(matrix) or factor.shape[0] != factor.shape[1]:
         return None
