@@ -30,7 +30,7 @@ from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
 from sympy_tensordiff.simplify.components import with_sums_over_components
 from sympy_tensordiff.simplify.einsums import without_sparse_operands
 from sympy_tensordiff.simplify.facts import size_variables
-from sympy_tensordiff.simplify.node_properties import Numbers
+from sympy_tensordiff.simplify.node_properties import FiniteNodes
 from sympy_tensordiff.simplify.pipeline import checked_facts, is_whole, read_function, simplify_derivatives
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import TensorNode as Base
@@ -205,11 +205,11 @@ class Differentiation:
         numbers = self.finite_nodes(self.root if rows else body)
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, numbers)
 
-    def finite_nodes(self, root: Node) -> Numbers:
+    def finite_nodes(self, root: Node) -> FiniteNodes:
         """Return the set of nodes that are finite whenever `root` is. Such a node times a cotangent of 0 is exactly 0,
         so that the product needs no guard.
         """
-        return Numbers(self.graph, root, self._values)
+        return FiniteNodes(self.graph, root, self._values)
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
         """Return a new, not yet started reverse sweep over whole tensors (not entries) to `leaves`."""

@@ -284,7 +284,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
     def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
         """Return one contribution, as ``(constraints, cotangent)``, summed over the indices that `node` does not use.
-        Return None if `node` may be undefined elsewhere, and no constraints say exactly where the sum has terms.
+        Return None if `node` may be undefined where the sum has no terms, and no constraints exclude exactly these
+        points.
 
         A contribution without result stays inside of its sum.
         """

@@ -85,8 +85,8 @@ class SumParts:
         return is_outer(core) or self.products.rank(core) > 0
 
     def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
-        """Return the work of the additions of ``total``, a sum of ``volume`` entries, of the sums within that only it
-        uses, and of ``products``.
+        """Return the number of operations that computing the sum ``total`` of ``volume`` entries takes: its additions,
+        those of inner sums that only it uses, and the multiplications for ``products``.
         """
         additions = sum(len(part.args) for part in (total, *self.private_parts(total).sums))
         return additions * volume + sum(self.work.get(product, 0) for product in products)
@@ -98,7 +98,9 @@ def core_of(node: Node) -> Node:
 
 
 def _is_sum_or_view(node: Node) -> bool:
-    """Return whether a node is a sum of tensors, or a view; of a sum only one that scales it or permutes its axes."""
+    """Return whether a node is a sum of tensors, a view of such a sum that only scales it or permutes its axes, or any
+    view of another node.
+    """
     if is_view(node) and node.args and node.args[0].op == "add":
         return sorted(node.data.inputs[0]) == sorted(node.data.output)
     return is_view(node) or (node.op == "add" and bool(node.shape))

@@ -201,8 +201,8 @@ class _Native(ExpressionWriter):
         return sympy.Add(*terms)
 
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a guard as a `Piecewise`. If SymPy would move that out of an outer sum, return a sum over ``g = 0``
-        instead, whose range is empty where the guard fails.
+        """Return a guard as a `Piecewise`. If SymPy would move that out of an outer sum, return a sum over a new index
+        ``g`` instead, whose range is 0 where the guard holds and empty elsewhere.
         """
         if not self.leaking_indices(node, variables_of_guard(node), scope):
             return (yield super().write_guard(node, scope))

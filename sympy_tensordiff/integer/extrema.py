@@ -174,8 +174,8 @@ def extrema_text(form: Affine) -> str:
 
 
 def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
-    """Return the length of a notation, a rest and an extremum, as a sort key: the number of all terms, then of those in
-    the rest.
+    """Return a sort key for a notation, a rest and an extremum, that puts short ones first: the number of all terms,
+    then of those in the rest.
 
     ``min(i, 6 - i)`` is as short as ``3 - |i - 3|`` but has no term outside; ``|i|`` is shorter than ``max(i, -i)``.
     """

@@ -91,7 +91,7 @@ class Dictionary:
         return values
 
     def _copy(self) -> Dictionary:
-        """Return a copy of the dictionary in which pivots leave this one unchanged."""
+        """Return a copy of the dictionary. Pivots in the copy leave this one unchanged."""
         copy = Dictionary.__new__(Dictionary)
         copy.size, copy.feasible = self.size, self.feasible
         copy.columns, copy.basis, copy.rows = self.columns.copy(), self.basis.copy(), self.rows.copy()

@@ -138,8 +138,8 @@ def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
 
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with nested products and sums merged, and rewritten by the rules of `recognise` if that changed
-    anything.
+    """Return `roots` with nested products and sums merged. If that changed anything, the result is rewritten by the
+    rules of `recognise`.
     """
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)

@@ -315,8 +315,8 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
-        """Return the sum `node` with each variable that can have only one value replaced by that value, as given in
-        `single`; None if nothing changes.
+        """Return the sum of `body` over `variables` in the range `rows`, with each variable that can have only one
+        value replaced by it, as given in `single`; None if `single` is None or the result is `node`.
         """
         if single is None:
             return None

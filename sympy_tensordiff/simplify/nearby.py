@@ -294,7 +294,9 @@ def is_exact_near_zero(difference: Node) -> bool:
 
 
 def _times_logarithm(graph: Graph, factor: Number, one: Node, other: Node) -> Node | None:
-    """Return ``factor*(a*log(a) - b*log(b))`` where ``a - b`` is a positive number, else None."""
+    """Return ``factor*(a*log(a) - b*log(b))`` in a form that loses no digits, for `one` and `other` with ``a - b`` a
+    positive number; None for others.
+    """
     a, b = _under_logarithm(graph, one), _under_logarithm(graph, other)
     if a is None or b is None:
         return None

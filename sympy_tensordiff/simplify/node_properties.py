@@ -134,8 +134,8 @@ class NodeProperties:
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:
-    """Return whether a condition (a guard or a select with 0) decides whether `node` is 0 exactly. The answer is False
-    if that takes more than ``LIMIT`` nodes to find out.
+    """Return whether `node` contains a condition, a guard or a select with 0, that makes it exactly 0 where it fails.
+    The answer is False if that takes more than ``LIMIT`` nodes to find out.
     """
     return _is_chosen(graph, node, [LIMIT])
 
@@ -223,7 +223,7 @@ def defining_constraints(graph: Graph, node: Node) -> Rows:
 
 
 def divisor_constraints(forms: Iterable[Affine]) -> Rows:
-    """Return the constraints ``divisor >= 1`` for all divisors in `forms` that are not numbers, such as ``n`` in ``i//n``."""
+    """Return the constraints ``n >= 1`` for all divisors in `forms` that are not numbers: ``n`` in ``i//n``."""
     return positive_rows(symbolic_divisors(forms))
 
 
@@ -341,7 +341,7 @@ def unconditional(root: Node) -> set[Node]:
     return found
 
 
-class Numbers(Container[Node]):
+class FiniteNodes(Container[Node]):
     """The set of nodes that are finite wherever a given function is finite. Multiplying such a node by 0 gives 0.
 
     These are the nodes that the function evaluates unconditionally, and nodes for which

@@ -201,14 +201,16 @@ class Quotients:
                 yield form()
 
     def _products(self, node: Node) -> Iterator[Callable[[], Node]]:
-        """Yield functions without arguments that return equal forms of the product `node`: with content taken out, or
-        multiplied out.
+        """Yield functions without arguments, each of which builds an equal form of the product `node`: with content
+        taken out, or multiplied out.
         """
         yield lambda: self._built(self.term(node))
         yield lambda: self._distributed(self.term(node))
 
     def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
-        """Yield functions of no argument that return equal forms of the sum `node`: one fraction, or multiplied out."""
+        """Yield functions without arguments, each of which builds an equal form of the sum `node`: one fraction, or
+        multiplied out.
+        """
         with suppress(_Inexact):
             numerator, divisor = self._over_one_denominator(node)
             # Outside of the sum is the greatest power of a divisor that all terms have, or the least.

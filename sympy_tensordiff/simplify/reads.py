@@ -79,8 +79,8 @@ class WrittenReads:
         self.tries = 0
 
     def holds(self, row: Constraint, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Return whether the original function itself needs `row` to be in bounds where `facts` and `conditions` hold,
-        so that a derivative may assume it.
+        """Return whether the original function requires the constraint `row` for some read of its own, where `facts`
+        and `conditions` hold, so that a derivative may assume it.
         """
         key = (row, facts, conditions)
         if key not in self.answers:
@@ -92,7 +92,7 @@ class WrittenReads:
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
         """Return whether `row` is the bound of `read` at some values of its indices for which its ranges and conditions
-        hold; False if not found within many tries.
+        hold. The answer is False if a limited number of tries finds none.
         """
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)

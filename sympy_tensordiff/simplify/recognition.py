@@ -388,8 +388,8 @@ def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
 
 
 def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
-    """Return `product` with one more operand, `term` with the axes `labels`. A scalar `term` becomes ones and its
-    factors as scalar operands.
+    """Return `product` with one more operand, `term` with the axes `labels`. A scalar `term` is repeated to `shape`: it
+    becomes a tensor of ones, and its factors become scalar operands.
     """
     coefficient, term = graph.split_view(term)
     ones = (graph.filled(1, shape), labels)

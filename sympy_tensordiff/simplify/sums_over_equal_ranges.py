@@ -243,8 +243,8 @@ def _factored(
 
 
 def _most_shared(terms: Sequence[SummedTerm]) -> list[SummedTerm] | None:
-    """Return the terms that contain the most frequent common factor, among groups of terms with a guard or with twins
-    such as ``X[i, j]`` and ``X[j, i]``; None if there is no such group.
+    """Return those of `terms` that contain the most frequent common factor. Only factors count whose terms have a guard
+    among them, or are twins such as ``X[i, j]`` and ``X[j, i]``; None if there is no such factor.
     """
     found: dict[Node, list[SummedTerm]] = {}
     for term in terms:

@@ -236,7 +236,8 @@ def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[
 
 
 def _power_of_root(graph: Graph, base: Node, exponent: Node) -> Node:
-    """Return ``base**exponent``, which is ``x**(a*n)`` for a base ``x**a`` with the same domain and an integer n.
+    """Return ``base**exponent``. For a root ``x**a`` and an integer n it is ``x**(a*n)``, if that is defined for the
+    same x.
 
     ``sqrt(x)**2`` is ``x`` only where ``x`` is nonnegative.
     """
