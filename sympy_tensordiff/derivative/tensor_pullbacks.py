@@ -32,7 +32,8 @@ def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
     """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a leaf. The first
-    `prefix` axes of the cotangents belong to the value that is differentiated.
+    `prefix` axes of the cotangents belong to the value that is differentiated. With `certain`, the function always
+    evaluates `node`.
 
     The cotangent has the shape ``P + node.shape``, with `prefix` axes ``P``. `is_active` says whether a node depends on
     a variable; `certain` says whether the function evaluates `node` unconditionally.

@@ -218,9 +218,8 @@ class _Native(ExpressionWriter):
         return sympy.Sum(body, (index, 0, sympy.Max(-1, sympy.Min(0, *forms)))) if forms else body
 
     def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a select as a `Piecewise`; raise UnsupportedError if SymPy would move the condition out of a sum.
-
-        Indices that differ are two guards there.
+        """Return a select as a `Piecewise`. If SymPy would move the condition out of a sum, return two guarded terms
+        for a select by ``i != j``, and raise UnsupportedError for any other.
         """
         leaking_indices = self.leaking_indices(node, node.args[0].free, scope)
         if leaking_indices and is_index_choice(node):

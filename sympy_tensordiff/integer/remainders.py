@@ -61,8 +61,8 @@ def _nesting_depth(variable: Any) -> int:
 
 
 def _is_kept_by_sympy(dividend: Affine) -> bool:
-    """Return whether SymPy evaluates a remainder of ``dividend`` correctly. Version 1.14 turns ``Mod(2*Mod(i, 3), 3)``
-    into ``2*Mod(i, 3)``.
+    """Return whether SymPy evaluates ``Mod(dividend, m)`` correctly. Version 1.14 turns ``Mod(2*Mod(i, 3), 3)`` into
+    ``2*Mod(i, 3)``.
     """
     return all(abs(part.constant) == 1 for part, _, _ in remainders_in(dividend)[1])
 

@@ -64,7 +64,7 @@ def _difference(graph: Graph, node: Node) -> Node:
 
 
 def _as_term(graph: Graph, node: Node) -> _Term | None:
-    """Return `node` as a term that is made of a log-sum-exp; None for other terms."""
+    """Return `node` as a multiple of a log-sum-exp or of a softmax; None for other terms."""
     number, core = graph.split_view(node)
     if core.op == "lse":
         return _Term(number, core, core)
