@@ -96,7 +96,7 @@ def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
     poles = [{f.args[0] for f in graph.factors(term) if f.op == "pow" and _is_divisor(f)} for term in node.args]
     terms = list(node.args)
     for n, term in enumerate(node.args) if any(poles) else ():
-        condition, value, otherwise = graph.chosen(term) or (term, term, term)
+        condition, value, otherwise = graph.split_select(term) or (term, term, term)
         base = condition.args[0] if condition.op == "compare" and condition.data == "ne" else None
         is_kink = base is not None and condition.args[1] is graph.zero and graph.is_zero(otherwise)
         if is_kink and any(base in other for m, other in enumerate(poles) if m != n):

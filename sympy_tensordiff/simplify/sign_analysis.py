@@ -53,13 +53,13 @@ def _common_facts(arguments: FactsOfArguments) -> SignFacts:
 
 
 def _const(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a number. It counts as flat, since its derivative is 0."""
+    """Return the sign of a number. It counts as flat (derivative 0 where the value is 0), since its derivative is 0."""
     return SignFacts((node.data > 0) - (node.data < 0), True)
 
 
 def _index(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of an index form: nonnegative if its variables are free and no coefficient is negative, else
-    unknown. It counts as flat, since its derivative is 0.
+    unknown. It counts as flat (derivative 0 where the value is 0), since its derivative is 0.
     """
     form = node.data
     sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)
