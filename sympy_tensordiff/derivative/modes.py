@@ -28,8 +28,8 @@ MARGIN = 0.8
 
 
 def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified Jacobians with respect to `leaves`. Each is computed by forward and by reverse mode, and
-    the one that costs fewer operations is returned.
+    """Return the simplified Jacobians of the expression of `work` with respect to `leaves`. Those of a tensor are
+    computed by forward and by reverse mode, and the one that costs fewer operations is returned.
     """
     reverse = work.simplified_all(work.jacobians(leaves))
     if not work.root.shape:

@@ -247,7 +247,9 @@ def _in_parts(
 
 
 def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> Key:
-    """Return the key of the subexpression `node` that the user wants named; raise `ArgumentError` if it cannot be."""
+    """Return the key of the subexpression `node`, which the user wants to call `name`. Raise `ArgumentError` if it
+    cannot have a name, or if `name` is in `taken`.
+    """
     found = parts.find(node)
     if found is None:
         raise ArgumentError(

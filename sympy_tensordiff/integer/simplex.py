@@ -61,7 +61,8 @@ class Dictionary:
 
     def without(self, row: int, stop_at: int) -> tuple[Fraction | None, Dictionary]:
         """Return the least value that the form of a row takes if the row itself is left out, and the dictionary without
-        that row. The row is redundant if the value is not negative.
+        that row. The row is redundant if the value is not negative. The search ends early at a value of at most
+        ``stop_at``.
 
         >>> strip = Dictionary([[1, 0], [-1, 4], [-1, 6]], 1)
         >>> value, rest = strip.without(2, -1)

@@ -158,7 +158,7 @@ class Accesses:
 
     def parts(self, node: Node, around: AccessContext) -> Iterator[Access | tuple[Node, AccessContext]]:
         """Yield each tensor read that `node` itself makes, and each argument of `node` with the context it is evaluated
-        in.
+        in, given the context `around` of `node`.
         """
         match node.op:
             case "guard":

@@ -45,10 +45,8 @@ class Signed(NamedTuple):
 
 
 def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
-    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, so that it is computed once. Nodes of whole
-    tensors are unchanged.
-
-    With `numbers`, common divisors of the terms of an addition are taken out, too.
+    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, so that it is computed once; with
+    `numbers`, common divisors of terms are taken out, too. Nodes of whole tensors are unchanged.
     """
     work = _Signs(graph, numbers)
     return [node if node.has_tensor_ops else work.root(node) for node in nodes]

@@ -83,9 +83,8 @@ Seen = set[tuple[Node, Rows]]
 
 def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
     """Return the constraints on sizes and free indices that make all reads below `root` lie in bounds, for reads that
-    no condition protects.
-
-    `known` decides which ranges are not empty. Nodes in `seen` are left out; new ones are added to it.
+    no condition protects. `known` decides which ranges are not empty. Nodes in `seen` are left out; new ones are added
+    to it.
     """
     found: list[Constraint] = []
     for node, context, bound in iterate_unconditional(graph, root, known, set() if seen is None else seen):
@@ -103,9 +102,8 @@ def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
     """Yield ``(node, constraints, variables)`` for each node below `root` that no condition protects: the constraints
-    and variables of the loops around it, innermost first.
-
-    Nodes in `seen` are left out; new ones are added to it.
+    and variables of the loops around it, innermost first. `known` decides which ranges are not empty. Nodes in `seen`
+    are left out; new ones are added to it.
     """
     stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
     while stack:

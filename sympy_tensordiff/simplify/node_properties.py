@@ -420,7 +420,9 @@ def may_be_infinite(nodes: Sequence[Node]) -> bool:
 
 
 def _may_be_infinite(node: Node) -> bool:
-    """Whether `node` is a power or a call that may be infinite or undefined, other than one of an exponential."""
+    """Whether `node` is a power or a call that may be infinite or undefined. Exponentials and their powers do not
+    count.
+    """
     base = node.args[0] if node.op == "pow" else node
     is_exponential = base.op == "call" and base.data is sympy.exp
     return node.op in ("pow", "call") and not is_exponential and not is_total(node.op, node.data, node.args)

@@ -39,7 +39,8 @@ def with_scaled_norms(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]
 ) -> list[Node]:
     """Return the entries `roots` with each norm ``sqrt(sum(x**2))`` computed so that no square overflows or underflows:
-    where one would, ``x`` is first divided by its largest entry.
+    where one would, ``x`` is first divided by its largest entry. `arrays` has the entries of stored arrays; `stored`
+    stores an array of norms.
 
     `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries. `stored`
     returns the array from which norms are read, given an array of sums of squares and the entries of the norms.

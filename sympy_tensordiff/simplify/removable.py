@@ -107,7 +107,7 @@ class SeriesTerm(NamedTuple):
 
 def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
     """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced there by a
-    series.
+    series. `arrays` maps stored tensors to the comprehensions that they store.
 
     An entry inside of one that is replaced stays as it is.
 

@@ -171,7 +171,9 @@ def _tree_size(tensor: Node) -> int:
 
 
 def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Whether the operation `tensor` is made of comprehensions, and operations on these, that nothing else uses."""
+    """Whether the operation `tensor` is made of comprehensions, and operations on these (the nodes that `mixed` maps to
+    True), that nothing else uses. `users` has the number of uses of each node.
+    """
     stack = [tensor]
     while stack:
         node = stack.pop()
