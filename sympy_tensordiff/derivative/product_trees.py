@@ -41,11 +41,9 @@ class ProductTree(NamedTuple):
 def product_tree(
     graph: Graph, operands: Sequence[Operand], output: Collection[Label], is_active: Callable[[int], bool]
 ) -> ProductTree:
-    """Return the order of pairwise products that contracts `operands` to the labels `output` with the fewest operations
-    at typical sizes, as a tree. ``is_active(n)`` says whether operand `n` depends on a variable.
-
-    `operands` are one or more pairs of node and labels, `output` the labels that are not summed. `is_active` says
-    whether the operand at a position depends on a variable.
+    """Return the order of pairwise products that contracts `operands`, pairs of node and labels, to the labels `output`
+    with the fewest operations at typical sizes, as a tree. ``is_active(n)`` says whether operand `n` depends on a
+    variable.
     """
     known = list(dict.fromkeys(label for _, labels in operands for label in labels))
     number = {label: n for n, label in enumerate(known)}

@@ -57,8 +57,7 @@ def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], N
     and guards in the cotangent. So a cotangent of 0 gives exactly 0, even where the slope is infinite or undefined.
     With `certain`, the slope is known to be finite.
 
-    `certain`: whether the factors of the rule are finite wherever the function is. Of a table that is read, only some
-    entries may matter: the guards of several reads select these.
+    Of a table that is read, only some entries may matter: the guards of several reads select these.
     """
     guards = cotangent.op == "add" and all(term.op == "guard" for term in cotangent.args)
     if certain and not guards and (not _is_guarded(cotangent) or rule(graph.one).total):

@@ -34,9 +34,6 @@ def pull_tensor(
     """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a leaf. The first
     `prefix` axes of the cotangents belong to the value that is differentiated. With `certain`, the function always
     evaluates `node`.
-
-    The cotangent has the shape ``P + node.shape``, with `prefix` axes ``P``. `is_active` says whether a node depends on
-    a variable; `certain` says whether the function evaluates `node` unconditionally.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -162,9 +159,8 @@ def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
     """Yield each argument of the element-wise `node` that depends on a leaf, with its cotangent: for ``f(a, b)`` that
-    of ``a`` is the node's `cotangent` times ``df/da``, entry by entry.
-
-    A scalar argument gets the sum over s.
+    of ``a`` is the node's `cotangent` times ``df/da``, entry by entry, and summed over the entries if ``a`` is a
+    scalar.
     """
     own = tuple(range(len(node.shape)))
     axes = (*axes_of(prefix), *own)

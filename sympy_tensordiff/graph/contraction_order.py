@@ -20,10 +20,8 @@ DEFAULT_SIZE = 100
 
 
 class Hints:
-    """Expected values of sizes and free indices, by which the costs of contractions are estimated. A call returns the
-    expected value of an extent.
-
-    `sizes` maps variables to their expected values.
+    """Expected values of sizes and free indices (those in `sizes`, else a default), by which the costs of contractions
+    are estimated. A call returns the expected value of an extent.
     """
 
     def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:

@@ -214,8 +214,7 @@ class Graph(Elementwise):
         method reuse, so that a part which two binders have in common is one node. None of them is in ``taken`` or free
         in `node`.
 
-        Binders with indices of the same names get the same variables, so that a part which several of them have in
-        common is one node and is visited once. Use it as `inside`.
+        Binders with indices of the same names get the same variables. Use it as `inside`.
         """
         return self.opened_over(node, self.shared_variables(self.hints[node.id], taken, node.free))
 

@@ -187,9 +187,8 @@ def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
 
 def _with_extremum(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
     """Return ``rest + c*max(0, form)`` as ``(new rest, extremum)`` in the shortest notation: ``s + max(0, f)`` may be
-    ``max(s, s + f)``. `alone` says that the rest contains no other terms ``max(0, g)``.
-
-    ``s + max(0, f)`` is ``max(s, s + f)``. Constants go into it, too, if ``alone``: there are no other positive parts.
+    ``max(s, s + f)``. If `alone`, the rest contains no other terms ``max(0, g)``, and constants go into the extremum,
+    too.
     """
     size, sign = abs(c), 1 if c > 0 else -1
     step = sign * form

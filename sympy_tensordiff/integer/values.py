@@ -285,7 +285,7 @@ def find_point(
     rows: Sequence[Constraint], variables: Sequence[Variable], limit: int | None = None
 ) -> dict[Variable, int] | None:
     """Return an integer point that satisfies ``rows``, which contain no other variables than ``variables``; None if
-    there is none. Raise `ValueError` if ``limit`` steps do not suffice.
+    there is none. The search stops with an error after ``limit`` steps.
 
     Raise `ValueError` if the rows contain another variable, if the search may not end because the system is unbounded,
     or after ``limit`` steps.

@@ -73,10 +73,9 @@ def hvp(
     total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
     """Return ``(gradient, derivative of the gradient along all directions)`` of a scalar, for each variable in
-    `directions`, which maps it to its direction.
+    `directions`, which maps it to a direction of its shape.
 
-    `directions` has a direction for every variable, of its shape; `values`, `sizes` and `total` are those of
-    `evaluate`.
+    `values`, `sizes` and `total` are those of `evaluate`.
     """
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = []

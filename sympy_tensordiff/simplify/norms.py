@@ -42,8 +42,8 @@ def with_scaled_norms(
     where one would, ``x`` is first divided by its largest entry. `arrays` has the entries of stored arrays; `stored`
     stores an array of norms.
 
-    `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries. `stored`
-    returns the array from which norms are read, given an array of sums of squares and the entries of the norms.
+    `roots` are numbers and comprehensions. `stored` returns the array from which norms are read, given an array of
+    sums of squares and the entries of the norms.
     """
     norms = _Norms(graph, arrays, stored)
     for part in reachable(*roots):

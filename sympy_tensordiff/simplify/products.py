@@ -172,8 +172,7 @@ def _axes_in(
     """Return the axes of the exponential ``other``, with axes ``labels``, that are summed in ``sum(exponential)`` over
     ``axes``, whose result has the axes ``rest``; None unless both are the same tensor up to the order of axes.
 
-    The sum runs over some ``axes`` and has the labels ``rest``. The two may have their axes in different orders, ``A +
-    V`` and ``A.T + V[:, None]``.
+    Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """
     summed = [label for label in labels if label not in rest]
     if other.op != "call" or other.data is not sympy.exp or len(set(labels)) != len(labels):

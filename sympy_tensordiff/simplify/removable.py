@@ -110,8 +110,6 @@ def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, N
     series. `arrays` maps stored tensors to the comprehensions that they store.
 
     An entry inside of one that is replaced stays as it is.
-
-    `arrays` maps tensors that are computed before to their comprehensions: terms may be read from them.
     """
     nodes = reachable(*roots)
     outer = set(roots)
