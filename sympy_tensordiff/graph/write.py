@@ -370,8 +370,8 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
-    """Return ``replacement(factor)`` if `factor` contains the power `old`, else `factor`. In a `Piecewise` each branch
-    is replaced by itself, because SymPy would rewrite its conditions.
+    """Return ``replacement(factor)`` if `factor` contains the power `old`, else `factor`. A `Piecewise` is rebuilt from
+    its rewritten branches, because SymPy would change its conditions.
     """
     # Most factors have no such power, and a replacement renames all indices that they bind.
     if not any(getattr(node, "is_Pow", False) and node == old for node in nodes_in([factor])):
