@@ -309,7 +309,9 @@ hooks.jacobian.register(_derivative)
 
 
 def _entry_derivative(expr: Any, variable: Any) -> Any:
-    """Return the derivative of `expr` for plain ``diff``, see `entry_derivative`; `expr` may contain scans."""
+    """Return the derivative of `expr` with respect to `variable`: an entry ``x[p]``, a scalar or a whole tensor.
+    SymPy's ``diff`` calls it; `expr` may contain scans (loops over time).
+    """
     if not scans_in([expr]):
         return entry_derivative(expr, variable)
     tensor, index = (variable.tensor, variable.indices) if isinstance(variable, TensorEntry) else (variable, ())
@@ -432,7 +434,8 @@ def _lifted_variable(value: Any, wrt: Any) -> Any:
 
 def _in_form_of_variables(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
     """Return the derivatives `parts`, one per variable, in the form of `wrt`: a tuple if `wrt` is one, else a single
-    derivative. It is a SymPy matrix if the variable and all of `given` are SymPy's.
+    derivative. It is a SymPy matrix if the variable and all of `given`, the user's other arguments, are in SymPy's
+    notation.
     """
     pairs = zip(parts, _several(wrt), strict=True)
     found = (in_matrices(part, v, *given) if isinstance(v, sympy.MatrixSymbol) else part for part, v in pairs)
@@ -469,8 +472,8 @@ def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any
 
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
-    """Convert the scalar `s` and return the `Differentiation` of it, together with the further inputs `also`; raise
-    `ShapeError`, with the function's `name`, for a tensor.
+    """Return the `Differentiation` (the graph and what is known of it) of the scalar `s`, with the further inputs
+    `also`, such as a vector, and the variables `by`. Raise `ShapeError`, which calls the function `name`, for a tensor.
     """
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):

@@ -30,7 +30,7 @@ from sympy_tensordiff.integer.rows import Rows, ranges, shape_rows
 from sympy_tensordiff.simplify.components import with_sums_over_components
 from sympy_tensordiff.simplify.einsums import without_sparse_operands
 from sympy_tensordiff.simplify.facts import size_variables
-from sympy_tensordiff.simplify.node_properties import Numbers
+from sympy_tensordiff.simplify.node_properties import FiniteNodes
 from sympy_tensordiff.simplify.pipeline import checked_facts, is_whole, read_function, simplify_derivatives
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import TensorNode as Base
@@ -45,7 +45,8 @@ AXES = "pqrstuvw"
 
 
 class Differentiation:
-    """The state shared by all derivatives of one expression: its graph, its reader, and known constraints on its input.
+    """The state shared by all derivatives of one expression: its graph, the reader that converted it from SymPy, and
+    the known constraints on its sizes and indices.
 
     The extents of the inputs in `also` (such as a cotangent) and of the tensors in `by` (the variables) count as facts.
     With `names`, named expressions are variables rather than their definitions; with `scans`, scans are variables, and
@@ -183,13 +184,13 @@ class Differentiation:
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
         """Return the cotangents of all `leaves` by one reverse sweep, as tensors of their shapes."""
         if self.is_whole:
-            sweep = self.tensor_sweep(leaves).start(self.root, cotangent, numbers=self.numbers(self.root))
+            sweep = self.tensor_sweep(leaves).start(self.root, cotangent, numbers=self.finite_nodes(self.root))
             return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves]
         return self.pullbacks_of_entries(leaves, lambda axes: self.graph.read(cotangent, [*map(Affine.variable, axes)]))
 
     def pullbacks_of_entries(self, leaves: Sequence[Node], cotangent: Callable[[Sequence[int]], Node]) -> list[Node]:
-        """Return the cotangents of `leaves` for an expression in index notation. ``cotangent(axes)`` returns the
-        cotangent of the expression's entry at the variables ``axes``.
+        """Return the cotangents of `leaves` for an expression in index notation. `cotangent` is a function: given the
+        index variables of the expression's axes, it returns the cotangent of the entry there.
         """
         axes, rows, body = self.entry()
         sweep = self.entrywise_sweep(leaves, axes, rows, body, cotangent(axes))
@@ -198,17 +199,17 @@ class Differentiation:
     def entrywise_sweep(
         self, leaves: Sequence[Node], axes: Sequence[int], rows: Rows, body: Node, cotangent: Node
     ) -> Sweep:
-        """Run a reverse sweep from one entry, `body`, with the index variables `axes` in the ranges `rows`, back to
-        `leaves`; return the finished sweep. `cotangent` is that of the entry.
+        """Return a finished reverse sweep from the entry `body` of the expression back to `leaves`. The index variables
+        `axes` of the entry have the ranges `rows`; `cotangent` is its cotangent.
         """
-        numbers = self.numbers(self.root if rows else body)
+        numbers = self.finite_nodes(self.root if rows else body)
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, numbers)
 
-    def numbers(self, root: Node) -> Numbers:
-        """Return the set of nodes that are finite whenever the expression `root` is. Multiplying such a node by 0 gives
-        0, so it needs no guard.
+    def finite_nodes(self, root: Node) -> FiniteNodes:
+        """Return the set of nodes that are finite whenever `root` is. Such a node times a cotangent of 0 is exactly 0,
+        so that the product needs no guard.
         """
-        return Numbers(self.graph, root, self._values)
+        return FiniteNodes(self.graph, root, self._values)
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
         """Return a new, not yet started reverse sweep over whole tensors (not entries) to `leaves`."""
@@ -298,7 +299,7 @@ class Differentiation:
             return results, dict(zip(leaves, results, strict=True))
         shape = self.root.shape
         unit = self.graph.delta(shape) if shape else self.graph.one
-        sweep = self.tensor_sweep(leaves).start(self.root, unit, shape, self.numbers(self.root))
+        sweep = self.tensor_sweep(leaves).start(self.root, unit, shape, self.finite_nodes(self.root))
         return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves], sweep.cotangents
 
     def forward_jacobian(self, leaf: Node) -> Node:
@@ -308,7 +309,7 @@ class Differentiation:
         unit = graph.delta(extents) if extents else graph.one
         if self.is_whole:
             tangents = {leaf: [self.symmetric_part(leaf, unit)]}
-            sweep = TensorPushforward(graph, tangents, self.sizes(), self.axes, extents, self.numbers(self.root))
+            sweep = TensorPushforward(graph, tangents, self.sizes(), self.axes, extents, self.finite_nodes(self.root))
             tangent = sweep.tangent(self.root)
             return graph.filled(0, shape) if tangent is graph.zero else graph.broadcast(tangent, shape)
         value_axes, _, body = self.entry()
@@ -376,9 +377,8 @@ class Differentiation:
 
 
 def entry_derivative(expr: Any, variable: Any) -> Any:
-    """Return the derivative of `expr` with respect to `variable`, for plain ``diff`` on the classes of this package.
-
-    ``variable`` is an entry ``A[p, q]``, a scalar symbol, or a whole tensor (then ``expr`` is one too).
+    """Return the derivative of `expr` with respect to `variable`: an entry ``A[p, q]``, a scalar symbol, or a whole
+    tensor (then `expr` is one too). SymPy's ``diff`` calls it for the classes of this package.
     """
     work = Differentiation(expr, by=(variable,))
     return work.finish(*work.derivative(variable))

@@ -28,8 +28,8 @@ MARGIN = 0.8
 
 
 def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified Jacobians with respect to `leaves`. Each is computed by forward and by reverse mode, and
-    the one that costs fewer operations is returned.
+    """Return the simplified Jacobians of the expression of `work` with respect to `leaves`. Those of a tensor are
+    computed by forward and by reverse mode, and the one that costs fewer operations is returned.
     """
     reverse = work.simplified_all(work.jacobians(leaves))
     if not work.root.shape:
@@ -38,7 +38,8 @@ def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[
 
 
 def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified Jacobians of a gradient with respect to `leaves`, which are one row of blocks of a Hessian.
+    """Return the simplified Jacobians, with respect to `leaves`, of a gradient (the expression of `work`): one row of
+    blocks of a Hessian.
 
     Whole tensors are swept forward, which takes a third of the time of a reverse sweep with as many axes. In index
     notation both modes are compared.

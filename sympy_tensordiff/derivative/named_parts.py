@@ -46,7 +46,8 @@ class CommonParts(tuple[list[tuple[TensorSymbol, Any]], list[Any]]):
 def cse(
     exprs: Scalar | Sequence[Scalar], names: Mapping[Any, str] | None = None
 ) -> tuple[list[tuple[TensorSymbol, Any]], list[Any]]:
-    """Parts that expressions have in common, as `sympy.cse` gives them, with indices and whole tensors.
+    """Return the common subexpressions of `exprs` as `sympy.cse` does, ``([(symbol, subexpression), ...], [expression,
+    ...])``, also in index notation and of whole tensors.
 
     Parameters
     ----------
@@ -166,8 +167,9 @@ def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> C
 
 
 def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[Node, Any]) -> tuple[list[Node], Parts]:
-    """Return ``(roots, common subexpressions)``. If none is ``wanted`` by the user, several equivalent forms of the
-    roots are tried, and the form with the fewest operations is returned.
+    """Return ``(roots, their common subexpressions)``. Unless the user names subexpressions (those in `wanted`),
+    equivalent forms of the roots are tried, and the form with the fewest operations is returned. `facts` are known
+    constraints.
 
     What differs in the sign, in a common number or in the grouping of a product is one part then, at shifted indices
     as well.
@@ -190,8 +192,8 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
 
 
 def _ranges_of_entries(roots: Sequence[Node], indices: set[int]) -> Rows:
-    """Return ``0 <= p < n`` for each of the free `indices` with which entries ``x[p]`` of tensors of one length are
-    read.
+    """Return the constraints ``0 <= p < n`` on each of the free `indices` that is an index of tensor reads ``x[p]``. An
+    index of axes with different lengths gets none.
     """
     extents: dict[int, set[Affine]] = {}
     for node in reachable(*roots):
@@ -226,7 +228,8 @@ def _in_parts(
     roots: Sequence[Node],
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
-    """Return the definitions of the common subexpressions, by symbol, and the expressions written with these symbols.
+    """Return ``(definitions, expressions)``: the definition of each symbol in `symbols` and `own`, and the expressions
+    written with these symbols. `leaves` has the tensor node of each common subexpression.
 
     The last of `roots` are the definitions of the symbols `own`.
     """
@@ -244,7 +247,9 @@ def _in_parts(
 
 
 def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> Key:
-    """Return the key of the subexpression `node` that the user wants named; raise `ArgumentError` if it cannot be."""
+    """Return the key of the subexpression `node`, which the user wants to call `name`. Raise `ArgumentError` if it
+    cannot have a name, or if `name` is in `taken`.
+    """
     found = parts.find(node)
     if found is None:
         raise ArgumentError(
@@ -272,7 +277,7 @@ def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
 
 @explained
 def name(expr: Scalar, name: str) -> NamedTensor:
-    """An expression with a name, by which it is printed and which its derivatives keep.
+    """Return `expr` with a name, by which it is printed and which its derivatives keep.
 
     Parameters
     ----------

@@ -41,11 +41,9 @@ class ProductTree(NamedTuple):
 def product_tree(
     graph: Graph, operands: Sequence[Operand], output: Collection[Label], is_active: Callable[[int], bool]
 ) -> ProductTree:
-    """Return the order of pairwise products, as a tree, that contracts `operands` to `output` with the fewest
-    operations at nominal sizes.
-
-    `operands` are one or more pairs of node and labels, `output` the labels that are not summed. `is_active` says
-    whether the operand at a position depends on a variable.
+    """Return the order of pairwise products that contracts `operands`, pairs of node and labels, to the labels `output`
+    with the fewest operations at typical sizes, as a tree. ``is_active(n)`` says whether operand `n` depends on a
+    variable.
     """
     known = list(dict.fromkeys(label for _, labels in operands for label in labels))
     number = {label: n for n, label in enumerate(known)}
@@ -77,8 +75,9 @@ Contract = Callable[[Operand, Sequence[Operand], Sequence[Label]], Node]
 def leave_one_out(
     tree: ProductTree, cotangent: Operand, outer: Sequence[Label], contract: Contract
 ) -> Iterator[tuple[ProductTree, Node]]:
-    """Yield each leaf of `tree` that depends on a variable, with its cotangent: the product of `cotangent` and all
-    other leaves, with the labels ``(*outer, *labels of the leaf)``. Partial products are shared.
+    """Yield ``(leaf, cotangent)`` for each leaf of the product `tree` that depends on a variable: its cotangent is
+    `cotangent` times all other leaves, with the labels ``(*outer, *labels of the leaf)``. The function `contract`
+    multiplies; partial products are shared.
 
     `cotangent` is that of the whole product, a pair of node and labels; `outer` are its axes that belong to the
     differentiated expression.
@@ -99,8 +98,8 @@ def leave_one_out(
 
 
 def directional(graph: Graph, tree: ProductTree, tangents: Sequence[Operand | None], outer: Sequence[Label]) -> Node:
-    """Return the tangent of a product, with labels ``(*labels of the tree, *outer)``: the sum over the leaves of the
-    product in which that leaf is replaced by its tangent.
+    """Return the tangent of the product `tree`, with labels ``(*labels of the tree, *outer)``: the sum, over its
+    leaves, of the product with this leaf replaced by its tangent.
 
     `tangents` has the node and labels of each operand's tangent, None for zero; the labels are those of the operand
     followed by `outer`, the axes of the directions.

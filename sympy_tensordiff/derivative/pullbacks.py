@@ -53,11 +53,11 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
-    """Return ``rule(cotangent)`` for a linear `rule`, applied inside of the selects and guards in the cotangent. So a
-    cotangent of 0 gives exactly 0, even where the factor in the rule is infinite or undefined.
+    """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope, applied inside of the selects
+    and guards in the cotangent. So a cotangent of 0 gives exactly 0, even where the slope is infinite or undefined.
+    With `certain`, the slope is known to be finite.
 
-    `certain`: whether the factors of the rule are finite wherever the function is. Of a table that is read, only some
-    entries may matter: the guards of several reads select these.
+    Of a table that is read, only some entries may matter: the guards of several reads select these.
     """
     guards = cotangent.op == "add" and all(term.op == "guard" for term in cotangent.args)
     if certain and not guards and (not _is_guarded(cotangent) or rule(graph.one).total):
@@ -75,8 +75,8 @@ def _is_guarded(node: Node) -> bool:
 
 
 def _apply_inside_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
-    """Return ``rule(cotangent)``, with the linear `rule` applied to the branches, guarded bodies and terms of the
-    cotangent instead of the cotangent as a whole, so that branches of 0 stay exactly 0.
+    """Return ``rule(cotangent)``, with the linear `rule` applied separately to each branch of a select, body of a guard
+    and term of a sum in the cotangent, so that branches of 0 stay exactly 0.
 
     A cotangent that cannot be split is compared with 0, or the number of its chosen terms is.
     """
@@ -118,17 +118,19 @@ def _indices(node: Node) -> frozenset[int]:
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Pull back through an addition: D (a + b) / d a = 1."""
+    """Return the cotangent of a term of the addition `node`, which is `cotangent`: D (a + b) / d a = 1."""
     return cotangent
 
 
 def _mul(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Pull back through a product: D (a b c) / d a = b c."""
+    """Return the cotangent of the factor at `position` of the product `node`: D (a b c) / d a = b c."""
     return graph.mul((cotangent, *node.args[:position], *node.args[position + 1 :]))
 
 
 def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Pull back through a power: D a**b / d a = b a**(b - 1), D a**b / d b = a**b log a."""
+    """Return the cotangent of the base (`position` 0) or exponent (1) of the power `node`: D a**b / d a = b a**(b - 1),
+    D a**b / d b = a**b log a. Raise `UnsupportedError` for the exponent of a negative number.
+    """
     base, exponent = node.args
     if position == 1 and base.op == "const" and base.data <= 0:
         if base.data == 0:  # 0**b is 0 wherever it has a derivative
@@ -204,7 +206,9 @@ def _is_integer(node: Node) -> bool:
 
 
 def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Pull back through a choice: D (a if c else b) / d a = (1 if c else 0); a condition has the derivative 0."""
+    """Return the cotangent of the argument at `position` of the choice `node`: D (a if c else b) / d a = (1 if c else
+    0); it is 0 for the condition.
+    """
     if position == 0:
         return graph.zero
     if (node.shape or cotangent.depth <= JOINED_LIMIT) and graph.is_choice(cotangent):
@@ -217,12 +221,12 @@ def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _zero(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Return 0, the pullback through steps and conditions on values: D f / d a = 0."""
+    """Return 0, the cotangent of every argument of a step function or of a condition on values: D f / d a = 0."""
     return graph.zero
 
 
 def _call(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Pull back through a function: D f(a, b) / d a = f_a(a, b)."""
+    """Return the cotangent of the argument at `position` of the function call `node`: D f(a, b) / d a = f_a(a, b)."""
     rule = FUNCTIONS.get(node.data)
     if rule is not None:
         return rule(graph, node, cotangent, position)
@@ -230,12 +234,13 @@ def _call(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _abs(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Pull back through an absolute value: D |a| / d a = sign(a)."""
+    """Return the cotangent of the argument of the absolute value `node`: D |a| / d a = sign(a)."""
     return graph.mul((cotangent, graph.call(sympy.sign, node.args)))
 
 
 def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Pull back through an extremum: D max(a, b) / d a = [a is greatest] / (number of greatest).
+    """Return the cotangent of the argument at `position` of a maximum or minimum: D max(a, b) / d a = [a is greatest] /
+    (number of greatest).
 
     It is 0 where a number is among the greatest.
     """
@@ -265,7 +270,9 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _cube_root(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Pull back through a cube root: D cbrt(a) / d a = 1 / (3 cbrt(a)**2), for negative numbers too."""
+    """Return the cotangent of the argument of a cube root: D cbrt(a) / d a = 1 / (3 cbrt(a)**2), for negative numbers
+    too.
+    """
     slope = zero_at_kinks(graph, node, graph.pow(node, graph.const(-2)))
     return graph.mul((cotangent, graph.const(Fraction(1, 3)), slope))
 

@@ -101,8 +101,8 @@ class Pushforward:
         return self.graph.guard(node.data, (yield self._visit(node.args[0])))
 
     def _open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a sum or comprehension, with variables that do not clash with
-        the axes of the directions.
+        """Return ``(variables, constraints, body)`` of a sum or comprehension `node`, with variables that differ from
+        the index variables of the directions.
         """
         return self.graph.open_shared(node, self._outer_variables)
 
@@ -180,8 +180,8 @@ class Pushforward:
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 
     def _entry_for_direction(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of the tensor of tangents `table` at `index`, for the direction at the current axes of
-        directions.
+        """Return ``table[(*index, *d)]`` for a tensor of tangents `table`, where ``d`` are the index variables of the
+        directions, which are the last axes of each tangent.
         """
         return self._entry(table, (*index, *self._outer))
 

@@ -51,8 +51,8 @@ def _where_equal(graph: Graph, value: Node, node: Node, result: Node) -> Node:
 
 
 def product_pullback(graph: Graph, node: Node, cotangent: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
-    """Return ``(indices, ranges, factor, cotangent of the factor)`` for a product over a range, so that the sweep can
-    go on at its factor.
+    """Pull the `cotangent` of `node`, a product over a range, back to its factor. Return ``(indices, ranges, factor,
+    cotangent of the factor)``, with which the reverse sweep goes on.
     """
     terms = cotangent.args if cotangent.op == "add" else (cotangent,)
     if all(_is_divided(graph, node, term) for term in terms):
@@ -81,10 +81,8 @@ def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Nod
 
 
 def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """Return the product of the factors that come before (`sign` -1) or after (`sign` 1) the current one: the first
-    `level` indices are equal, the next index is smaller or larger.
-
-    They come before (`sign` -1) or after (1) the factor at `variables`.
+    """Return the product of all factors before (`sign` -1) or after (1) the one at `variables`, in lexicographic order,
+    whose first `level` indices are the same and whose next index differs.
     """
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]

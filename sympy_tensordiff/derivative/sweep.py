@@ -266,8 +266,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions to `node` as pairs of constraints and cotangent. Those that can first be summed over
-        the indices which `node` does not use are added up to one.
+        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent. All that
+        can be summed over the indices which `node` does not use are added up to one.
         """
         staged = []
         for part in parts:
@@ -283,9 +283,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return ``(constraints, cotangent)`` of one contribution, summed over the indices that `node` does not use.
-        None if that cannot be said: if no constraints tell when there is something to sum, and the node may be
-        undefined elsewhere.
+        """Return one contribution, as ``(constraints, cotangent)``, summed over the indices that `node` does not use.
+        Return None if `node` may be undefined where the sum has no terms, and no constraints exclude exactly these
+        points.
 
         A contribution without result stays inside of its sum.
         """

@@ -32,10 +32,8 @@ def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
     """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a leaf. The first
-    `prefix` axes of the cotangents belong to the value that is differentiated.
-
-    The cotangent has the shape ``P + node.shape``, with `prefix` axes ``P``. `is_active` says whether a node depends on
-    a variable; `certain` says whether the function evaluates `node` unconditionally.
+    `prefix` axes of the cotangents belong to the value that is differentiated. With `certain`, the function always
+    evaluates `node`.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -57,8 +55,9 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Pull back through an einsum ``A *_(s1,s2->s3) B``: the cotangent of ``A`` is ``C *_(P s3, s2 -> P s1) B`` for the
-    cotangent ``C`` with leading axes ``P``.
+    """Pull the `cotangent` of the einsum `node` back: yield each operand that depends on a leaf, with the einsum of the
+    cotangent and all other operands. For ``ij,jk->ik`` that of the first operand is ``Pik,jk->Pij``, with the leading
+    axes ``P`` of the cotangent.
     """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -81,8 +80,8 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """Yield each operand that depends on a leaf, with the product of `known` and all other operands. Partial products
-    are shared, so that the total work is linear in the number of operands.
+    """Yield each operand of a product that depends on a leaf, with its cotangent: the cotangent `known` of the product
+    times all other operands. Partial products are shared, so that the total work is linear in the number of operands.
     """
     if not any(is_active(node) for node, _ in operands):
         return
@@ -110,7 +109,9 @@ def _leave_one_out(
 
 
 def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull back through an inverse: D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j]."""
+    """Return the cotangent of X for the `cotangent` of ``inv(X)``: D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j].
+    Both have the same first `prefix` axes.
+    """
     batch = tuple(range(len(node.shape) - 2))
     outer = (*axes_of(prefix), *batch)
     factors: list[Operand] = [
@@ -122,7 +123,9 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull back through cofactors: D cof(k, X) / d X = cof(k + 1, X)."""
+    """Return the cotangent of X for the `cotangent` of its cofactors of order k: D cof(k, X) / d X = cof(k + 1, X).
+    Both have the same first `prefix` axes.
+    """
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))
     batch = own[: len(own) - 2 * node.data]
@@ -140,7 +143,9 @@ def softmax(graph: Graph, node: Node) -> Node:
 
 
 def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull back through log-sum-exp: D lse(X) / d X = exp(X - lse(X))."""
+    """Return the cotangent of X for the `cotangent` of its log-sum-exp: D lse(X) / d X = exp(X - lse(X)). Both have the
+    same first `prefix` axes.
+    """
     outer = axes_of(prefix)
     labels = range(len(node.args[0].shape))
     rest = [axis for axis in labels if axis not in node.data]
@@ -153,10 +158,9 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Pull back through an element-wise node: for ``f(a, b)`` the cotangent of ``a`` is the node's cotangent times
-    ``df/da``, entry by entry.
-
-    A scalar argument gets the sum over s.
+    """Yield each argument of the element-wise `node` that depends on a leaf, with its cotangent: for ``f(a, b)`` that
+    of ``a`` is the node's `cotangent` times ``df/da``, entry by entry, and summed over the entries if ``a`` is a
+    scalar.
     """
     own = tuple(range(len(node.shape)))
     axes = (*axes_of(prefix), *own)

@@ -21,7 +21,7 @@ from sympy_tensordiff.graph.einsums import entry, tensor_of
 from sympy_tensordiff.graph.interning import Shape, breadth_first, no_collection
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.simplify.node_properties import Numbers
+from sympy_tensordiff.simplify.node_properties import FiniteNodes
 from sympy_tensordiff.simplify.tables import tabulated
 
 ENTRYWISE = BINDERS | {"read", "guard"}
@@ -51,12 +51,11 @@ class TensorSweep(ReverseSweep[Node]):
         self, root: Node, cotangent: Node, prefix: Shape = (), numbers: Container[Node] | None = None
     ) -> TensorSweep:
         """Run the sweep from `root` and return it. Its `cotangent` has the shape ``prefix + root.shape``; for a
-        Jacobian `prefix` is the shape of the value, for a gradient ().
-
-        `numbers` are the nodes known to be finite where `root` is; by default `Numbers` of `root`.
+        Jacobian `prefix` is the shape of the value, for a gradient (). `numbers` has the nodes that are known to be
+        finite where `root` is (None: a new `FiniteNodes`).
         """
         self._prefix = prefix
-        self._numbers = Numbers(self.graph, root) if numbers is None else numbers
+        self._numbers = FiniteNodes(self.graph, root) if numbers is None else numbers
         if root in self.graph.letters and not prefix and cotangent.op == "tensor":
             self.graph.letters.setdefault(cotangent, self.graph.letters[root])
         self._add_cotangent(root, cotangent)

@@ -28,7 +28,8 @@ MAX_CONDITIONS_AROUND = 2
 
 
 class ThroughNames:
-    """The sweeps over an expression and over the definitions of its `NamedTensor` parts.
+    """The derivatives of an expression with named parts (`NamedTensor`): one sweep over the expression, and one over
+    the definition of each part.
 
     `others` are variables, cotangents and tangents, whose names no new part gets.
     """
@@ -88,8 +89,8 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value` when each leaf in `moves` moves by the sum of its tangents there;
-        ``written(work, [node])`` converts the result to a list of expressions.
+        """Return the tangent of `value`, as expressions, when each leaf in `moves` moves by the sum of its tangents
+        there; ``written(work, [node])`` converts the node of the result to expressions.
         """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
@@ -129,16 +130,13 @@ def _pullbacks_where_nonzero(
 
     The cotangent is a name for an expression, which says under which conditions it is not 0. If it says so in a form
     that cannot be used, the expression replaces the name.
-
-    The definition of the cotangent says under which conditions it is not 0; where it says so in a form that cannot be
-    used, it replaces the name.
     """
     graph, named = work.graph, work.inputs[0]
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return the entry of the cotangent at `variables`: a read of its name, with the conditions under which it is
-        not 0 around it if these are few.
+        """Return the cotangent's entry at `variables`: a read of its name, guarded by the conditions under which it is
+        nonzero, or without guard if these are many. If they cannot be written as guards, return the formula itself.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
@@ -161,8 +159,8 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, the name of `value`, guarded by the conditions under which `value` is nonzero (unguarded if it
-    has none); None if `value` has conditions of another form than guards and selects.
+    """Return `entry`, which is a name for `value`, guarded by the conditions under which `value` is nonzero (without a
+    guard if it has no conditions). Return None if they are not disjoint guards or selects with 0.
     """
     if not is_chosen(graph, value):
         return entry

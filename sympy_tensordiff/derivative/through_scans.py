@@ -36,10 +36,8 @@ Found = dict[Any, list[Any]]
 def pullbacks(
     pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any], known: Mapping[Any, Any] = MappingProxyType({})
 ) -> list[Any | None]:
-    """Return the cotangents of `variables`, None for zero. `pairs` lists the values, which may contain scans, each with
-    its cotangent.
-
-    Values of the expressions in `known` are written as the variables there.
+    """Return the cotangents of `variables`, None for zero. `pairs` lists values, which may contain scans (loops over
+    time), with their cotangents; `known` maps expressions to the variables that stand for them in the results.
     """
     found: Found = {}
     for value, cotangent in pairs:
@@ -160,8 +158,8 @@ def _sweep_back(
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Sweep `value` backwards once from `cotangent`, and add the cotangents of its scans and variables to `found`. The
-    keys of `known` are swept to like variables.
+    """Sweep `value` backwards once from `cotangent`, and append the cotangents of its scans and variables to the lists
+    in `found`. In these, the variables in `known` stand for the expressions that are its keys.
     """
     leaves = _leaves(value, variables)
     if not leaves:
@@ -285,8 +283,8 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in `wanted`, with only those of `states` and `sequences` that the value
-    needs.
+    """Return a scan for each ``(kind, value)`` in `wanted`, where ``kind`` ("last", "sum" or "stack") says what it
+    returns of the values; it has only those of `states` and `sequences` that its value needs.
 
     Time, length and direction are those of `scan`.
     """
@@ -407,8 +405,8 @@ class _Adjoint:
             _sweep_back(target, result, self.variables, found)
 
     def _product(self) -> tuple[Any, Any]:
-        """Return an expression and its cotangent whose pullbacks are those of one step: the sum of all values of the
-        step times their cotangents.
+        """Return ``(expression, cotangent)`` with the same pullback as one step: the step's value and cotangent if it
+        has a single pair of these, else the sum of all values times their cotangents, and 1.
         """
         if len(self.pairs) == 1:
             return self.pairs[0]

@@ -235,8 +235,8 @@ class Arithmetic(NodeTable):
         """Return the condition node that is always true or always false."""
         return self.compare("eq", self.zero, self.zero if value else self.one)
 
-    def known(self, condition: Node) -> bool | None:
-        """Return the truth value of a comparison of two numbers; None for all other conditions."""
+    def truth_value(self, condition: Node) -> bool | None:
+        """Return whether the comparison `condition` of two numbers is true; None for all other conditions."""
         if condition.op != "compare" or any(arg.op != "const" for arg in condition.args):
             return None
         return _COMPARISONS[condition.data](*(arg.data for arg in condition.args))
@@ -245,10 +245,12 @@ class Arithmetic(NodeTable):
         """Return the "and", "or" or "not" (`op`) of conditions; those known to be true or false are simplified away."""
         if op == "not":
             return (
-                self._plain(op, None, tuple(args)) if (value := self.known(args[0])) is None else self.truth(not value)
+                self._plain(op, None, tuple(args))
+                if (value := self.truth_value(args[0])) is None
+                else self.truth(not value)
             )
-        args = [arg for arg in args if self.known(arg) is not (op == "and")]
-        if not args or any(self.known(arg) is not None for arg in args):
+        args = [arg for arg in args if self.truth_value(arg) is not (op == "and")]
+        if not args or any(self.truth_value(arg) is not None for arg in args):
             return self.truth((op == "and") is not bool(args))
         return args[0] if len(args) == 1 else self._plain(op, None, tuple(args))
 
@@ -258,7 +260,7 @@ class Arithmetic(NodeTable):
         """
         if condition.op == "compare" and condition.args[0] is condition.args[1]:
             return value if condition.data in ("le", "eq") else otherwise
-        if (holds := self.known(condition)) is not None:
+        if (holds := self.truth_value(condition)) is not None:
             return value if holds else otherwise
         value, otherwise = self._decide(value, condition, 1), self._decide(otherwise, condition, 2)
         if value is otherwise:
@@ -357,8 +359,8 @@ def _merge_opposite_guards(cases: dict[tuple[Constraint, ...], list[Node]]) -> d
 
 
 def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, ...], tuple[Constraint, ...]]]:
-    """Yield ``(other rows, other rows and the negated row)`` for each of `rows` that has a negation: the guards with
-    which a guard by `rows` might be merged.
+    """Yield ``(rest, opposite)`` for each constraint in `rows` that has a negation: `rows` without it, and `rows` with
+    it negated. Two guards, by `rows` and by the opposite, can be merged to one by the rest.
     """
     for row in rows:
         negation = normalise(row.negation()) if row.kind != "eq" else None
@@ -394,8 +396,8 @@ _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
 def _is_kept_as_one_factor(product: Node) -> bool:
-    """Return whether `product` stays one factor of an outer product and is not merged into it: it has many factors, and
-    no selects or guards to merge.
+    """Return whether `product` stays a single factor when it is multiplied by others, because it has many factors and
+    none of them is a select, guard or sum that could be merged.
     """
     if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
         return False

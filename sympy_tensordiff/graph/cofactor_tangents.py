@@ -17,8 +17,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class CofactorContraction(NamedTuple):
-    """Second derivatives of a determinant (cofactors of order 2) in an einsum, with the operands that are contracted
-    with one of their two index pairs.
+    """A contraction of the second derivative of a determinant (its cofactors of order 2) with a matrix, over one of
+    their two index pairs, found inside of an einsum.
     """
 
     cofactors: Node
@@ -32,8 +32,8 @@ class CofactorContraction(NamedTuple):
 
 
 def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> CofactorContraction | None:
-    """Return the first cofactors of order 2 among `operands` that are contracted with a matrix, and with which one;
-    None if there are none.
+    """Return the first second derivative of a determinant (cofactors of order 2) among `operands` that is contracted
+    with a matrix, and with which operands; None if there is none.
     """
     for position, (node, labels) in enumerate(operands):
         if node.op == "cof" and node.data == 2 and len(labels) == 4:

@@ -20,9 +20,8 @@ DEFAULT_SIZE = 100
 
 
 class Hints:
-    """The expected values of sizes and free indices, with which the costs of contractions are estimated.
-
-    `sizes` maps variables to their expected values.
+    """Expected values of sizes and free indices (those in `sizes`, else a default), by which the costs of contractions
+    are estimated. A call returns the expected value of an extent.
     """
 
     def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:
@@ -39,8 +38,8 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints that give different values to the different sizes in a graph, so that equally expected sizes are
-        not mistaken for one another. Sizes on more axes count as longer, those of results as shorter.
+        """Return hints that also order sizes of equal expected value, to break ties between contraction orders. Sizes
+        on more axes of the variables count as longer, those of results as shorter.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -56,16 +55,16 @@ class Hints:
             hints.shorter[v] = hints.shorter.get(v, 0) + 2
         return hints
 
-    def fine(self, form: Affine) -> int:
-        """Return the expected value of the extent `form` times a constant, less a little, so that two sizes of equal
-        expected value differ.
+    def tie_breaking_size(self, form: Affine) -> int:
+        """Return the expected value of the extent `form` in small units, a few of them subtracted so that two sizes of
+        equal expected value differ (see `for_graph`).
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
 
 
 _PARTS = 128
-"""The number of parts of an extent of 1, see `Hints.fine`."""
+"""The number of parts of an extent of 1, see `Hints.tie_breaking_size`."""
 
 
 Labelled = tuple[Node, tuple[int, ...]]
@@ -83,8 +82,8 @@ _MAX_OUTER_TERMS = 6
 
 
 class Products:
-    """Decides for each product that is an operand of an einsum whether it is multiplied out there (``absorbed``) or
-    computed first and stored.
+    """The decision, for each product that is an operand of an einsum, whether the einsum multiplies it out (then it is
+    in ``absorbed``) or reads it from an array that is computed first.
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
@@ -225,8 +224,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of an einsum: its operands under common labels, and the extent of each label.
-        Inner products that are to be multiplied out are replaced by their own operands.
+        """Return ``(operands, extents)`` of the einsum `node` with axes `output`: its operands under common labels, and
+        the extent of each label. Inner products that are to be multiplied out are replaced by their own operands.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.

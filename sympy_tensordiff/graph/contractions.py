@@ -60,7 +60,7 @@ def sums_labels(node: Node) -> bool:
 
 
 class _InternedContraction(NamedTuple):
-    """A `Contraction` that is stored once, with the number that stands for it in keys of the node table, and the shape
+    """A `Contraction` that is stored once, with its number, by which keys of the node table refer to it, and the shape
     of its result.
     """
 
@@ -106,8 +106,8 @@ class Contractions(Arithmetic):
         return self._core_or_view(coefficient, factors, output, sizes)
 
     def _core_or_view(self, coefficient: Number, factors: Sequence[Operand], output: Labels, extents: Extents) -> Node:
-        """Return the einsum of operands that are not views themselves. It is built as a product with axes in a standard
-        order, and a transpose of that if `output` differs.
+        """Return the einsum of operands none of which is a view (a transpose, broadcast or multiple). It is built as a
+        product with axes in a standard order, and a view of that if `output` or `coefficient` requires one.
         """
         inputs = tuple([tuple(labels) for _, labels in factors])
         shapes = tuple([node.shape for node, _ in factors])
@@ -119,7 +119,7 @@ class Contractions(Arithmetic):
             sizes = dict(zip(chain(*inputs), chain(*shapes), strict=True))
             sizes.update((label, extents[label]) for label in output if label not in used)
             core, view = pattern(coefficient, inputs, output, sizes)
-            known = None if core is None else self._kind(core), None if view is None else self._kind(view)
+            known = None if core is None else self._interned(core), None if view is None else self._interned(view)
             self._patterns[key] = known
         args = tuple([node for node, _ in factors])
         for kind in known:
@@ -133,12 +133,12 @@ class Contractions(Arithmetic):
 
     def _contraction_node(self, data: Contraction, args: tuple[Node, ...]) -> Node:
         """Return the node with exactly the data `data` and the arguments `args`, without normalising these."""
-        kind = self._kind(data)
+        kind = self._interned(data)
         return self._node("ein", data, args, kind.number, (), kind.shape)
 
-    def _kind(self, data: Contraction) -> _InternedContraction:
-        """Return the stored record of a contraction. Equal contractions have one record, if their coefficients have the
-        same type.
+    def _interned(self, data: Contraction) -> _InternedContraction:
+        """Return the stored record of the contraction `data`, made if it is new. Equal contractions with coefficients
+        of the same type have one record.
         """
         found = self._kinds.get(key := _key_with_number_type(data))
         if found is None:

@@ -19,8 +19,8 @@ from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming_ma
 
 
 class PuncturedSum(NamedTuple):
-    """A term ``number*product`` under the conditions ``tests``, summed over ``rows`` without the points at which some
-    form in ``forms`` is 0: a sum over ``j != p``.
+    """A sum over those points of ``rows`` at which no form in ``forms`` is 0, such as a sum over ``j != p``. The
+    summand is ``number*product`` under the conditions ``tests``.
 
     Factors and tests in ``outside`` are written in front of the sum. Without variables it is a guard.
     """
@@ -115,9 +115,8 @@ class _SideJoiner:
     def as_punctured_sum(
         self, term: Node, shared: dict[int, tuple[int, ...]], taken: frozenset[int]
     ) -> PuncturedSum | None:
-        """Return `term`, a guard or a product with exactly one sum, as a `PuncturedSum`; None for other terms.
-
-        ``shared`` has the variables that all terms of an addition use, by their number; new ones are not ``taken``.
+        """Return `term`, a guard or a product with exactly one sum, as a `PuncturedSum`; None for other terms. So that
+        terms can be compared, sums over equally many variables use those in `shared`; new ones are not in `taken`.
         """
         graph = self.graph
         if term.op == "guard":
@@ -249,8 +248,8 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return ``rows`` without the constraint ``side``, and without those that are redundant only because of
-    ``side``.
+    """Return `rows` without the constraint `side`, and without those that follow from `side` and the others, but not
+    from the others alone.
     """
     found = [row for row in rows if row != side]
     for row in list(found):

@@ -37,7 +37,7 @@ class Contraction(NamedTuple):
         return tuple([self.extents[label] for label in self.output])
 
     @property
-    def moves(self) -> bool:
+    def is_view(self) -> bool:
         """Whether the contraction is a view: it neither multiplies nor sums, but transposes, broadcasts, scales or
         takes a diagonal of one operand, or is constant.
         """
@@ -46,10 +46,10 @@ class Contraction(NamedTuple):
     @property
     def is_identity(self) -> bool:
         """Whether the contraction returns its only operand unchanged."""
-        return self.coefficient == 1 and self.scales
+        return self.coefficient == 1 and self.is_multiple
 
     @property
-    def scales(self) -> bool:
+    def is_multiple(self) -> bool:
         """Whether the result is a number times the only operand, with its axes unchanged."""
         return self.inputs == (self.output,) and len(self.extents) == len(self.output)
 
@@ -304,8 +304,8 @@ def _is_negative(exponents: Sequence[Node]) -> bool:
 def label_ranks(
     operands: Sequence[Operand], place: Mapping[Label, int], symmetric: Container[Node] = ()
 ) -> dict[Label, int]:
-    """Return a number for each label that does not depend on the order of `operands`, to sort labels by. ``place`` has
-    the positions of the labels of the result, which come first.
+    """Return a rank for each label, to sort labels in a way that does not depend on the order of `operands`. The labels
+    of the result come first, in the order of their positions `place`.
 
     The axes of matrices in `symmetric` are not distinguished.
     """

@@ -104,8 +104,8 @@ class Recognition:
         return graph.mul([*scalars, product]) if scalars else product
 
     def _note_label_names(self, product: Node, operands: LabelledOperands) -> None:
-        """Remember the names of index variables as names for the labels of ``product``, to print these; only if its
-        operands are unchanged.
+        """Store the names of the index variables that label `operands` as names for the labels of the einsum `product`,
+        to print these. Operands that were changed are left out.
         """
         core = product.args[0] if is_view(product) and product.args else product
         if not is_core(core):
@@ -120,8 +120,8 @@ class Recognition:
             self.graph.hints[core.id] = tuple([names.get(label, "") for label in range(len(core.data.extents))])
 
     def visit(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return `node` as a product of whole tensors labelled by index variables; None if it is not one. Results are
-        cached.
+        """Return `node` as a product, a list of whole tensors whose axes are labelled by index variables; None if it is
+        not one. Results are cached.
         """
         key = node, self._is_partial
         if key not in self._done:
@@ -182,10 +182,9 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return each of `nodes` as a product of whole tensors, or a comprehension if it is not one. None if some node
-        can be neither. Several nodes that become comprehensions may be joined first by `join`, within `groups`.
-
-        The unconverted nodes are joined by ``join``, if given, one comprehension for each of their ``groups``.
+        """Return each of `nodes` as a product of whole tensors; one that is none becomes a comprehension, after the
+        function `join`, if given, has joined it with the others of its group in `groups`. Return None if a node can be
+        neither.
         """
         products = yield from in_turn(self.visit(node) for node in nodes)
         fit = [part for part in products if part is not None]

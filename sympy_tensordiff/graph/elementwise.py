@@ -44,7 +44,7 @@ class Elementwise(Contractions):
 
         So the cotangents of the branches of a choice become one choice again, and chains of choices grow linearly.
         """
-        chosen = {term: choice for term in terms if levels and (choice := self.chosen(term)) is not None}
+        chosen = {term: choice for term in terms if levels and (choice := self.split_select(term)) is not None}
         if len(chosen) < 2:
             return terms
         groups: dict[Node, list[Node]] = {}
@@ -62,7 +62,7 @@ class Elementwise(Contractions):
             joined.append(self.select(condition, *branches))
         return tuple(joined)
 
-    def chosen(self, node: Node) -> tuple[Node, Node, Node] | None:
+    def split_select(self, node: Node) -> tuple[Node, Node, Node] | None:
         """Return ``(condition, value, otherwise)`` of a select, or of a product that contains a select with 0 as a
         factor; None for other nodes.
 
@@ -148,7 +148,7 @@ class Elementwise(Contractions):
         """Return the factors of an element-wise product; for another node, the node as its only factor."""
         if node.op == "mul":
             return node.args
-        scaled = node.view and node.data.scales
+        scaled = node.view and node.data.is_multiple
         core = node.args[0] if scaled else node
         if not is_core(core) or not core.shape:
             return (node,)

@@ -50,10 +50,8 @@ _INDEX_PARTS = (
 
 
 def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
-    """Return whether an expression or condition depends only on integer symbols and entries of integer tensors, and not
-    on real values.
-
-    ``integers`` are symbols that count as integers without being declared so.
+    """Return whether an expression or condition depends only on integers: symbols declared so or in `integers`, and
+    entries of integer tensors, but no real values.
     """
     waiting, seen = [expr], {id(expr)}
     while waiting:
@@ -69,7 +67,7 @@ def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
 
 def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] = ()) -> Any:
     """Return ``condition`` with nonlinear relations between indices, such as ``i**2 < 9``, rewritten as combinations of
-    linear ones where possible.
+    linear ones where possible. ``is_linear(expr)`` says whether an expression is linear in the indices.
 
     >>> i, j = sympy.symbols("i j", integer=True)
     >>> def linear(expr): return expr.is_polynomial(i, j) and sympy.Poly(expr, i, j).total_degree() < 2

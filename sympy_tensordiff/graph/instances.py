@@ -29,8 +29,8 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The equality up to which `instances` compares. ``form`` and ``node`` bring index forms and nodes to normal form;
-    ``moves`` yields variants of a substitution to try.
+    """The equality by which `instances` compares: functions that bring index forms (``form``) and nodes (``node``) to a
+    normal form, and one that yields variants of a substitution to try (``moves``).
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.
@@ -131,8 +131,8 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
-    """Yield other notations of ``forms`` that mean the same at this position: ``-a == 0`` for ``a == 0``, and floor
-    quotients with the sign turned.
+    """Yield other index forms that mean the same as `forms` at this `position`, so that they may match: ``-a`` for
+    ``a`` in ``a == 0``, or the dividend of a floor quotient with the opposite sign.
     """
     if position in ("eq", "mod"):
         yield (-forms[0],)

@@ -159,12 +159,12 @@ class NodeTable:
         node.free, node.depth, node.height = free, depth + 1, height
         node.is_guard_free, node.total, node.has_tensor_ops = plain, total, whole
         self._note_kinds(node)
-        node.view = op == "ein" and len(args) < 2 and data.moves
+        node.view = op == "ein" and len(args) < 2 and data.is_view
         return node
 
     def _note_kinds(self, node: Node) -> None:
-        """Record in ``kinds`` what sort of node is new in the graph, so that passes can skip graphs without nodes they
-        rewrite.
+        """Add the kinds of `node`, such as its op, to ``self.kinds``, so that a pass can skip a graph that contains
+        none of the nodes it rewrites.
         """
         self.kinds.add(node.op)
         if node.has_tensor_ops:
@@ -226,8 +226,8 @@ class NodeTable:
         return self._node("read", index, (tensor,), index, index)
 
     def inside_data(self, forms: Iterable[Affine]) -> tuple[Constraint, ...]:
-        """Return the constraints that each entry of an integer tensor in ``forms``, such as ``p[i]``, is read in
-        bounds.
+        """Return the constraints under which all entries of integer tensors in `forms`, such as ``p[i]``, are read in
+        bounds; () if there are no such entries.
         """
         if not self.integers:
             return ()

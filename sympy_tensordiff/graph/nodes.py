@@ -135,8 +135,9 @@ class Graph(Elementwise):
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Prepare to bind `variables` in ``body``. Return the height of the body, the substitution of the variables by
-        negative numbers (bound variables have such), and the body after it.
+        """Prepare to bind `variables` in `body`. Return ``(height, substitution, new body)``: how deeply binders are
+        nested in the body, the substitution of `variables` by negative numbers, which all bound variables are, and the
+        body after it.
 
         In a body that is itself closed, the numbers of the variables bound ``outer`` are taken.
         """
@@ -147,8 +148,9 @@ class Graph(Elementwise):
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """Return a sum, comprehension or other binder whose bound variables already are negative numbers. ``data`` are
-        its constraints or extents, ``base`` is the height of its body.
+        """Return a sum, comprehension or other binder (`op`) with a `body` in which its variables already are negative
+        numbers. `data` are its constraints or extents, `names` the names of its variables, and `base` is the height of
+        its body.
         """
         count = len(names)
         key = (count, data) if base == body.height else (count, data, base)
@@ -208,11 +210,11 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, with variables that other calls of this
-        method use as well. None of them is in ``taken`` or free in `node`.
+        """Return ``(variables, constraints, body)`` of a sum or other binder, with variables that all calls of this
+        method reuse, so that a part which two binders have in common is one node. None of them is in ``taken`` or free
+        in `node`.
 
-        Binders with indices of the same names get the same variables, so that a part which several of them have in
-        common is one node and is visited once. Use it as `inside`.
+        Binders with indices of the same names get the same variables. Use it as `inside`.
         """
         return self.opened_over(node, self.shared_variables(self.hints[node.id], taken, node.free))
 

@@ -75,7 +75,7 @@ class _Pairing(TermProducts):
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
         """Record the sums of matrices that were multiplied out term by term although the result also contains them as a
-        whole. Return whether there are any, so that splitting is repeated.
+        whole. Return whether there are any: then all einsums must be split again.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -83,8 +83,8 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record the products that the result computes. Return whether some of them are new and may change a decision
-        about multiplying out a sum, so that splitting is repeated.
+        """Record the products that the result computes. Return whether a new one may change a decision about
+        multiplying out a sum: then all einsums must be split again.
         """
         if not self.rejected:
             return False
@@ -277,7 +277,7 @@ class _Pairing(TermProducts):
         """Return ``(work, node)`` for an einsum of tensors by products of two operands in the cheapest order."""
         tensors = list(tensors)
         inputs = [frozenset(labels) for _, labels in tensors]
-        sizes = {label: self.hints.fine(extent) for label, extent in extents.items()}
+        sizes = {label: self.hints.tie_breaking_size(extent) for label, extent in extents.items()}
         first, *others = orders_of_least_work(inputs, frozenset(output), sizes)
         order = self.order_with_shared_product(tensors, others, sizes) or first
         work = 0
@@ -302,8 +302,8 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return one of ``orders`` that starts with a product which other einsums need as well; None if there
-        is none.
+        """Return that one of `orders` which starts with a product that other einsums need as well, and saves the most
+        work by it; None if there is none.
         """
         best: tuple[int, Order] | None = None
         for order in orders:
@@ -319,7 +319,9 @@ class _Pairing(TermProducts):
         return None if best is None else best[1]
 
     def sum_private_labels(self, part: Labelled, uses: Counter[int], extents: Extents) -> Recursion[Labelled]:
-        """Return an operand summed over those of its labels that no other operand and not the output has."""
+        """Return the operand `part` summed over those of its labels that neither another operand nor the output has.
+        `uses` counts the uses of each label.
+        """
         labels = part[1]
         shared = tuple(dict.fromkeys(label for label in labels if uses[label] > 1))
         if len(shared) == len(set(labels)):
@@ -329,8 +331,8 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
-    """Return the labels on one axis of an inverse that are summed only after ``inv(A) @ b`` is solved as a linear
-    system, since another operand has the other axis.
+    """Return the labels on that axis of an inverse which no other operand has, if another operand has its other axis:
+    they are summed after ``inv(A) @ b`` is solved as a linear system. `uses` counts the uses of each label.
     """
     found = []
     for node, labels in operands:

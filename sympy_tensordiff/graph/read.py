@@ -214,8 +214,8 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Record for integer tensors the axis that they index, such as axis 0 of ``x`` for ``p`` in ``x[p[i]]``, which
-        bounds their entries. Forget all nodes read so far.
+        """Record, for integer tensors by name, the read and the axis that they index, such as axis 0 of ``x`` for ``p``
+        in ``x[p[i]]``: its length bounds their entries. Forget all nodes read so far.
         """
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})

@@ -59,11 +59,9 @@ class ScanData(NamedTuple):
 
 
 def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
-    """Return what a scan computes once: a dictionary from expressions that are equal in all steps to tensor symbols for
-    them, then the tensors that its steps read, then its other free symbols.
-
-    That is a mapping from the largest expressions that no step changes to variables in their places, the variables for
-    tensors and real numbers, and the integer symbols other than the time.
+    """Return ``(constants, tensors, symbols)`` of a scan (a loop over time): a dictionary from its largest expressions
+    that are equal in all steps to tensor symbols for them, then the tensors and the other free symbols that its steps
+    read.
     """
     moved = {expr: _placeholder(expr) for expr in _unchanged(scan)}
     steps = [step.xreplace(moved) for step in scan.steps]

@@ -16,7 +16,9 @@ _STORED = frozenset({"tensor", "inv", "scan"})
 
 
 class PrivateParts(NamedTuple):
-    """The sums and products that only one sum uses: if that is multiplied out term by term, they are not computed."""
+    """The sums and products that only one sum uses, directly or indirectly. They need not be computed if that sum is
+    multiplied out term by term.
+    """
 
     sums: Collection[Node]
     """Sums among the terms of the sum, and among their terms."""
@@ -25,7 +27,9 @@ class PrivateParts(NamedTuple):
 
 
 class SumParts:
-    """The parts of the sums of a graph, from a cache; ``work`` has the work of the einsums that are known."""
+    """An analysis of the sums in a graph: their terms, and the inner sums and products that only they use. Results are
+    cached; ``work`` has the known work of einsums.
+    """
 
     def __init__(self, graph: Graph, products: Products) -> None:
         self.graph = graph
@@ -100,8 +104,8 @@ class SumParts:
         return len(orders) > 1 and not cancels
 
     def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
-        """Return the work of the additions of ``total``, a sum of ``volume`` entries, of the sums within that only it
-        uses, and of ``products``.
+        """Return the number of operations that computing the sum ``total`` of ``volume`` entries takes: its additions,
+        those of inner sums that only it uses, and the multiplications for ``products``.
         """
         additions = sum(len(part.args) for part in (total, *self.private_parts(total).sums))
         return additions * volume + sum(self.work.get(product, 0) for product in products)
@@ -126,7 +130,9 @@ def _axes_of(term: Node) -> tuple[int, ...]:
 
 
 def _is_sum_or_view(node: Node) -> bool:
-    """Return whether a node is a sum of tensors, or a view; of a sum only one that scales it or permutes its axes."""
+    """Return whether a node is a sum of tensors, a view of such a sum that only scales it or permutes its axes, or any
+    view of another node.
+    """
     if is_view(node) and node.args and node.args[0].op == "add":
         return sorted(node.data.inputs[0]) == sorted(node.data.output)
     return is_view(node) or (node.op == "add" and bool(node.shape))

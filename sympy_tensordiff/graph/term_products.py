@@ -31,7 +31,9 @@ takes 0.5.
 
 
 class ProductWithSum(NamedTuple):
-    """An einsum of ``operands``, of which the one at ``position`` is a sum."""
+    """An einsum of ``operands``; the operand at ``position`` is a sum of tensors, which may be multiplied out term by
+    term.
+    """
 
     operands: list[Labelled]
     position: int
@@ -47,7 +49,9 @@ class ProductWithSum(NamedTuple):
 
 
 class TermProducts(SumParts):
-    """The choice of the sums in a graph that are multiplied term by term."""
+    """A base class that decides which sums in a graph are multiplied out term by term: ``(A + B) @ x`` as ``A @ x + B @
+    x``.
+    """
 
     def __init__(self, graph: Graph, products: Products) -> None:
         super().__init__(graph, products)
@@ -69,14 +73,17 @@ class TermProducts(SumParts):
     def split_in_order(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum computed by products of two operands, in the cheapest order."""
+        """Return ``(work, node)`` for an einsum as products of two operands, in the order with the fewest
+        multiplications; the work is their number.
+        """
 
     @abstractmethod
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether another part than the current one computes a product, too."""
+        """Return whether a part of the result other than the current one also computes `product`."""
 
     def split_by_terms(self, product: ProductWithSum, work: int) -> Recursion[Evaluation | None]:
-        """Return ``(work, node)`` for a product whose sum is multiplied out; None if that is more than ``work``.
+        """Return ``(work, node)`` for `product` with its sum multiplied out, where the work is the number of
+        multiplications; None if that is more than `work`.
 
         Sums with several uses in its terms are multiplied out in turn, each once, with the sum of all that multiplies
         it, as in a reverse sweep: the number of products in nested sums would grow exponentially otherwise.
@@ -109,7 +116,8 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Return the terms of a product whose sum is multiplied out; None if they are more than ``work``.
+        """Return the terms of `product` after its sum is multiplied out, each as `opened_term` returns it; None if they
+        take more multiplications than `work`.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
@@ -157,8 +165,8 @@ class TermProducts(SumParts):
         return terms
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
-        """Return a product with ``term`` in place of its sum, see `split_term`; of one that multiplies a sum with
-        several uses, only the factor of that sum.
+        """Return ``((work, node), None)`` for `product` with `term` in place of its sum. If that multiplies another sum
+        with several uses, the node is only the factor of that sum, and the second item says how both are multiplied.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:
@@ -167,7 +175,9 @@ class TermProducts(SumParts):
         return (work, self.graph.scale(found.coefficient, node)), found
 
     def multiplied_sum(self, whole: Node, opened: frozenset[Node]) -> MultipliedSum | None:
-        """Return an einsum as a product with a sum that has several uses; None if no operand is such a sum."""
+        """Return the einsum `whole` as a sum with several uses times the einsum of all other operands, if it is cheap
+        to multiply by the sum last; else None. Inner products in `opened` are multiplied out.
+        """
         core, order = core_of(whole), tuple(range(len(whole.shape)))
         if not whole.shape or not is_core(core) or len(core.shape) != len(order):
             return None
@@ -187,19 +197,23 @@ class TermProducts(SumParts):
         return original is not None and self.products.uses[original] > 1 and original not in self.built
 
     def work_with_sum(self, product: MultipliedSum) -> int:
-        """Return the work of the product of a sum with the factor of it."""
+        """Return the number of multiplications for the last step of `product`, in which its factor and its sum are
+        multiplied.
+        """
         return self.products.volume([*product.axes, *product.operand[1]], product.extents)
 
     def is_no_more_work_first(self, product: MultipliedSum, output: tuple[int, ...]) -> bool:
-        """Return whether multiplying everything else first, and the sum last, is an order of least work."""
+        """Return whether no order of multiplications is cheaper than one that multiplies all other operands first, and
+        by the sum last.
+        """
         zero, extents = self.graph.zero, product.extents
         apart = self.products.work_in_order([*product.others, product.operand], output, extents)
         first = self.products.work_in_order(product.others, product.axes, extents)
         return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
 
     def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for a product with ``term`` in place of its sum; products in ``opened`` are
-        multiplied out.
+        """Return ``(work, node)`` for `product` with `term` in place of its sum, as products of two operands. Inner
+        products in `opened` are multiplied out.
         """
         graph = self.graph
         whole = product.with_term(graph, term)

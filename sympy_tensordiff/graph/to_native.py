@@ -66,8 +66,8 @@ class _Native(ExpressionWriter):
                 self.facts.append(Constraint("ge", self.affine(symbol) - bool(symbol.is_positive)))
 
     def bounded(self, expr: Any) -> Any:
-        """Return `expr` unchanged. The base class wraps deeply nested parts here, for which this notation has
-        no class.
+        """Return `expr` unchanged. The base class wraps deeply nested expressions in a class that SymPy's own notation
+        lacks.
         """
         return expr
 
@@ -201,8 +201,8 @@ class _Native(ExpressionWriter):
         return sympy.Add(*terms)
 
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a guard as a `Piecewise`. If SymPy would move that out of an outer sum, return a sum over ``g = 0``
-        instead, whose range is empty where the guard fails.
+        """Return a guard as a `Piecewise`. If SymPy would move that out of an outer sum, return a sum over a new index
+        ``g`` instead, whose range is 0 where the guard holds and empty elsewhere.
         """
         if not self.leaking_indices(node, variables_of_guard(node), scope):
             return (yield super().write_guard(node, scope))
@@ -218,9 +218,8 @@ class _Native(ExpressionWriter):
         return sympy.Sum(body, (index, 0, sympy.Max(-1, sympy.Min(0, *forms)))) if forms else body
 
     def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a select as a `Piecewise`; raise UnsupportedError if SymPy would move the condition out of a sum.
-
-        Indices that differ are two guards there.
+        """Return a select as a `Piecewise`. If SymPy would move the condition out of a sum, return two guarded terms
+        for a select by ``i != j``, and raise UnsupportedError for any other.
         """
         leaking_indices = self.leaking_indices(node, node.args[0].free, scope)
         if leaking_indices and is_index_choice(node):
@@ -264,8 +263,8 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return the entry `body` with ``u[k, 0]`` as ``u[k, q]`` for each axis of extent 1, where ``q`` is the index of
-    the only such axis of the result; the axes then match.
+    """Return the entry `body` of a tensor with the index ``q`` on all axes of extent 1, ``u[k, 0]`` as ``u[k, q]``, if
+    the tensor has exactly one such axis and ``q`` is its index. Then the axes of operands and result match.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:
@@ -273,7 +272,9 @@ def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Seq
     axis = Affine.variable(single[0])
 
     def along(node: Node) -> Node:
-        """Return the read `node` with the index of that axis on each axis of extent 1; other nodes are unchanged."""
+        """Return the read `node` with the index of the result's axis of extent 1 on all of its own axes of extent 1;
+        other nodes are unchanged.
+        """
         if node.op != "read":
             return node
         pairs = zip(node.data, node.args[0].shape, strict=True)
@@ -346,6 +347,8 @@ class _WholeTensors:
             selected = {v: extent for v, extent in selected.items() if work.refused and v not in work.refused}
 
     def if_closed(self, whole: Node | None) -> Node | None:
-        """Return ``whole``, or None if an operation on whole tensors inside of it depends on an index around it."""
+        """Return `whole` if no operation on whole tensors inside of it depends on an index around it; None otherwise,
+        or if `whole` is None.
+        """
         parts = reachable(whole) if whole is not None and self.around else ()
         return None if any(takes_tensors(part) and not self.around.isdisjoint(part.free) for part in parts) else whole

@@ -152,7 +152,7 @@ class ExpressionWriter(TensorWriter):
         """Return the comparison `node` as a SymPy relation. If an operand has cases, return a `Piecewise` of relations;
         ``known`` are constraints that hold there.
         """
-        if (truth := self.graph.known(node)) is not None:
+        if (truth := self.graph.truth_value(node)) is not None:
             return sympy.S(truth)
         choices = _choices_by_first_condition(node)
         if odd := _sign_conditions(node):
@@ -370,7 +370,9 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
-    """Return `factor` after a `replacement` of the power `old`; SymPy would rewrite the conditions of a `Piecewise`."""
+    """Return ``replacement(factor)`` if `factor` contains the power `old`, else `factor`. A `Piecewise` is rebuilt from
+    its rewritten branches, because SymPy would change its conditions.
+    """
     # Most factors have no such power, and a replacement renames all indices that they bind.
     if not any(getattr(node, "is_Pow", False) and node == old for node in nodes_in([factor])):
         return factor

@@ -26,8 +26,8 @@ WrittenTerm = tuple[int, Any, bool]
 
 
 class Forms:
-    """The methods of `ExpressionWriter` that write what indices are made of: symbols, affine forms, loop bounds and
-    conditions.
+    """The methods of `ExpressionWriter` that write index expressions: symbols, affine forms, loop bounds and conditions
+    on indices.
     """
 
     def __init__(self, reader: Reader) -> None:

@@ -211,16 +211,16 @@ def branches_of(graph: Graph, node: Node) -> tuple[list[tuple[Node, Node]], Node
     rest is more branches; so are products with a choice between something and 0.
     """
     branches: list[tuple[Node, Node]] = []
-    choice = graph.chosen(node)
+    choice = graph.split_select(node)
     while choice is not None:
         condition, value, rest = choice
         conditions = [condition]
-        while (inner := graph.chosen(value)) is not None and rest in inner[1:]:
+        while (inner := graph.split_select(value)) is not None and rest in inner[1:]:
             holds = inner[2] is rest
             conditions.append(inner[0] if holds else graph.logic("not", [inner[0]]))
             value = inner[1] if holds else inner[2]
         branches.append((graph.logic("and", conditions), value))
-        node, choice = rest, graph.chosen(rest)
+        node, choice = rest, graph.split_select(rest)
     return branches, node
 
 
@@ -253,7 +253,7 @@ def _log_softmax(graph: Graph, node: Node) -> list[Node]:
     """Return ``[u, -logsumexp(u)]``, the terms of the logarithm of a softmax, which the graph stores as
     ``-(logsumexp(u) - u)``; [] for other nodes.
     """
-    if not (node.view and node.data.scales and node.args[0].op == "add"):
+    if not (node.view and node.data.is_multiple and node.args[0].op == "add"):
         return []
     terms = [graph.scale(node.data.coefficient, term) for term in node.args[0].args]
     for term in terms:

@@ -41,7 +41,8 @@ def split_first_clamp(
     names: Sequence[str], variables: frozenset[int], rows: Rows
 ) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
     """Split ``rows`` into disjoint cases by the first maximum or minimum over ``variables``, such as ``max(0, i)``: i
-    >= 0 and i < 0. Return pairs (constraints, value of the maximum); None if there is none.
+    >= 0 and i < 0. Return pairs (constraints, value of the maximum); None if there is none. An error message uses
+    ``names``.
 
     The substitution maps the maximum to its value in that case. Cases without a point are left out.
     """
@@ -72,7 +73,7 @@ def split_first_clamp(
 
 def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
     """Yield disjoint systems of constraints that together have the points of ``rows``, without maxima and minima over
-    ``variables``.
+    ``variables``. An error message uses ``names``.
     """
     waiting = [rows]
     while waiting:

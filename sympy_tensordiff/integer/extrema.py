@@ -174,8 +174,8 @@ def extrema_text(form: Affine) -> str:
 
 
 def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
-    """Return the length of a notation, a rest and an extremum, as a sort key: the number of all terms, then of those in
-    the rest.
+    """Return a sort key for a notation, a rest and an extremum, that puts short ones first: the number of all terms,
+    then of those in the rest.
 
     ``min(i, 6 - i)`` is as short as ``3 - |i - 3|`` but has no term outside; ``|i|`` is shorter than ``max(i, -i)``.
     """
@@ -186,10 +186,9 @@ def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
 
 
 def _with_extremum(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
-    """Return ``rest + c*max(0, form)`` as a rest and a maximum or minimum, in the shortest way: ``s + max(0, f)`` may
-    be ``max(s, s + f)``.
-
-    ``s + max(0, f)`` is ``max(s, s + f)``. Constants go into it, too, if ``alone``: there are no other positive parts.
+    """Return ``rest + c*max(0, form)`` as ``(new rest, extremum)`` in the shortest notation: ``s + max(0, f)`` may be
+    ``max(s, s + f)``. If `alone`, the rest contains no other terms ``max(0, g)``, and constants go into the extremum,
+    too.
     """
     size, sign = abs(c), 1 if c > 0 else -1
     step = sign * form
@@ -238,9 +237,7 @@ def cases_of_positive_part(
     part: PositivePart, *, tie_is_zero: bool = False
 ) -> tuple[tuple[Constraint, Affine], tuple[Constraint, Affine]]:
     """Return the two cases of ``max(0, form)`` as pairs: the condition ``form >= 0`` with the value form, and its
-    negation with the value 0.
-
-    Where the form is 0, both values are right; ``tie_is_zero`` says that the second condition includes that point.
+    negation with the value 0. With `tie_is_zero`, the point ``form == 0`` belongs to the second case.
 
     >>> cases_of_positive_part(PositivePart(Affine.variable("i")))
     ((i >= 0, i), (-i - 1 >= 0, 0))
@@ -254,9 +251,8 @@ CASES_LIMIT = 4
 
 
 def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Constraint, ...]]:
-    """Yield disjoint systems of constraints without maxima and minima that together have the points of ``rows``.
-
-    They are split by ``limit`` positive parts at most, if it is given; further ones stay in the systems.
+    """Yield disjoint systems of constraints that together have the points of `rows`, without maxima and minima. At most
+    `limit` of these are split (None: all); further ones stay in the systems.
 
     >>> i, j = Affine.variable("i"), Affine.variable("j")
     >>> list(cases([Constraint("ge", positive_part(i) - j)]))

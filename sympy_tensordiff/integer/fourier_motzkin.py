@@ -63,8 +63,8 @@ def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constrain
 def project(
     rows: Iterable[Constraint], drop: Iterable[Variable], facts: Sequence[Constraint] = (), max_rows: int | None = None
 ) -> tuple[Constraint, ...] | None:
-    """Return the constraints without the variables in ``drop`` that ``rows`` imply; None if ``rows`` contradict each
-    other.
+    """Return the constraints without the variables in ``drop`` that ``rows`` imply, without those that ``facts`` imply;
+    at most ``max_rows``, the simplest. None if ``rows`` contradict each other.
 
     Law: as `eliminate`, for all variables together. Before the number of rows grows, and after it has grown, rows
     implied by the others and by ``facts`` (which must not contain the variables) are removed, so that it stays near
@@ -97,8 +97,8 @@ def project(
 
 
 def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tuple[Constraint, ...] | None:
-    """Return constraints without the variables in ``drop`` that have exactly the integer points for which some values
-    of these exist; None if the method may not find them.
+    """Return the constraints on the other variables that hold at exactly those integer points which some integers for
+    the variables in ``drop`` complete to a point of ``rows``; None if the method may not find them.
 
     Law: a point of integers satisfies the result if and only if integer values of ``drop`` complete it to a point of
     ``rows``.

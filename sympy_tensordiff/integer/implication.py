@@ -88,8 +88,8 @@ def _is_empty_by_cases(rows: tuple[Constraint, ...]) -> bool:
 
 
 def _is_implied_by_definitions(reduced: Constraint, rows: Sequence[Constraint]) -> bool:
-    """Return whether ``rows`` imply the constraint ``reduced``, with what defines maxima, floors and so on, but without
-    splitting into cases.
+    """Return whether ``rows`` imply the constraint ``reduced``, given the definitions of maxima, floors and other
+    nonlinear terms, but without splitting maxima into cases.
     """
     if _is_stated_or_weaker(reduced, rows):
         return True
@@ -177,8 +177,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without those that the others and ``facts`` imply. A row without tensor entries is kept if only
-    rows with entries imply it.
+    """Return ``rows`` without those that the others and ``facts`` imply, as `remove_redundant`, but with each row
+    without tensor entries that only rows with entries imply.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))

@@ -63,8 +63,9 @@ def bounds(
     *,
     multiples: bool = False,
 ) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
-    """Return ``(loop bounds, guards)``: a loop nest over ``variables``, outermost first, and the constraints without
-    these variables.
+    """Return ``(loop bounds, guards)``: a loop nest over the points of `rows`, with the loops over `variables`,
+    outermost first, and the constraints without these variables. With `multiples`, rows that multiply an inner variable
+    by a symbol also bound outer loops.
 
     Law: under ``facts`` the nest runs exactly over the integer points of ``rows``, if the
     returned rows hold. The innermost rows make it exact; the projections on the outer variables
@@ -212,7 +213,7 @@ def _project_out(
     multiples: bool,
 ) -> tuple[Constraint, ...]:
     """Return the constraints on the outer variables that ``system`` implies, without ``variable`` and without redundant
-    rows.
+    rows. With `multiples`, rows that multiply the variable by a symbol are used, too.
 
     The result only tightens the loops over ``outer``: rows that no bound of theirs expresses are relaxed over the
     rationals, and rows with tensor entries that the innermost of their variables selects are left out.

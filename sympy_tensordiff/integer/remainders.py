@@ -61,8 +61,8 @@ def _nesting_depth(variable: Any) -> int:
 
 
 def _is_kept_by_sympy(dividend: Affine) -> bool:
-    """Return whether SymPy evaluates a remainder of ``dividend`` correctly. Version 1.14 turns ``Mod(2*Mod(i, 3), 3)``
-    into ``2*Mod(i, 3)``.
+    """Return whether SymPy evaluates ``Mod(dividend, m)`` correctly. Version 1.14 turns ``Mod(2*Mod(i, 3), 3)`` into
+    ``2*Mod(i, 3)``.
     """
     return all(abs(part.constant) == 1 for part, _, _ in remainders_in(dividend)[1])
 
@@ -78,8 +78,8 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Return ``form`` as a rest and a remainder whose floor has been rewritten since, for instance with a common
-    denominator.
+    """Return ``(rest, remainders)`` for a `form` that contains ``Mod(f, m)`` by means of `quotient`, a floor whose
+    notation was changed, for instance to a common denominator; ``(form, [])`` if it contains none.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))

@@ -61,7 +61,8 @@ class Dictionary:
 
     def without(self, row: int, stop_at: int) -> tuple[Fraction | None, Dictionary]:
         """Return the least value that the form of a row takes if the row itself is left out, and the dictionary without
-        that row. The row is redundant if the value is not negative.
+        that row. The row is redundant if the value is not negative. The search ends early at a value of at most
+        ``stop_at``.
 
         >>> strip = Dictionary([[1, 0], [-1, 4], [-1, 6]], 1)
         >>> value, rest = strip.without(2, -1)
@@ -91,7 +92,7 @@ class Dictionary:
         return values
 
     def _copy(self) -> Dictionary:
-        """Return a copy of the dictionary in which pivots leave this one unchanged."""
+        """Return a copy of the dictionary. Pivots in the copy leave this one unchanged."""
         copy = Dictionary.__new__(Dictionary)
         copy.size, copy.feasible = self.size, self.feasible
         copy.columns, copy.basis, copy.rows = self.columns.copy(), self.basis.copy(), self.rows.copy()

@@ -67,7 +67,8 @@ class IntegerSolution(NamedTuple):
 
 
 def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
-    """Return a short basis of the lattice of all integer ``x`` with ``matrix * x = 0``.
+    """Return a short basis of the lattice of all integer ``x`` with ``matrix * x = 0``. ``columns`` is the number of
+    columns, which a matrix without rows does not show.
 
     It is LLL-reduced, then each vector is shortened once more by all others. The first non-zero
     entry of each vector is positive; vectors with few non-zero entries come first, short ones
@@ -85,7 +86,7 @@ def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) ->
 
 def cokernel(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
     """Return the rows ``c`` with ``c . b == 0`` for exactly those ``b`` for which ``matrix*x = b`` has a rational
-    solution.
+    solution. ``columns`` is the number of columns, which a matrix without rows does not show.
 
     >>> cokernel([[2], [1]])  # x[2*i, i]
     ((1, -2),)
@@ -94,7 +95,8 @@ def cokernel(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Mat
 
 
 def solve(matrix: Sequence[Sequence[int]], columns: int | None = None) -> IntegerSolution:
-    """Return the integer solutions of ``matrix * x = b`` for all ``b`` at once.
+    """Return the integer solutions of ``matrix * x = b`` for all ``b`` at once. ``columns`` is the number of columns,
+    which a matrix without rows does not show.
 
     Eq. (46) of the paper drops "I b integer", which does not follow from the ranges: each factor
     above 1 gives a congruence. The factors are those of a diagonal form in which one need not

@@ -190,8 +190,9 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
-    """Return ``2*a + rest == 0``, where 2 divides all coefficients of the unknowns, as ``rest mod 2 == 0`` and ``a +
-    rest/2 == 0``. None if they have no common divisor.
+    """Return the congruence and the smaller equation into which an equation splits if a number divides all coefficients
+    of the unknowns ``kept``: ``rest mod 2 == 0`` and ``a + rest/2 == 0`` for ``2*a + rest == 0``. None if there is
+    none.
     """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
@@ -262,8 +263,8 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
-    """Return the systems into which ``rows`` split by the first row that allows several remainders, one congruence for
-    each remainder. None if there is no such row.
+    """Return the systems into which ``rows`` split by the first row that several remainders satisfy: in each, a
+    congruence for one remainder replaces the row. None if there is no such row.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.

@@ -336,7 +336,9 @@ class System:
 
 @lru_cache(maxsize=1024)
 def system(rows: tuple[Constraint, ...], also: tuple[Compound, ...] = ()) -> System:
-    """Return the `System` of ``rows``; cached, since the same rows are queried many times."""
+    """Return the `System` of ``rows`` and of the definitions of the nonlinear terms ``also``; cached, since the same
+    rows are queried many times.
+    """
     return System(rows, also)
 
 

@@ -206,8 +206,8 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
 
 
 def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
-    """Whether each range contains an integer, by a test that may fail to see it: upper minus lower bounds are large
-    enough.
+    """Return whether each range is proved to contain an integer, because its upper bounds exceed its lower ones by
+    enough; False if that is unknown.
     """
     known = facts
     for limit in limits:
@@ -232,7 +232,9 @@ def length_of_range(limit: Bounds) -> Affine | None:
 
 
 def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
-    """Whether nested ranges are proved to contain a point: each one is nonempty for all values of the outer ones."""
+    """Return whether nested ranges are proved to contain a point: each one is nonempty for all values of the outer
+    ones. False if that is unknown.
+    """
     open_variables = set(variables)
     while open_variables:
         for v in sorted(open_variables):
@@ -283,9 +285,7 @@ def find_point(
     rows: Sequence[Constraint], variables: Sequence[Variable], limit: int | None = None
 ) -> dict[Variable, int] | None:
     """Return an integer point that satisfies ``rows``, which contain no other variables than ``variables``; None if
-    there is none.
-
-    The search stops with an error after ``limit`` steps.
+    there is none. The search stops with an error after ``limit`` steps.
 
     Raise `ValueError` if the rows contain another variable, if the search may not end because the system is unbounded,
     or after ``limit`` steps.
@@ -350,7 +350,9 @@ def _variables_from_columns(
 def _enumerate_points(
     solved: System, variables: Sequence[Variable], limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
-    """Yield all integer points of a system as dictionaries. Raise ValueError if there are infinitely many."""
+    """Yield all integer points of a system as dictionaries. Raise ValueError if there are infinitely many, or if
+    ``limit`` steps do not suffice.
+    """
     if solved.is_empty:
         return
     if not solved.images.keys() >= set(variables):
@@ -371,9 +373,7 @@ def points_of_nest(
     nest: Sequence[Bounds], known: Mapping[Variable, int] | None = None, limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
     """Yield the points of a loop nest, in order, where the other variables have the values ``known``. All points are
-    one dictionary, which changes.
-
-    Raise `ValueError` if the search takes more steps than the limit.
+    one dictionary, which changes. Raise `ValueError` after ``limit`` steps.
     """
     values = dict(known or {})
     if not nest:

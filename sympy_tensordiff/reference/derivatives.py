@@ -44,7 +44,7 @@ def derivative(
     total: bool = False,
 ) -> NDArray[np.object_]:
     """Return the derivative with respect to ``variables``, one after the other, as an object array; its last axes are
-    those of the variables in this order.
+    those of the variables in this order. With `total`, reads out of bounds are 0.
     """
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = [
@@ -72,10 +72,10 @@ def hvp(
     *,
     total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
-    """Return ``(gradient, derivative of the gradient along all directions)`` of a scalar, for each variable.
+    """Return ``(gradient, derivative of the gradient along all directions)`` of a scalar, for each variable in
+    `directions`, which maps it to a direction of its shape.
 
-    `directions` has a direction for every variable, of its shape; `values`, `sizes` and `total` are those of
-    `evaluate`.
+    `values`, `sizes` and `total` are those of `evaluate`.
     """
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = []
@@ -97,22 +97,23 @@ SeedRule: TypeAlias = Callable[[tuple[int, ...]], tuple[Key, Number]]
 
 
 def _one_key_per_entry(prefix: Key) -> SeedRule:
-    """Return the rule that marks each entry of a variable with its own key, so that dual numbers compute full
-    derivatives.
+    """Return the rule that gives each entry of a variable a differential of its own, with the key ``(*prefix,
+    *position)``, so that dual numbers compute full derivatives.
     """
     return lambda position: (prefix + position, 1)
 
 
 def _one_key_along(direction: NDArray[np.object_]) -> SeedRule:
-    """Return the rule that marks all entries of a variable with one key, so that dual numbers compute the derivative
-    along ``direction``.
+    """Return the rule that gives all entries of a variable one differential, scaled by the entries of `direction`, so
+    that dual numbers compute the derivative along it.
     """
     return lambda position: ((), direction[position])
 
 
 def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) -> tuple[int, ...]:
-    """Replace the values of the variable ``wrt`` by dual numbers of ``level`` (1 for first derivatives), marked by the
-    rule `seed`, and return its shape. Raise `ArgumentError` if it has no value or no derivative.
+    """Replace the values of the variable ``wrt`` by dual numbers of ``level`` (1 for first derivatives), with the
+    differentials that the rule `seed` gives them, and return its shape. Raise `ArgumentError` if it has no value or no
+    derivative.
     """
     if isinstance(wrt, TensorSymbol) and wrt.dtype is int:
         raise ArgumentError(f"{wrt} is a tensor of integers: there is no derivative with respect to it")

@@ -267,7 +267,8 @@ def to_exact(value: Any) -> Any:
 def evaluate(
     expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None, *, total: bool = False
 ) -> Any:
-    """Return the value of an expression by plain loops, exact if all of its functions are rational.
+    """Return the value of an expression by plain loops, exact if all of its functions are rational. A read out of
+    bounds raises `OutOfShapeError`; with `total` it is 0.
 
     Parameters
     ----------

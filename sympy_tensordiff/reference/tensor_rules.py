@@ -144,7 +144,9 @@ def _map_over_matrices(function: Callable[[ObjectArray], ObjectArray], array: Ob
 
 
 def _compute_function(interpreter: EntryInterpreter, node: TensorFunction, env: Environment) -> ObjectArray:
-    """Return the array of an elementwise function whose formula is a template with parameters."""
+    """Return the array of an element-wise function: its template, a scalar formula, is evaluated with the entries of
+    the operands as values of its parameters.
+    """
     template, *operands = node.args
     entry = interpreter.compile(template.expr)
     parameters = template.variables

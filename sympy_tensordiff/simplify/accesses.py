@@ -125,8 +125,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` as `unproven` does, for all nodes below `roots`, without first marking the
-        shared parts that are safe.
+        """Yield ``(access, axis, row)`` as `unproven` does, by one walk over all nodes below `roots` that are not in
+        ``self.safe``.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """
@@ -158,7 +158,7 @@ class Accesses:
 
     def parts(self, node: Node, around: AccessContext) -> Iterator[Access | tuple[Node, AccessContext]]:
         """Yield each tensor read that `node` itself makes, and each argument of `node` with the context it is evaluated
-        in.
+        in, given the context `around` of `node`.
         """
         match node.op:
             case "guard":
@@ -355,7 +355,8 @@ class _Check:
         self, inside: Constraint, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
         """Return a loop limit to suggest to the user so that the read is in bounds, as ``(hint, end)`` or ``(hint,
-        first, last)``; None if none is known.
+        first, last)``; None if none is known. `inside` is the violated bound, `place` its context, and `values` are
+        those of `values`.
         """
         (variable, *others) = values
         lows, highs = unit_bounds_of(variable, place.rows)

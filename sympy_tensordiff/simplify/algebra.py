@@ -78,12 +78,12 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     work = _Simplification(graph, roots)
     for _ in range(MOST_ROUNDS):
         before = work.roots
-        work.unless_heavier(
+        work.replace_unless_heavier(
             recognise, _recognised_and_flattened, *(partial(recognise, rules=rules) for rules in SINGLE)
         )
-        work.unless_heavier(_flattened)
-        work.unless_heavier(with_short_quotients)
-        work.unless_heavier(partial(factored, model=work.model, given=work.given))
+        work.replace_unless_heavier(_flattened)
+        work.replace_unless_heavier(with_short_quotients)
+        work.replace_unless_heavier(partial(factored, model=work.model, given=work.given))
         if work.roots == before:
             break
     return work.roots
@@ -104,9 +104,9 @@ class _Simplification:
         self.most = SLACK * self.model.value(self.cost.operations)
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
-    def unless_heavier(self, step: Step, *parts: Step) -> None:
-        """Replace the roots by the result of `step`, if that is not longer as text or more costly to compute. Otherwise
-        try the smaller steps `parts` one by one, under the same test.
+    def replace_unless_heavier(self, step: Step, *parts: Step) -> None:
+        """Replace the roots by the result of `step`, unless that is longer as text or more costly to compute. In that
+        case try the smaller steps `parts` one by one, under the same test.
         """
         changed = step(self.graph, self.roots, self.nodes)
         if changed == self.roots:
@@ -124,7 +124,7 @@ class _Simplification:
                 self.roots, self.nodes, self.weight, self.cost = changed, nodes, weight, cost
                 return
         for part in parts:
-            self.unless_heavier(part)
+            self.replace_unless_heavier(part)
 
 
 def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
@@ -138,8 +138,8 @@ def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
 
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with nested products and sums merged, and rewritten by the rules of `recognise` if that changed
-    anything.
+    """Return `roots` with nested products and sums merged. If that changed anything, the result is rewritten by the
+    rules of `recognise`.
     """
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
@@ -283,7 +283,7 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
         factors = [graph.split_view(arg) for arg in inner.args]
         if term is inner:
             chosen.append(inner)
-        elif term.data.scales:
+        elif term.data.is_multiple:
             lighter = term.data.coefficient == -1 and 2 * sum(factor == -1 for factor, _ in factors) + 1 >= len(factors)
             if lighter or any(rest in known for _, rest in factors):
                 chosen.append(inner)
@@ -292,7 +292,7 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
     """Return ``x`` for a term ``x*(a + c)`` with a tensor ``x`` and a scalar sum that ends with a number ``c``; None
-    for other terms.
+    for other terms. Multiples of ``x`` can be joined with such a term.
     """
     factors = graph.factors(term)
     for factor in factors:

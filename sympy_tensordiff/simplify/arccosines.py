@@ -79,7 +79,7 @@ class _Quotients(PairJoiner):
             if len(pairs) == 2 and abs(sign) == 1 and (-sign, graph.scalar(sympy.pi)) in pairs and _is_angle(angle):
                 if not self.is_square_of_sine(radicand, angle.args[0]):
                     return None
-                return [graph.scale(-sign, self.inverse(graph.call(sympy.acos, (graph.neg(angle.args[0]),))))]
+                return [graph.scale(-sign, self.over_sine(graph.call(sympy.acos, (graph.neg(angle.args[0]),))))]
             terms = [(factor, self.quotient(term, radicand)) for factor, term in pairs if term.op != "add"]
             if len(terms) < len(pairs) or any(part is None for _, part in terms):
                 return None
@@ -88,14 +88,14 @@ class _Quotients(PairJoiner):
         if not _is_angle(angle) or not self.is_square_of_sine(radicand, angle.args[0]):
             return None
         if order is None:
-            return [self.inverse(angle)]
+            return [self.over_sine(angle)]
         if order.op != "const" or not isinstance(order.data, int) or order.data % 2 == 0 or order.data < 1:
             return None
         neighbours = [graph.call(sympy.jn, (graph.const(order.data + step), angle)) for step in (-1, 1)]
-        return [graph.scale(Fraction(1, 2 * order.data + 1), graph.add(neighbours)), self.inverse(angle)]
+        return [graph.scale(Fraction(1, 2 * order.data + 1), graph.add(neighbours)), self.over_sine(angle)]
 
-    def inverse(self, angle: Node) -> Node:
-        """Return ``angle/sin(angle)`` as ``1/sinc(angle)``, which is finite at 0."""
+    def over_sine(self, angle: Node) -> Node:
+        """Return a node for ``angle/sin(angle)``: ``1/sinc(angle)``, which is finite at 0."""
         return self.graph.pow(self.graph.call(sympy.sinc, (angle,)), self.graph.const(-1))
 
     def is_square_of_sine(self, radicand: Node, cosine: Node) -> bool:

@@ -40,7 +40,7 @@ from sympy_tensordiff.integer.values import (
     unique_value_by_equation,
     without_exact_floors,
 )
-from sympy_tensordiff.simplify.deltas import guarded, summation
+from sympy_tensordiff.simplify.deltas import has_usable_guard, summation
 from sympy_tensordiff.simplify.guards import (
     GuardJoiner,
     pair_opposites,
@@ -57,7 +57,7 @@ def tighten(
     graph: Graph, nodes: Iterable[Node], facts: Rows, sizes: frozenset[int], written: frozenset[Node] | None = None
 ) -> list[Node]:
     """Return `nodes` with tight loop bounds and without guards that `facts` imply. The variables in `sizes` are sizes,
-    which no sum binds.
+    which no sum binds; comprehensions in `written` (None: all) stay as the user wrote them.
 
     A table that turns out to hold one number, or entries of another tensor as they are, is read there instead, unless
     it is among those ``written`` by the user (None: all of them are). Shared nodes are visited once.
@@ -296,7 +296,7 @@ class _Tighten:
             new = yield self.visit(body, facts + rows)
             if new is graph.zero:
                 return new
-            if guarded(graph, variables, rows, new):
+            if has_usable_guard(graph, variables, rows, new):
                 # Guards have come to the top of the summand: they are rows of other sums.
                 moved = summation(graph, variables, rows, new)
                 if moved is not node:
@@ -315,8 +315,8 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
-        """Return the sum `node` with each variable that can have only one value replaced by that value, as given in
-        `single`; None if nothing changes.
+        """Return the sum of `body` over `variables` in the range `rows`, with each variable that can have only one
+        value replaced by it, as given in `single`; None if `single` is None or the result is `node`.
         """
         if single is None:
             return None

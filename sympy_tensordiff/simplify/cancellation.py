@@ -102,10 +102,8 @@ def without_cancellation(
     graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = (), products: Mapping[Node, Node] = _NONE
 ) -> list[Node]:
     """Return the entries `roots` with differences of nearly equal numbers, such as ``exp(u) - 1``, replaced by forms
-    that lose no digits.
-
-    `arrays` are the tensors whose entries are the first roots: other roots may read their terms from these. `products`
-    maps other tensors that are computed before to their entries.
+    that lose no digits. `arrays` are the tensors that store the first roots, and `products` maps other stored tensors
+    to their entries: the rules look into reads of both.
     """
     tables = {**products, **dict(zip(arrays, roots, strict=False))}
     roots = with_covariances(graph, roots, tables)
@@ -150,8 +148,8 @@ class _Rewriter:
         return found
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
-        """Return `node` with reads of stored arrays replaced by the formula of the entry, so that rules can see inside.
-        It looks `depth` levels deep, and `reads` times at reads inside of formulas.
+        """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see
+        inside: reads at most `depth` operations below `node`, and reads inside of the formulas `reads` levels deep.
         """
         if node.op == "read" and node.args[0] in self.entries:
             table = self.entries[node.args[0]]

@@ -35,8 +35,8 @@ SKETCH = 48
 
 
 class Signed(NamedTuple):
-    """A node in two forms: `alone`, to use it by itself, and ``number*core``, in which ``core`` has a canonical sign
-    and ``number`` can be moved out.
+    """A node in two equal forms: `alone`, for use by itself, and ``number*core``, for use as a factor, where ``core``
+    has a canonical sign and ``number`` moves in front of the product.
     """
 
     alone: Node
@@ -45,10 +45,8 @@ class Signed(NamedTuple):
 
 
 def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
-    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, so that it is computed once. Nodes of whole
-    tensors are unchanged.
-
-    With `numbers`, common divisors of the terms of an addition are taken out, too.
+    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, so that it is computed once; with
+    `numbers`, common divisors of terms are taken out, too. Nodes of whole tensors are unchanged.
     """
     work = _Signs(graph, numbers)
     return [node if node.has_tensor_ops else work.root(node) for node in nodes]
@@ -84,7 +82,7 @@ class _Signs:
         return self.done[node].alone
 
     def signed(self, node: Node) -> Signed:
-        """Return `node` as a number times a node with a canonical sign; its arguments are already in this form."""
+        """Return `node`, whose arguments are already in this form, as a number times a node with a canonical sign."""
         if node.has_tensor_ops or not node.args:
             return Signed(node, 1, node)
         args = [self.done[arg] for arg in node.args]
@@ -112,8 +110,8 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
-        """Return the select `node` with the sign of its first value, and the integer that divides all values, taken out
-        as its number.
+        """Return the select `node` as a number times a select: the sign of its first value and the integer that divides
+        all values are taken out. `args` are its condition and its values in this form.
         """
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])

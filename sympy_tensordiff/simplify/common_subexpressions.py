@@ -19,7 +19,7 @@ from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import remove_redundant
 from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.simplify.facts import size_variables
-from sympy_tensordiff.simplify.node_properties import is_number_of_numbers
+from sympy_tensordiff.simplify.node_properties import is_finite_for_finite_arguments
 
 MAX_CONDITION_COMBINATIONS = 8
 """A node below more combinations of conditions has no name: each choice in a chain of choices doubles them."""
@@ -106,7 +106,7 @@ class Parts:
         self._crowded: set[Node] = set()
         self._around = self._constraints_by_path(roots)
         self._unconditional = self._unconditional_nodes(roots)
-        self._numbers = self._always_numbers()
+        self._numbers = self._always_finite()
         self._indices = self._free - size_variables(self._nodes)
         # Parts without free indices, which entries x[p] may be instances of.
         self._general: dict[Key, Node] = {}
@@ -126,8 +126,8 @@ class Parts:
     # -------------------------------------------------------------- the walk
 
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node`; for a sum or other binder its body, whose bound variables get new names once
-        and keep them.
+        """Return the arguments of `node`. Those of a sum or other binder are its body with new names for the bound
+        variables, the same ones in each call.
         """
         if node.op not in BINDERS:
             return node.args
@@ -152,8 +152,8 @@ class Parts:
         return [*order]
 
     def _constraints_by_path(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
-        """Return for each node the constraints on its bound variables, as one set for each path that leads to it from a
-        root.
+        """Return, for each node, the constraints on its bound variables, once for each path that leads to the node from
+        a root.
 
         A node with more than ``MAX_CONDITION_COMBINATIONS`` of them is recorded as crowded, and gets none.
         """
@@ -179,14 +179,14 @@ class Parts:
                 found.update(node.args[:1] if node.op == "select" else self._args(node))
         return found
 
-    def _always_numbers(self) -> set[Node]:
-        """Return the nodes that are finite numbers whenever all entries that they read are, so that they may be
-        computed outside of a condition.
+    def _always_finite(self) -> set[Node]:
+        """Return the nodes that are finite whenever all entries that they read are, so that they may be computed
+        outside of a condition.
         """
         found: set[Node] = set()
         for node in self._nodes:
             is_exponential = node.op == "call" and node.data is sympy.exp
-            is_finite = is_exponential or is_number_of_numbers(self.graph, node)
+            is_finite = is_exponential or is_finite_for_finite_arguments(self.graph, node)
             if node.total or (is_finite and found.issuperset(self._args(node))):
                 found.add(node)
         return found
@@ -295,8 +295,8 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """Return the arguments of `node` that count as uses. For ``z - logsumexp(z)``, which is printed as one
-        function, only the second counts.
+        """Return the arguments of `node` whose use counts when subexpressions are chosen. An argument that is printed
+        as a part of one function does not, such as the first in ``z - logsumexp(z)``, or those of a norm.
         """
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm
@@ -394,8 +394,8 @@ class Parts:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards whose body an earlier guard of the same addition also has. To a reader ``[i < j]*f + [i >
-    j]*f`` is one condition, ``i != j``.
+    """Return the guards whose body an earlier guard of the same addition also has. To a reader both are one condition,
+    so that they count once: ``[i < j]*f + [i > j]*f`` is ``[i != j]*f``.
     """
     found: set[Node] = set()
     for node in nodes:

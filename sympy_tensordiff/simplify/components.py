@@ -17,8 +17,8 @@ WHOLE = OPAQUE - {"tensor", "comprehension"}
 
 
 def with_sums_over_components(graph: Graph, roots: Sequence[Node], tensors: Collection[Node]) -> list[Node]:
-    """Return `roots` with sums in place of additions that have one term for each index of an axis:
-    ``x[0]**2 + x[1]**2`` becomes ``Sum x[i]**2``.
+    """Return `roots` with sums in place of additions that have one term for each index of an axis: ``x[0]**2 +
+    x[1]**2`` becomes ``Sum x[i]**2``. Each term must read one of `tensors`.
 
     The terms read `tensors`, and perhaps others, at one number each, and are equal but for this number; the numbers
     are all entries of axes of one constant extent. Other terms stay as they are.
@@ -42,7 +42,7 @@ def _components(node: Node) -> set[tuple[int, int]]:
 
 def _with_sums(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
     """Return `addition` with terms that differ only in the component, ``x[0]**2 + x[1]**2 + x[2]**2``, joined to one
-    sum over the axis.
+    sum over the axis. Each term must read one of `tensors`.
     """
     if addition.shape:
         return addition

@@ -113,8 +113,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the bounds ``0 <= i < n`` of the reads ``p[i]`` in `tests`, but only those needed to bound a variable that
-    `rows` leave unbounded on that side.
+    """Return the bounds ``0 <= i < n`` that the reads ``p[i]`` in `tests` imply, but only those on a side on which
+    `rows` leave a variable unbounded.
     """
     bounds = [row for row in rows if row not in tests]
     found = []
@@ -127,14 +127,14 @@ def _shapes_of_tested(
 
 
 def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """Return a factor of `body` that is a sum whose range contains an equation in `variables`; None if there is
+    """Return a factor of `body` that is a sum with an equation in `variables` left in its range; None if there is
     none.
     """
     factors = body.args if body.op == "mul" else (body,)
     return next((factor for factor in factors if factor.op == "sum" and has_constraint_on(factor, variables)), None)
 
 
-def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], body: Node) -> bool:
+def has_usable_guard(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], body: Node) -> bool:
     """Whether a term of `body` has a guard that a sum over `variables` could use as a loop bound, such as ``[j < i]``
     for ``j``.
 
@@ -149,7 +149,7 @@ def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], 
         stay = all(
             row in tests and (row.kind == "ge" or depends_only_indirectly(row.form, variables)) for row in body.data
         )
-        return not stay or guarded(graph, variables, rows, body.args[0])
+        return not stay or has_usable_guard(graph, variables, rows, body.args[0])
     if terms_with_guards(graph, tied, body) is not None:
         return True
     return cases_of_nested_inequality(graph, tied, body) is not None

@@ -33,8 +33,8 @@ _SERIES_TERMS = 16
 
 
 def exact_difference(graph: Graph, a: Node, b: Node) -> Node | None:
-    """Return ``a - b`` if it is a difference of two letters or numbers, which has no rounding error where they are
-    close; else None.
+    """Return ``a - b`` if it is a multiple of the difference of two inputs (tensor entries, scalars or numbers), which
+    has no rounding error where they are close; else None.
     """
     difference = graph.add((*_terms(a), *map(graph.neg, _terms(b))))
     parts = [graph.split_coefficient(term) for term in difference.args] if difference.op == "add" else []
@@ -43,7 +43,9 @@ def exact_difference(graph: Graph, a: Node, b: Node) -> Node | None:
 
 
 def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(a/b)`` by `log1p` if `argument` is a quotient with an `exact_difference`; else None."""
+    """Return ``log(a/b)`` by `log1p`, accurate where a is close to b, if `argument` is a quotient ``a/b`` with an
+    `exact_difference`; else None.
+    """
     quotient = _quotient(graph, argument)
     if quotient is None:
         return None
@@ -55,8 +57,8 @@ def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
 
 
 def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node | None:
-    """Return the sum `node` of logarithms of quotients and linear terms by ``g``; None if the linear terms do not
-    cancel those of the logarithms.
+    """Return a sum such as ``a*log(a/b) - a + b`` with its logarithms written by ``g(u) = u - log1p(u)``, where a is
+    close to b; None unless its other terms cancel the linear parts of the logarithms.
 
     `arguments` maps the results of `log_of_close_quotient` to the quotients.
     """
@@ -88,8 +90,8 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 
 def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other`` for ``one/other = a/b`` with an `exact_difference`, if no term has more divisors; else
-    None.
+    """Return ``one - other`` as ``other*(a - b)/b`` if ``one/other`` is a quotient ``a/b`` with an `exact_difference`;
+    None if it is not, or if the result has more divisors than both terms.
     """
     quotient = _quotient(graph, graph.mul((one, _inverse(graph, other))))
     if quotient is None:
@@ -137,7 +139,7 @@ def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
 
 
 def _g(graph: Graph, u: Node) -> Node:
-    """Return ``u - log1p(u)`` for small `u`."""
+    """Return a formula for ``u - log1p(u)``, a series that is accurate for small `u`."""
     r = graph.mul((u, _inverse(graph, graph.add((graph.const(2), u)))))
     square, series = graph.pow(r, graph.const(2)), graph.zero
     for k in reversed(range(_SERIES_TERMS)):

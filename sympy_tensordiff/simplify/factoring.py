@@ -129,8 +129,8 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """An operand that terms of a sum may have in common. Two terms can share it if their records are equal: the same
-    node, and the same roles of its axes and of the other operands' axes (a result axis, or summed).
+    """An operand that terms of a sum may have in common, with the roles of its axes and of the other operands' axes (a
+    result axis, or summed). Terms for which this record is equal can share the operand.
 
     `power` is True for a scalar divisor, else None. Equal candidates of several terms are a common factor.
     """
@@ -164,7 +164,8 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: 
 
 
 def _replace_uses(uses: Uses, old: Node, new: Node) -> None:
-    """Count the uses that the nodes below `new` have of each other in place of those below `old`.
+    """Update the counts `uses` after `new` has replaced `old`: add the uses that nodes below `new` have of each other,
+    and subtract those below `old`.
 
     Sums further up are compared with the terms that are then there, so that one pass suffices for a chain of sums.
     """
@@ -256,7 +257,9 @@ class _Sum:
                         places.setdefault(n, m)
 
     def _is_entrywise(self, n: int, m: int) -> bool:
-        """Whether term number `n` has two operands with all axes of the result, its operand `m` among them."""
+        """Whether term number `n` has two or more operands with all axes of the result, and its operand number `m` is
+        one of these.
+        """
         parts, output = self.terms[n].parts, set(self.terms[n].output)
         full = [k for k, (_, labels) in enumerate(parts) if set(labels) == output]
         return m in full and len(full) > 1
@@ -276,8 +279,8 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
-        """Return the common factor times the sum of the cofactors of the terms in `where`; None if that is longer or
-        costs more.
+        """Return the common factor times the sum of its cofactors; None if that is longer or costs more than the terms.
+        `where` maps the number of each term that is divided to the position of the factor in it.
         """
         graph = self.graph
         terms = [self.terms[n] for n in where]
@@ -300,8 +303,8 @@ class _Sum:
         return product if self._is_better(product, where, most, scalar=not candidate.roles) else None
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
-        """Return `term` divided by its operand number `place`, as a tensor whose axes are those that the cofactors of
-        all terms need.
+        """Return `term` without its operand number `place`, the common factor `candidate`, as a tensor with the axes
+        that the cofactors of all terms need. If `candidate` is a divisor, the power beyond `exponent` stays.
         """
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]

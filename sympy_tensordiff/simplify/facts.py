@@ -83,9 +83,8 @@ Seen = set[tuple[Node, Rows]]
 
 def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
     """Return the constraints on sizes and free indices that make all reads below `root` lie in bounds, for reads that
-    no condition protects.
-
-    `known` decides which ranges are not empty. Nodes in `seen` are left out; new ones are added to it.
+    no condition protects. `known` decides which ranges are not empty. Nodes in `seen` are left out; new ones are added
+    to it.
     """
     found: list[Constraint] = []
     for node, context, bound in iterate_unconditional(graph, root, known, set() if seen is None else seen):
@@ -103,9 +102,8 @@ def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
     """Yield ``(node, constraints, variables)`` for each node below `root` that no condition protects: the constraints
-    and variables of the loops around it, innermost first.
-
-    Nodes in `seen` are left out; new ones are added to it.
+    and variables of the loops around it, innermost first. `known` decides which ranges are not empty. Nodes in `seen`
+    are left out; new ones are added to it.
     """
     stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
     while stack:
@@ -211,8 +209,8 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return, for each integer tensor ``p`` whose entries all index some axis, as in ``x[p[i]]``, that read and axis;
-    they bound all entries of ``p``. Keys are names.
+    """Return, for the name of each integer tensor ``p`` whose entries all index some axis, as in ``x[p[i]]``, that read
+    and axis. The length of the axis bounds all entries of ``p``.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.
@@ -244,7 +242,7 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
                 if (
                     isinstance(entry, IndirectIndex)
                     and form == Affine.variable(entry)
-                    and _is_each(entry, graph, context)
+                    and _runs_over_tensor(entry, graph, context)
                 ):
                     yield entry, node, axis
 
@@ -262,7 +260,7 @@ def _takes_diagonals(node: Node) -> bool:
     return node.op == "ein" and any(len(set(labels)) < len(labels) for labels in node.data.inputs)
 
 
-def _is_each(entry: IndirectIndex, graph: Graph, context: Rows) -> bool:
+def _runs_over_tensor(entry: IndirectIndex, graph: Graph, context: Rows) -> bool:
     """Whether the indices of `entry` run over its whole integer tensor: ``p[i]`` with ``i`` over the axis of ``p``."""
     shape = graph.integers[entry.tensor].shape
     variables = [v for form in entry.index for v, _ in form.terms]

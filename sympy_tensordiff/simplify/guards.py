@@ -95,8 +95,8 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return for each factor the one of its `rewrites` with the fewest free indices; on a tie the one whose arguments
-    have the fewest.
+    """Return each of `factors` in an equal form with the fewest free indices, made by one of `rewrites`; on a tie the
+    one whose arguments have the fewest.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """

@@ -52,7 +52,9 @@ def log_of_large_square(graph: Graph, argument: Node) -> Node | None:
 
 
 def with_large_squares(graph: Graph, product: Node) -> Node:
-    """Return `product` with ``u/(k + c*u**2)`` without overflow of the square; another product as it is."""
+    """Return `product` with a quotient ``u/(k + c*u**2)`` in it computed as ``1/(c*u)`` for large u, so that the square
+    cannot overflow; another product is unchanged.
+    """
     factors = graph.factors(product)
     for divisor in factors:
         exponent = -_exponent(divisor) if divisor.op == "pow" else 0
@@ -70,8 +72,8 @@ def with_large_squares(graph: Graph, product: Node) -> Node:
 
 
 def _growing(graph: Graph, factors: Sequence[Node], u: Node) -> tuple[Node, Node, int]:
-    """Return the factor that is ``u**n``, or ``k + c*u**2`` with numbers of any sign, its leading coefficient and its
-    degree; the degree 0 if there is none.
+    """Return ``(factor, leading coefficient, degree)`` for the first factor that is ``u**n`` or ``k + c*u**2`` with
+    numbers of any sign; the degree is 0 if there is none.
     """
     for factor in factors:
         if factor is u or (factor.op == "pow" and factor.args[0] is u and _exponent(factor) > 0):
@@ -83,7 +85,9 @@ def _growing(graph: Graph, factors: Sequence[Node], u: Node) -> tuple[Node, Node
 
 
 def _exponent(node: Node) -> int:
-    """Return the exponent of a power if it is an integer of moderate size, else 0."""
+    """Return the exponent of `node` if it is a power with an integer exponent of absolute value at most `MAX_EXPONENT`,
+    else 0.
+    """
     exponent = node.args[1].data if node.op == "pow" and node.args[1].op == "const" else 0
     return exponent if isinstance(exponent, int) and abs(exponent) <= MAX_EXPONENT else 0
 

@@ -19,12 +19,12 @@ from sympy.codegen.cfunctions import expm1, log1p
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.simplify.nearby import has_fewer_terms, is_near_one, minus
+from sympy_tensordiff.simplify.nearby import has_fewer_terms, is_log1p_better, minus
 
 
 class _Term(NamedTuple):
-    """A term ``number*core`` of an addition, where ``core`` is a log-sum-exp or a softmax, with its log-sum-exp or
-    exponent.
+    """A term ``number*core`` of an addition, where ``core`` is a log-sum-exp or the softmax ``exp(u - log_sum)``;
+    ``log_sum`` is the log-sum-exp in both cases.
     """
 
     number: Number
@@ -64,7 +64,7 @@ def _difference(graph: Graph, node: Node) -> Node:
 
 
 def _as_term(graph: Graph, node: Node) -> _Term | None:
-    """Return `node` as a term that is made of a log-sum-exp; None for other terms."""
+    """Return `node` as a multiple of a log-sum-exp or of a softmax; None for other terms."""
     number, core = graph.split_view(node)
     if core.op == "lse":
         return _Term(number, core, core)
@@ -94,7 +94,7 @@ def _accurate_sum(graph: Graph, one: _Term, other: _Term) -> Node | None:
     sizes: dict[Hashable, Affine] = dict(enumerate(v.shape))
     share = graph.ein(1, [(softmax, labels), (graph.call(expm1, (graph.broadcast(d, v.shape),)), labels)], kept, sizes)
     apart = graph.add((one.log_sum, graph.neg(other.log_sum)))
-    logarithm = graph.select(is_near_one(graph, share), graph.call(log1p, (share,)), apart)
+    logarithm = graph.select(is_log1p_better(graph, share), graph.call(log1p, (share,)), apart)
     if one.core.op == "lse":
         return graph.scale(one.number, logarithm)
     step = graph.add((d, graph.ein(-1, [(logarithm, kept)], labels, sizes)))

@@ -52,7 +52,7 @@ MAX_POLE_ORDER = 4
 
 def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Distance) -> Node | None:
     """Return ``factor*(one - other)``, where `one` is ``f(a)`` and `other` ``f(b)`` for one function f, in a form that
-    loses no digits if a is close to b; None without a rule.
+    loses no digits if a is close to b; None without a rule. ``distance(a, b)`` returns ``a - b`` accurately, or None.
     """
     if one.op == other.op == "mul":
         found = _difference_of_softmaxes(graph, one, other, distance)
@@ -198,10 +198,12 @@ def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> N
     part = graph.sum(variables, rows, graph.mul((other, graph.call(expm1, (d,)))))
     share = graph.mul((part, graph.pow(b, graph.const(-1))))
     far = [graph.call(sympy.log, (one,)) for one in (a, b)]
-    return graph.select(is_near_one(graph, share), graph.call(log1p, (share,)), graph.add((far[0], graph.neg(far[1]))))
+    return graph.select(
+        is_log1p_better(graph, share), graph.call(log1p, (share,)), graph.add((far[0], graph.neg(far[1])))
+    )
 
 
-def is_near_one(graph: Graph, share: Node) -> Node:
+def is_log1p_better(graph: Graph, share: Node) -> Node:
     """Return a node for the condition that ``log(1 + share)`` should be computed as ``log1p(share)``: the share is
     neither close to -1 nor so large that terms may be lost.
     """
@@ -292,7 +294,9 @@ def is_exact_near_zero(difference: Node) -> bool:
 
 
 def _times_logarithm(graph: Graph, factor: Number, one: Node, other: Node) -> Node | None:
-    """Return ``factor*(a*log(a) - b*log(b))`` where ``a - b`` is a positive number, else None."""
+    """Return ``factor*(a*log(a) - b*log(b))`` in a form that loses no digits, for `one` and `other` with ``a - b`` a
+    positive number; None for others.
+    """
     a, b = _under_logarithm(graph, one), _under_logarithm(graph, other)
     if a is None or b is None:
         return None
@@ -320,7 +324,7 @@ def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
     if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
         return None
     is_positive = graph.compare("lt", graph.zero, b)
-    if graph.known(is_positive) is False:
+    if graph.truth_value(is_positive) is False:
         return None
     square = graph.pow(b, graph.const(2))
     rest = graph.add((root.args[0], graph.neg(square)))

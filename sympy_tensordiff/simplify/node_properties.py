@@ -42,7 +42,7 @@ class NodeProperties:
         if node.op == "comprehension":
             return False
         if node.is_guard_free:
-            total = node.total or is_reciprocal(node, facts)
+            total = node.total or is_power_of_positive_index(node, facts)
             return total and all(is_implied(needed, facts) for needed in self.read_conditions(node))
         key = (node, row, facts)
         if key not in self.defined:
@@ -50,7 +50,7 @@ class NodeProperties:
                 variables, inside, body = self.inside(node, facts)
                 rows = inside[len(facts) :]
                 # Bounds are computed of empty ranges, too.
-                found = all(is_implied(needed, facts) for needed in divisible([row.form for row in rows]))
+                found = all(is_implied(needed, facts) for needed in divisor_constraints([row.form for row in rows]))
                 for entry, known in tested_data(self.graph, variables, rows, facts):
                     found = found and all(is_implied(needed, known) for needed in inside_shape(self.graph, entry))
                 found = found and (
@@ -134,8 +134,8 @@ class NodeProperties:
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:
-    """Return whether a condition (a guard or a select with 0) decides whether `node` is 0 exactly. The answer is False
-    if that takes more than ``LIMIT`` nodes to find out.
+    """Return whether `node` contains a condition, a guard or a select with 0, that makes it exactly 0 where it fails.
+    The answer is False if that takes more than ``LIMIT`` nodes to find out.
     """
     return _is_chosen(graph, node, [LIMIT])
 
@@ -192,7 +192,7 @@ def count_chosen(graph: Graph, node: Node) -> Node:
     return graph.select(graph.compare("ne", node, graph.zero), graph.one, graph.zero)
 
 
-def is_reciprocal(node: Node, facts: Rows) -> bool:
+def is_power_of_positive_index(node: Node, facts: Rows) -> bool:
     """Whether `node` is a constant power of an index form, such as ``1/m``, which `facts` prove to be positive."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and is_implied(Constraint("ge", base.data - 1), facts)
@@ -219,11 +219,11 @@ def defining_constraints(graph: Graph, node: Node) -> Rows:
     positive.
     """
     forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
-    return (*inside_shape(graph, node), *(() if linear(forms) else divisible(forms)))
+    return (*inside_shape(graph, node), *(() if linear(forms) else divisor_constraints(forms)))
 
 
-def divisible(forms: Iterable[Affine]) -> Rows:
-    """Return the constraints that all divisors in `forms` are positive."""
+def divisor_constraints(forms: Iterable[Affine]) -> Rows:
+    """Return the constraints ``n >= 1`` for all divisors in `forms` that are not numbers: ``n`` in ``i//n``."""
     return positive_rows(symbolic_divisors(forms))
 
 
@@ -241,8 +241,8 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints that hold when `row`, one of `rows`, is tested: in a guard (no `variables`) all others, in
-    a loop nest over `variables` those of outer loops. Those that contain `entry` are left out.
+    """Yield those of the constraints `rows` that hold when `row`, one of them, is tested: in a guard (no `variables`)
+    all others, in a loop nest over `variables` those of outer loops. Constraints that contain `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 
@@ -341,13 +341,13 @@ def unconditional(root: Node) -> set[Node]:
     return found
 
 
-class Numbers(Container[Node]):
+class FiniteNodes(Container[Node]):
     """The set of nodes that are finite wherever a given function is finite. Multiplying such a node by 0 gives 0.
 
-    These are the nodes that the function evaluates unconditionally, and nodes for which `is_number_of_numbers` proves
-    that they are finite for all finite entries of the tensors. A quotient that the function evaluates is not among
-    these: the function may be finite where it is infinite, as ``relu(-oo)``. An exponential is, since overflow does not
-    count. Nodes that are visited are cached.
+    These are the nodes that the function evaluates unconditionally, and nodes for which
+    `is_finite_for_finite_arguments` proves that they are finite for all finite entries of the tensors. A quotient that
+    the function evaluates is not among these: the function may be finite where it is infinite, as ``relu(-oo)``. An
+    exponential is, since overflow does not count. Nodes that are visited are cached.
 
     `root` is the value of the function; `values` are the functions that `root` is a derivative of, whose exponentials
     are finite, too.
@@ -370,16 +370,16 @@ class Numbers(Container[Node]):
         if node in self._evaluated:
             return True
         for part in reachable(node, known=self._finite):
-            is_finite = part in self._exponentials or is_number_of_numbers(self._graph, part)
+            is_finite = part in self._exponentials or is_finite_for_finite_arguments(self._graph, part)
             self._finite[part] = is_finite and all(self._finite[arg] for arg in part.args)
         return self._finite[node]
 
 
-def is_number_of_numbers(graph: Graph, node: Node) -> bool:
-    """Return whether the operation `node` maps finite arguments to a finite value; the known signs of its arguments are
-    used.
+def is_finite_for_finite_arguments(graph: Graph, node: Node) -> bool:
+    """Return whether the value of the operation `node` is finite for all finite arguments with the signs that its
+    arguments are known to have.
 
-    So have a quotient by ``1 + x**2``, the exponential of a value that is never positive, and softmax,
+    Examples are a quotient by ``1 + x**2``, the exponential of a value that is never positive, and softmax,
     ``exp(X - lse(X))``.
     """
     if is_total(node.op, node.data, node.args):
@@ -420,7 +420,9 @@ def may_be_infinite(nodes: Sequence[Node]) -> bool:
 
 
 def _may_be_infinite(node: Node) -> bool:
-    """Whether `node` is a power or a call that may be infinite or undefined, other than one of an exponential."""
+    """Whether `node` is a power or a call that may be infinite or undefined. Exponentials and their powers do not
+    count.
+    """
     base = node.args[0] if node.op == "pow" else node
     is_exponential = base.op == "call" and base.data is sympy.exp
     return node.op in ("pow", "call") and not is_exponential and not is_total(node.op, node.data, node.args)

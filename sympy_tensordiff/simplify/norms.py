@@ -39,10 +39,11 @@ def with_scaled_norms(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]
 ) -> list[Node]:
     """Return the entries `roots` with each norm ``sqrt(sum(x**2))`` computed so that no square overflows or underflows:
-    where one would, ``x`` is first divided by its largest entry.
+    where one would, ``x`` is first divided by its largest entry. `arrays` has the entries of stored arrays; `stored`
+    stores an array of norms.
 
-    `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries. `stored`
-    returns the array from which norms are read, given an array of sums of squares and the entries of the norms.
+    `roots` are numbers and comprehensions. `stored` returns the array from which norms are read, given an array of
+    sums of squares and the entries of the norms.
     """
     norms = _Norms(graph, arrays, stored)
     for part in reachable(*roots):
@@ -94,8 +95,9 @@ class _Norms:
         return self.tables.get(node.args[0].args[0]) is not None and node.args[1].data < 0
 
     def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
-        """Return `node` written by the norm: ``norm**(2*p)`` for ``base**p``, ``norm > 0`` for ``base > 0``, for a base
-        in `bases`. `old` is the node before its arguments were rewritten; others are unchanged.
+        """Return `node`, a power or comparison of a base in `bases`, written by the norm: ``norm**(2*p)`` for
+        ``base**p``, ``norm > 0`` for ``base > 0``; other nodes are unchanged. `old` is the node before its arguments
+        were rewritten.
         """
         if old.op not in ("pow", "compare") or old.args[0] not in bases or old.args[1].op != "const":
             return node

@@ -126,8 +126,8 @@ def without_factor_of_inverse(graph: Graph, product: ContractionParts, uses: Use
 
 
 def _other_factor(graph: Graph, matrix: Node, factor: Node, axis: int, end: int) -> Node | None:
-    """Return ``R`` for the `matrix` ``F R`` (``R F`` for `end` 1), where ``F`` is `factor`, a square matrix whose axis
-    `axis` comes first, so possibly transposed; None otherwise.
+    """Return ``R`` if `matrix` is ``F R`` (`end` 0) or ``R F`` (`end` 1), where ``F`` is the square matrix `factor`, or
+    its transpose if `axis` differs from `end`; None otherwise.
     """
     if not is_core(matrix) or factor.shape[0] != factor.shape[1]:
         return None
@@ -169,11 +169,10 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of ``other`` that correspond to the summed `axes` of ``exponential``; None unless both are the
-    same tensor up to the order of axes.
+    """Return the axes of the exponential ``other``, with axes ``labels``, that are summed in ``sum(exponential)`` over
+    ``axes``, whose result has the axes ``rest``; None unless both are the same tensor up to the order of axes.
 
-    The sum runs over some ``axes`` and has the labels ``rest``. The two may have their axes in different orders, ``A +
-    V`` and ``A.T + V[:, None]``.
+    Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """
     summed = [label for label in labels if label not in rest]
     if other.op != "call" or other.data is not sympy.exp or len(set(labels)) != len(labels):

@@ -193,7 +193,8 @@ class ProductsOfSums:
 
     def may_split_sum(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
         """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``, given the `groups` of
-        bounds and factors. With ``run=False`` each group must be defined even where another range is empty.
+        bounds and factors. Unless all ranges are known to be nonempty (`run`), each group must be defined even where
+        another range is empty.
         """
         if run:
             return True
@@ -248,7 +249,7 @@ class ProductsOfSums:
         if len(self.groups(inner, bound)) > 1:
             return True
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
-        return any(_holds_loops(factor) or not factor.free <= needed for factor in free)
+        return any(_contains_loops(factor) or not factor.free <= needed for factor in free)
 
     def sum(self, limits: Limits, body: Node, facts: Rows) -> Node:
         """Return the sum of `body` over `limits`; if `body` is itself a sum, both become one sum."""
@@ -262,10 +263,8 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body`, taken term by term over all or the innermost of `limits`, if the
-        summed terms then cancel but for at most one; else None.
-
-        It is split over all variables, or over the innermost one.
+        """Return the sum of the addition `body`, taken term by term over all of `limits` or over the innermost one, if
+        the summed terms then cancel so that at most one remains; else None.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
@@ -304,7 +303,7 @@ class ProductsOfSums:
         return self.graph.scale(number, self.graph.entry(core.args[0], core.data))
 
 
-def _holds_loops(factor: Node) -> bool:
+def _contains_loops(factor: Node) -> bool:
     """Whether `factor` contains a sum or other reduction among its factors, terms or bases, not counting the inside of
     functions.
     """

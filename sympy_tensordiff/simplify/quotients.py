@@ -96,7 +96,7 @@ def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
     poles = [{f.args[0] for f in graph.factors(term) if f.op == "pow" and _is_divisor(f)} for term in node.args]
     terms = list(node.args)
     for n, term in enumerate(node.args) if any(poles) else ():
-        condition, value, otherwise = graph.chosen(term) or (term, term, term)
+        condition, value, otherwise = graph.split_select(term) or (term, term, term)
         base = condition.args[0] if condition.op == "compare" and condition.data == "ne" else None
         is_kink = base is not None and condition.args[1] is graph.zero and graph.is_zero(otherwise)
         if is_kink and any(base in other for m, other in enumerate(poles) if m != n):
@@ -105,8 +105,8 @@ def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
 
 
 def _parts(node: Node) -> Iterable[Node]:
-    """Return the factors of `node` if it is a product or a numeric multiple of one; itself if it is a power, else
-    nothing.
+    """Return the factors of `node` if it is a product or a number times one; `node` alone if it is a power; () for
+    other nodes.
     """
     if node.op not in ("mul", "ein"):
         return (node,) if node.op == "pow" else ()
@@ -114,7 +114,7 @@ def _parts(node: Node) -> Iterable[Node]:
 
 
 def _has(node: Node, op: str) -> bool:
-    """Return whether the product `node` has a factor with the op `op`; for ``pow`` only divisors count."""
+    """Return whether the product `node` has a factor with the op `op`. A power counts only if it is a divisor."""
     return any(part.op == op and (op != "pow" or _is_divisor(part)) for part in _parts(node))
 
 
@@ -201,14 +201,16 @@ class Quotients:
                 yield form()
 
     def _products(self, node: Node) -> Iterator[Callable[[], Node]]:
-        """Yield functions without arguments that return equal forms of the product `node`: with content taken out, or
-        multiplied out.
+        """Yield functions without arguments, each of which builds an equal form of the product `node`: with content
+        taken out, or multiplied out.
         """
         yield lambda: self._built(self.term(node))
         yield lambda: self._distributed(self.term(node))
 
     def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
-        """Yield functions of no argument that return equal forms of the sum `node`: one fraction, or multiplied out."""
+        """Yield functions without arguments, each of which builds an equal form of the sum `node`: one fraction, or
+        multiplied out.
+        """
         with suppress(_Inexact):
             numerator, divisor = self._over_one_denominator(node)
             # Outside of the sum is the greatest power of a divisor that all terms have, or the least.
@@ -356,7 +358,9 @@ class Quotients:
         return polynomial, Term(Fraction(1), below)
 
     def _fraction(self, numerator: Polynomial, divisor: Term, content: Term, shape: tuple[Affine, ...]) -> Node:
-        """Return ``numerator*divisor`` with the factor `content` of the numerator taken out."""
+        """Return ``numerator*divisor`` as a node of the given `shape`, with the factor `content` of the numerator in
+        front.
+        """
         if not numerator:
             return self.graph.filled(0, shape) if shape else self.graph.zero
         return self._built(_times(content, divisor), self._opened(_divided(numerator, content)), shape)
@@ -469,8 +473,8 @@ def _times(one: Term, other: Term) -> Term:
 
 
 def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool = False) -> Term:
-    """Return the factor to take out of `polynomial`: its rational content, ``2`` for ``2*a + 4*b``, and the common
-    denominator. With `common` also common factors; with `greatest` fewer divisors, only those that all terms have.
+    """Return the factor to take out of `polynomial`: a number, such as ``2`` for ``2*a + 4*b``, and the common
+    denominator. With `common` it contains common factors, too; with `greatest`, only divisors that all terms have.
     """
     if not polynomial:
         return Term(Fraction(1), {})

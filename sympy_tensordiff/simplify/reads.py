@@ -79,8 +79,8 @@ class WrittenReads:
         self.tries = 0
 
     def holds(self, row: Constraint, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Return whether the original function itself needs `row` to be in bounds where `facts` and `conditions` hold,
-        so that a derivative may assume it.
+        """Return whether the original function requires the constraint `row` for some read of its own, where `facts`
+        and `conditions` hold, so that a derivative may assume it.
         """
         key = (row, facts, conditions)
         if key not in self.answers:
@@ -92,7 +92,7 @@ class WrittenReads:
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
         """Return whether `row` is the bound of `read` at some values of its indices for which its ranges and conditions
-        hold; False if not found within many tries.
+        hold. The answer is False if a limited number of tries finds none.
         """
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
@@ -109,8 +109,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Given index forms for some variables of `read`, yield every choice of forms for the others with which each
-        constraint of `read` on them becomes one of `facts`.
+        """Yield every extension of `forms`, index forms for some variables of `read`, to all of its variables with
+        which each constraint of `read` on the others becomes one of `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -260,8 +260,9 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Yield ``(case, rows to test)``. In the first case `entry` is in bounds, with all of `rows`; in the others it
-        is out of bounds, with the rows that remain, or None if one of them fails.
+        """Yield pairs ``(constraints of the case, rows to test there)`` that split `node` by whether `entry` is in
+        bounds. In the first case it is, with all of `rows`; in the others it is not, with the rows that remain, or None
+        if one of them fails.
 
         A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there, the
@@ -278,8 +279,8 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return `rows` without those that contain `entry`, if these are true for an entry of minus infinity; None if
-        one of them is false then.
+        """Return `rows` without those that contain `entry`, if all of these hold when the entry is minus infinity; None
+        if one of them does not.
         """
         left: list[Constraint] = []
         for row in rows:

@@ -347,8 +347,9 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
-    """Yield, for each addition among the operands of the sum `node`, the list of sums of its single terms. With
-    `is_alone`, only if the addition has a summed index that no other operand has.
+    """Yield, for each addition among the operands of the contraction `node`, the contractions with one of its terms in
+    its place, whose sum is `node`. With `is_alone`, an addition counts only if it has a summed index that no other
+    operand has.
     """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))
@@ -387,8 +388,8 @@ def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
 
 
 def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
-    """Return `product` with one more operand, `term` with the axes `labels`. A scalar `term` becomes ones and its
-    factors as scalar operands.
+    """Return `product` with one more operand, `term` with the axes `labels`. A scalar `term` is repeated to `shape`: it
+    becomes a tensor of ones, and its factors become scalar operands.
     """
     coefficient, term = graph.split_view(term)
     ones = (graph.filled(1, shape), labels)
@@ -473,7 +474,7 @@ def _is_repeated(tensor: Node) -> bool:
     """Whether `tensor` is a view, such as a vector repeated along an axis, or is made of views entry by entry."""
     if tensor.op in ELEMENTWISE:
         return all(_is_repeated(part) for part in tensor.args if part.shape)
-    return _is_repeated(tensor.args[0]) if tensor.view and tensor.data.scales else is_view(tensor)
+    return _is_repeated(tensor.args[0]) if tensor.view and tensor.data.is_multiple else is_view(tensor)
 
 
 Rules = Mapping[str, Sequence[Rule]]

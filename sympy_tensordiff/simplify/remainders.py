@@ -36,8 +36,8 @@ class RemainderSum(NamedTuple):
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[RemainderSum] | None:
-    """Return the sum over `rows` as one sum for each residue class of the sizes, without an equation such as ``m*i +
-    2*j == k`` that has no unit coefficient; None if no equation has the needed form.
+    """Return the sum of `body` over `rows` as one sum for each residue class of the sizes, with an equation such as
+    ``m*i + 2*j == k``, in which no coefficient is 1, eliminated; None if no equation has the needed form.
     """
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()

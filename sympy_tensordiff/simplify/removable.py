@@ -107,11 +107,9 @@ class SeriesTerm(NamedTuple):
 
 def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
     """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced there by a
-    series.
+    series. `arrays` maps stored tensors to the comprehensions that they store.
 
     An entry inside of one that is replaced stays as it is.
-
-    `arrays` maps tensors that are computed before to their comprehensions: terms may be read from them.
     """
     nodes = reachable(*roots)
     outer = set(roots)

@@ -29,8 +29,8 @@ class SignFacts(NamedTuple):
 _UNKNOWN = SignFacts(-1, False)
 _SQUARE = SignFacts(0, True)
 
-Kinds = Sequence[SignFacts]
-"""The kinds of the arguments of a node."""
+FactsOfArguments = Sequence[SignFacts]
+"""What is known of the sign of each argument of a node."""
 
 
 def sign_facts(graph: Graph, node: Node) -> SignFacts:
@@ -45,28 +45,28 @@ def sign_facts(graph: Graph, node: Node) -> SignFacts:
     return found
 
 
-def _common_kind(kinds: Kinds) -> SignFacts:
-    """Return what holds for all of `kinds`: the weakest sign, and flat (derivative 0 where the value is 0) if
-    all are.
+def _common_facts(arguments: FactsOfArguments) -> SignFacts:
+    """Return what holds for all of `arguments`: the weakest sign, and flat (derivative 0 where the value is 0) if all
+    are.
     """
-    return SignFacts(min(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
+    return SignFacts(min(argument.sign for argument in arguments), all(argument.flat for argument in arguments))
 
 
-def _const(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
-    """Return the sign of a number. It counts as flat, since its derivative is 0."""
+def _const(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
+    """Return the sign of a number. It counts as flat (derivative 0 where the value is 0), since its derivative is 0."""
     return SignFacts((node.data > 0) - (node.data < 0), True)
 
 
-def _index(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
+def _index(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of an index form: nonnegative if its variables are free and no coefficient is negative, else
-    unknown. It counts as flat, since its derivative is 0.
+    unknown. It counts as flat (derivative 0 where the value is 0), since its derivative is 0.
     """
     form = node.data
     sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)
     return SignFacts(0 if sizes and form.constant >= 0 else -1, True)
 
 
-def _scalar(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
+def _scalar(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of a scalar symbol from its SymPy assumptions. It is not flat (derivative 0 where it is 0) unless
     it is positive.
     """
@@ -74,11 +74,11 @@ def _scalar(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     return SignFacts(1, True) if symbol.is_positive else SignFacts(0 if symbol.is_nonnegative else -1, False)
 
 
-def _power(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
+def _power(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of a power, and whether it is flat (derivative 0 where the value is 0), from those of the base
     and a constant exponent.
     """
-    base, exponent = kinds[0], node.args[1]
+    base, exponent = arguments[0], node.args[1]
     if exponent.op != "const":
         return base if base.sign >= 0 else _UNKNOWN
     power = exponent.data
@@ -88,15 +88,15 @@ def _power(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     return SignFacts(base.sign if odd else max(base.sign, 0), power > 1 or base.flat)
 
 
-def _addition(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
+def _addition(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of an addition, unknown if the sign of a term is. It is flat (derivative 0 where the value is 0)
     if all terms are.
     """
     if len(node.args) == 2 and node.args[1].op == "const" and _is_distance(graph, *node.args):
         return _SQUARE
-    if any(kind.sign < 0 for kind in kinds):
+    if any(argument.sign < 0 for argument in arguments):
         return _UNKNOWN
-    return SignFacts(max(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
+    return SignFacts(max(argument.sign for argument in arguments), all(argument.flat for argument in arguments))
 
 
 def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
@@ -117,7 +117,7 @@ def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
     return value.data in (sympy.sin, sympy.cos)
 
 
-def _call(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
+def _call(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of a function value, and whether it is flat (derivative 0 where the value is 0), from the
     function and the facts of its arguments.
     """
@@ -128,65 +128,66 @@ def _call(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
     if node.data is hypot:
         return _SQUARE
     if node.data is Cbrt:
-        return kinds[0]
+        return arguments[0]
     if node.data is sympy.Abs:
-        return SignFacts(max(kinds[0].sign, 0), True)
+        return SignFacts(max(arguments[0].sign, 0), True)
     if node.data is sympy.Max:
-        return SignFacts(max(kind.sign for kind in kinds), all(kind.flat for kind in kinds))
-    return _common_kind(kinds) if node.data is sympy.Min else _UNKNOWN
+        return SignFacts(max(argument.sign for argument in arguments), all(argument.flat for argument in arguments))
+    return _common_facts(arguments) if node.data is sympy.Min else _UNKNOWN
 
 
-def _total(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
+def _total(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of a sum over a range, at best "nonnegative" since the range may be empty. It is flat (derivative
     0 where it is 0) if the summand is and is nonnegative.
 
     A sum of values of both signs may be 0 where none of them is, so it is flat only if they are nonnegative.
     """
-    (kind,) = kinds
-    return _SQUARE if kind.sign >= 0 and kind.flat else SignFacts(min(kind.sign, 0), False)
+    (argument,) = arguments
+    return _SQUARE if argument.sign >= 0 and argument.flat else SignFacts(min(argument.sign, 0), False)
 
 
-def _guarded(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
+def _guarded(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of a guard or an extremum, at best "nonnegative" since the value may be 0. It is flat (derivative
     0 where the value is 0) if the body is.
     """
-    return SignFacts(min(kinds[0].sign, 0), kinds[0].flat)
+    return SignFacts(min(arguments[0].sign, 0), arguments[0].flat)
 
 
-def _contraction(graph: Graph, node: Node, kinds: Kinds) -> SignFacts:
+def _contraction(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of an einsum, and whether it is flat (derivative 0 where the value is 0). Equal operands with
     equal labels, as in ``x[i]*x[i]``, count as a square.
     """
     coefficient, inputs, output, extents = node.data
     if is_view(node):
         return SignFacts(
-            min([0, *(kind.sign for kind in kinds)]) if coefficient >= 0 else -1, all(kind.flat for kind in kinds)
+            min([0, *(argument.sign for argument in arguments)]) if coefficient >= 0 else -1,
+            all(argument.flat for argument in arguments),
         )
     # An axis with one entry is one place under whatever label: a' a of one column is a square.
     places = [tuple([-1 if extents[label] == Affine.of(1) else label for label in labels]) for labels in inputs]
     times = Counter(zip(node.args, places, strict=True))
-    own = dict(zip(node.args, kinds, strict=True))
-    found = _common_kind([own[arg] if count % 2 else _SQUARE for (arg, _), count in times.items()])
+    own = dict(zip(node.args, arguments, strict=True))
+    found = _common_facts([own[arg] if count % 2 else _SQUARE for (arg, _), count in times.items()])
     if len(output) == len(extents):
         return found
     return _SQUARE if found.sign >= 0 and found.flat else SignFacts(min(found.sign, 0), False)
 
 
-_RULES: dict[str, Callable[[Graph, Node, Kinds], SignFacts]] = {
+_RULES: dict[str, Callable[[Graph, Node, FactsOfArguments], SignFacts]] = {
     "const": _const,
     "index": _index,
     "scalar": _scalar,
     "pow": _power,
-    "mul": lambda graph, node, kinds: _common_kind(kinds),
+    "mul": lambda graph, node, arguments: _common_facts(arguments),
     "add": _addition,
     "call": _call,
-    "select": lambda graph, node, kinds: _common_kind(kinds[1:]),
+    "select": lambda graph, node, arguments: _common_facts(arguments[1:]),
     "sum": _total,
-    "prod": lambda graph, node, kinds: kinds[0],
+    "prod": lambda graph, node, arguments: arguments[0],
     "max": _guarded,
     "min": _guarded,
     "guard": _guarded,
-    "read": lambda graph, node, kinds: kinds[0],
-    "comprehension": lambda graph, node, kinds: kinds[0],
+    "read": lambda graph, node, arguments: arguments[0],
+    "comprehension": lambda graph, node, arguments: arguments[0],
     "ein": _contraction,
 }

@@ -45,7 +45,7 @@ def merged_sums(
     graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
 ) -> list[Node]:
     """Return `nodes` with ``Sum f + Sum g`` over one range merged to ``Sum (f + g)``, if `f` and `g` share factors;
-    additions of whole tensors are unchanged.
+    additions of whole tensors are unchanged. With `selected`, an equation ``p == a[t]`` is a factor.
 
     The variables in `sizes` are never bound: sums may differ in factors that contain no others. With `selected`,
     equations with tensor entries are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``, and ``f[t]`` is read outside
@@ -96,7 +96,8 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
     """Return `addition` with sums over equal ranges merged, if the factors in front of them are equal; unchanged if
-    there are none.
+    there are none. Additions inside are treated likewise, `levels` deep. `sizes` and `selected` are those of
+    `merged_sums`.
     """
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
@@ -181,7 +182,9 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
 def _merge_group(
     graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[Node]:
-    """Return the sums in `group`, all over the same range, with those merged whose summands have factors in common."""
+    """Return the sums in `group`, all over the same range, with those merged whose summands have factors in common. The
+    other arguments are those of `_merged`.
+    """
     variables, rows, _ = graph.open(group[0].node)
     alike: dict[Node | None, list[SummedTerm]] = {}
     for number, _, node in group:
@@ -214,7 +217,9 @@ def _with_equations(graph: Graph, number: Number, body: Node) -> SummedTerm:
 def _factored(
     graph: Graph, terms: Sequence[SummedTerm], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[SummedTerm]:
-    """Return `terms` with common factors taken out, starting with the factor that occurs in the most terms."""
+    """Return `terms` with common factors taken out, starting with the factor that occurs in the most terms. The other
+    arguments are those of `_merged`.
+    """
     waiting = list(terms)
     while (best := _most_shared(waiting)) is not None:
         common = [factor for factor in best[0].factors if all(factor in term.factors for term in best)]
@@ -238,8 +243,8 @@ def _factored(
 
 
 def _most_shared(terms: Sequence[SummedTerm]) -> list[SummedTerm] | None:
-    """Return the terms that contain the most frequent common factor, among groups of terms with a guard or with twins
-    such as ``X[i, j]`` and ``X[j, i]``; None if there is no such group.
+    """Return those of `terms` that contain the most frequent common factor. Only factors count whose terms have a guard
+    among them, or are twins such as ``X[i, j]`` and ``X[j, i]``; None if there is no such factor.
     """
     found: dict[Node, list[SummedTerm]] = {}
     for term in terms:

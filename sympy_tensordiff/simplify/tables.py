@@ -171,7 +171,9 @@ def _tree_size(tensor: Node) -> int:
 
 
 def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Whether the operation `tensor` is made of comprehensions, and operations on these, that nothing else uses."""
+    """Whether the operation `tensor` is made of comprehensions, and operations on these (the nodes that `mixed` maps to
+    True), that nothing else uses. `users` has the number of uses of each node.
+    """
     stack = [tensor]
     while stack:
         node = stack.pop()
@@ -236,7 +238,8 @@ def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[
 
 
 def _power_of_root(graph: Graph, base: Node, exponent: Node) -> Node:
-    """Return ``base**exponent``, which is ``x**(a*n)`` for a base ``x**a`` with the same domain and an integer n.
+    """Return ``base**exponent``. For a root ``x**a`` and an integer n it is ``x**(a*n)``, if that is defined for the
+    same x.
 
     ``sqrt(x)**2`` is ``x`` only where ``x`` is nonnegative.
     """
