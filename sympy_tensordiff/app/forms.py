@@ -153,15 +153,17 @@ def certificate_text(found: Any, form: str = "index") -> str:
 
 
 def arguments_of(parsed: Any, expression: Any) -> tuple[Any, ...]:
-    """Return the arguments of a kernel: the declared tensors, then the sizes that no tensor has."""
+    """Return the arguments of a kernel: the declared tensors, then the symbolic sizes in ``expression`` that occur in
+    no tensor's shape.
+    """
     tensors = tuple(parsed.tensors.values())
     known = size_symbols(*tensors)
     return (*tensors, *(size for size in size_symbols(expression) if size not in known))
 
 
 def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
-    """Yield a line of text for each choice of sizes: the sizes, and the largest relative error of the derivative
-    against differences.
+    """Yield one line of text for each choice of sizes that is tried: the sizes, and the largest relative error of the
+    derivative compared with central differences.
 
     A higher-order derivative is compared with differences of the derivative of one order less, and so on.
 

@@ -136,8 +136,8 @@ class _DerivableOperator:
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator that a rule such as "pullback" makes of this one. ``step`` is the rule's name and its
-        arguments; the result is cached.
+        """Return the operator that a method such as "pullback" derives from this one. ``step`` is the method's name and
+        its arguments; the result is cached.
         """
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])

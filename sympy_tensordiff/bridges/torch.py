@@ -267,8 +267,8 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return the results mapped over one axis, and 0 for each as the position of that axis. Raise `ArgumentError` for
-    CUDA.
+    """Return ``(results, axes)`` as `torch.func.vmap` needs them: the results mapped over one axis, and for each result
+    the position of that axis, 0. Raise `ArgumentError` for CUDA.
     """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")

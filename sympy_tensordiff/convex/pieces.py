@@ -145,8 +145,8 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Rewrite a function of ``x`` as a function of ``c*x``, if it depends on that multiple only; otherwise return it
-    unchanged.
+    """Return the function ``outer`` of the scalar ``part`` as a function of ``c*part``, and that scalar, if it depends
+    on such a multiple only; else both unchanged.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)

@@ -140,8 +140,8 @@ def _candidate_forms(
 
 
 def _cubic_form(product: SummedProduct, ends: Sequence[Expr], directions: Mapping[Any, Any]) -> GramForm | None:
-    """Return the `GramForm` (a visibly nonnegative second derivative) of three entries of positive matrices,
-    ``A[i,j]*A[j,k]*A[k,i]``; None for other products.
+    """Return the visibly nonnegative second derivative (`GramForm`) of a product of entries of positive matrices,
+    ``A[i,j]*A[j,k]*A[k,i]``; None for any other product.
 
     ``trace(S @ S @ S)`` has the second derivative ``6*trace(V @ S @ V)``.
     """
@@ -374,7 +374,9 @@ def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
 
 
 def _matrix_residual(inverse: Any, directions: Mapping[Any, Any], a: Expr) -> Expr:
-    """Return ``r' inv(S) r`` with ``r`` the column ``a`` of ``V inv(S)``."""
+    """Return ``r' inv(S) r`` for the column ``r`` number ``a`` of ``V inv(S)``, where ``inverse`` is ``inv(S)`` and V
+    is the derivative of S along ``directions``.
+    """
     p, q, s = (Dummy(name, integer=True) for name in "pqs")
     size = inverse.shape[0]
     residual = IndexedSum(_matrix_entry_derivative(inverse.args[0], directions, p, q) * inverse[q, a], (q, 0, size - 1))

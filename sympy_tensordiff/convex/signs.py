@@ -232,8 +232,8 @@ class Signs(Generators):
         return sign
 
     def _sign_from_end_points(self, factor: Expr, g: Expr) -> str | None:
-        """Return the sign of ``factor`` if, in ``g``, its value at an end of the range (or at 0) and its change from
-        there have the same sign; else None.
+        """Return the sign of ``factor`` if it follows from one point: as a function of ``g``, its value at an end of
+        the range (or at 0) and its change from there have the same sign. Else None.
         """
         if not any(g in self._in_terms_of(g, other).free_symbols for other in factor.free_symbols - {g}):
             return None
@@ -271,8 +271,8 @@ class Signs(Generators):
         return self.form(sympy.diff(self._in_terms_of(g, form), g))
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
-        """Return ``form`` at ``g = end``; None if a symbol in it that stands for a function of ``g`` is not a rational
-        number there.
+        """Return the value of ``form`` at ``g = end``; None if another symbol in it stands for a function of ``g``
+        whose value there is not rational.
         """
         functions = {other: self._in_terms_of(g, other) for other in form.free_symbols}
         values = {o: function.xreplace({g: end}) for o, function in functions.items() if g in function.free_symbols}

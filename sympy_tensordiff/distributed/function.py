@@ -60,7 +60,7 @@ class KernelBlock(NamedTuple):
 
 
 class _BlockProgram(NamedTuple):
-    """The compiled kernels for given block sizes, with the results and intermediate arrays (stages) to which their
+    """The compiled kernels for given block sizes. It says to which results and intermediate arrays (stages) their
     partial results belong.
     """
 

@@ -188,8 +188,8 @@ def _translate(start: Point, vectors: Sequence[Point], steps: Sequence[int]) -> 
 
 
 class LatticeFrame(NamedTuple):
-    """The smallest and largest value of each index in a picture; it also maps the integer points of two or three
-    indices to the plane.
+    """The part of the plane that a picture shows: the smallest and largest value of each index. It also maps integer
+    points of up to three indices to the plane.
 
     The first two indices are horizontal and vertical; the layers of a third are drawn side by side. So the map to the
     plane is linear, and an arrow from one layer to another is straight.
@@ -233,7 +233,7 @@ class LatticeFrame(NamedTuple):
 
 
 def make_frame(points: Sequence[Sequence[int]], extra_points: Sequence[Sequence[int]] = ()) -> LatticeFrame:
-    """Return the smallest frame around ``points``, and around those of ``extra_points`` that are close to them."""
+    """Return the `LatticeFrame` that just contains ``points``, and those of ``extra_points`` that are close to them."""
     low, high = _bounding_box(points)
     reach = [max(3, b - a) for a, b in zip(low, high, strict=True)][:2]
     for point in extra_points:

@@ -99,7 +99,9 @@ def skip_scalar_read(node: Node) -> Node:
 
 
 def is_ordered(node: Node) -> bool:
-    """Return whether the order of the arguments matters to a reader."""
+    """Return whether the order of the arguments of ``node`` matters, as in a quotient or power, so that a picture
+    numbers its edges.
+    """
     if node.op == "ein":
         return len(set(node.data.inputs)) > 1
     return node.op in ("compare", "pow", "select") or (

@@ -194,7 +194,9 @@ class AxisSizes:
         self.names = size_symbols(self.unified, self.tensors)
 
     def shape(self, axes: Iterable[int]) -> tuple[Any, ...]:
-        """Return the size symbols of ``axes``."""
+        """Return whether a number that is an operand of ``node`` stays a scalar. Matrix functions and products with
+        letters repeat it along axes instead.
+        """
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
     def leaves_operands_scalar(self, node: Tree) -> bool:

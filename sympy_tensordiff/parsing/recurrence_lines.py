@@ -34,8 +34,8 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """The lines after one "where". ``steps`` maps a name to the line that defines it at time ``t``, ``starts`` maps a
-    state to the line of its first value, at time -1 (or ``T`` if it runs backwards).
+    """The lines after one "where", which define recurrences. ``steps`` maps a name to the line that defines it at time
+    ``t``; ``starts`` maps a state to the line of its first value, at time -1 (or ``T`` if it runs backwards).
     """
 
     def __init__(self, text: RecurrenceReader, lines: str) -> None:
@@ -91,8 +91,8 @@ class Lines:
         ]
 
     def names_below(self, with_starts: bool) -> dict[str, set[str]]:
-        """Return for each name the names that its step needs, also through other names; if ``with_starts``, through
-        first values too.
+        """Return for each defined name all other defined names on which it depends, directly or through others; with
+        ``with_starts``, also those in lines of first values.
         """
         texts = {one: [line.right for line in (self.steps[one], self.starts.get(one)) if line] for one in self.steps}
         own = {one: texts[one] if with_starts else texts[one][:1] for one in texts}
@@ -111,8 +111,8 @@ class Lines:
         return found
 
     def component(self, name: str) -> list[str]:
-        """Return the names that must be computed in one loop with `name`: the states whose steps need it and are needed
-        by it. They are in the order of the lines.
+        """Return the names to compute in one loop with `name`, in the order of the lines: itself, and the states that
+        depend on it and on which it depends.
         """
         both = [one for one in self.starts if name in self.below[one] and one in self.below[name]]
         return [one for one in self.steps if one == name or one in both]
@@ -120,8 +120,9 @@ class Lines:
     # ------------------------------------------------------------------------ scans
 
     def recurrence(self, name: str) -> tuple[Any, ...]:
-        """Return the recurrence that defines `name`: its values and states by name, rows of sequences, length, and
-        direction.
+        """Return the recurrence that defines `name` as ``(values after a step, variables, initial values, sequences
+        with their row variables, known lengths, whether it runs backwards)``, the first four as dictionaries by name;
+        cached.
         """
         if name in self.done:
             return self.done[name]
@@ -170,8 +171,8 @@ class Lines:
     def values(
         self, names: list[str], variables: Mapping[str, Any], rows: dict[str, tuple[Any, Any]], is_reversed: bool
     ) -> dict[str, Any]:
-        """Return the values of `names` in one step, by name, as expressions of the states before the step (`variables`)
-        and of rows of sequences.
+        """Return the values of `names` after one step, as a dictionary of expressions in the states before the step
+        (`variables`) and in the current rows of sequences; new sequences are added to ``rows``.
         """
         values: dict[str, Any] = {}
         for name in names:
@@ -230,8 +231,9 @@ class Lines:
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the expression `text` of one step. States in it become ``variables``, and other names at the time
-        become rows of sequences.
+        """Return the expression of `text`, the right side of a line, within one step. States at the time before become
+        ``variables``, and tensors read at the current time become variables for their rows, which are added to
+        ``rows``.
         """
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 
@@ -289,8 +291,8 @@ class Lines:
         return "" if name not in self.starts else f"{self.letter}{'-' if self.starts[name].time == '-1' else '+'}1"
 
     def plain(self, text: str, rest: str | None = None, letter: str = "") -> Any:
-        """Return the expression `text` outside of steps. A state in it means all its values, stacked, or its last one
-        if it has a time.
+        """Return the expression `text` outside of all steps. There a state without a time means the tensor of all its
+        values, and a state at its last time means its last value.
         """
 
         def replaced(match: re.Match[str]) -> str:
@@ -317,7 +319,7 @@ class Lines:
         return self.whole_text.expression(text, rest, letter)
 
     def length(self, name: str) -> Any:
-        """Return the number of steps of the recurrence of a name."""
+        """Return the number of steps of the recurrence of `name`; raise an error if nothing determines it."""
         _, _, _, rows, known, _ = self.recurrence(name)
         known = [*known, *(shape_of(sequence)[0] for _, sequence in rows.values()), *self.head_lengths]
         known += [self.whole_text.size(line.time) for line in self.starts.values() if line.time != "-1"]
@@ -328,8 +330,9 @@ class Lines:
         return known[0]
 
     def scan(self, kind: str, name: str, value: Any, more: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
-        """Return a scan over the recurrence of `name` that computes `value` in each step; ``more`` are further
-        sequences with their row variables.
+        """Return a scan (recurrence over time) with the states of `name` that computes `value` in each step and
+        combines these as ``kind`` says ("stack", "last" or "sum"). ``more`` are further sequences with their row
+        variables.
         """
         values, variables, initial, rows, _, is_reversed = self.recurrence(name)
         needed = needed_states([(variables[one], values[one]) for one in variables], [value])
@@ -348,14 +351,14 @@ class Lines:
         return self.stacks[key]
 
     def _stacked(self, name: str, is_before: bool) -> Any:
-        """Return the result of `stacked`, without looking it up."""
+        """Compute the tensor that `stacked` caches."""
         if name not in self.starts:
             return self.value_of_step("stack", self.steps[name].right, self.steps[name].rest)
         values, variables, *_ = self.recurrence(name)
         return self.scan("stack", name, variables[name] if is_before else values[name])
 
     def wholes(self) -> dict[str, Any]:
-        """Return the values of all names at all times, stacked, by name."""
+        """Return a dictionary from each name that a line defines to the tensor of its values at all times."""
         return {name: self.stacked(name) for name in self.steps}
 
     # ------------------------------------------------------------------------ the formula before the lines
@@ -399,7 +402,9 @@ class Lines:
         return self.scan(kind, main, value, more)
 
     def states_in(self, body: str) -> list[str]:
-        """Return the names that `body` reads at a time, also those read through names that are not states."""
+        """Return the defined names whose values at some time `body` uses, directly or through names that are not
+        states.
+        """
         found: dict[str, None] = {}
         texts = [body]
         while texts:

@@ -46,8 +46,8 @@ def _has_steps(lines: str, notation: Notation) -> bool:
 
 
 class RecurrenceText:
-    """One text with recurrences. ``tensors`` are the declared tensors, and ``places`` maps names that were put into the
-    text to expressions.
+    """One text with recurrences. ``tensors`` are the declared tensors; ``places`` maps names that were inserted in the
+    text to the expressions for which they stand.
     """
 
     def __init__(self, text: str, notation: Notation, read: Read) -> None:
@@ -111,7 +111,7 @@ class RecurrenceText:
         return self.read(text, left, letter=letter)
 
     def place(self, expr: Any) -> str:
-        """Return a new name that stands for `expr`, to be put into a text that is then parsed."""
+        """Return a new name that stands for the expression `expr`, to be inserted in a text that is then parsed."""
         known = next((name for name, value in self.places.items() if value is expr), None)
         letters = "".join("abcdefghij"[int(digit)] for digit in str(len(self.places)))
         name = known or f"place{letters}"

@@ -199,7 +199,9 @@ def repeated_piece(value: Piece, rank: int) -> Piece:
 
 
 def relabelled_piece(operand: Piece, letters: str, output: str) -> Piece:
-    """Return the text ``(letters->output) operand``, which transposes, sums or takes a diagonal."""
+    """Return the text ``(letters->output) operand``, which renames the axes of the operand, so that it transposes, sums
+    or takes a diagonal.
+    """
     return make_piece((f"({letters}->{output}) ", parenthesized(operand, Level.FACTOR)), Level.FACTOR, len(output))
 
 
@@ -208,8 +210,8 @@ Factor = tuple[Piece, str, Piece | None]
 
 
 def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
-    """Return the text of the product of ``operands`` as products of two. Next comes the operand after which the fewest
-    axes are left.
+    """Return the text of a contraction of ``operands`` with the letters ``output``, written as products of two. Each
+    step takes the operand that leaves the fewest axes.
     """
     left, *rest = operands
     if not rest:
@@ -227,7 +229,7 @@ def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
 
 
 def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> str:
-    """Return the letters of a factor that another factor or the output still needs."""
+    """Return the letters that the output or one of the factors ``others`` also has; a product sums over the rest."""
     needed = set(output).union(*(own for _, own, _ in others))
     return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
 

@@ -40,8 +40,8 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 @dataclass(frozen=True, eq=False)
 class FunctionScope:
-    """The operands of the element-wise function that is being written, as text and as expressions, by variable of its
-    template.
+    """The operands of the element-wise function that is being written. Each variable of the function's template is
+    mapped to the operand's text and to its expression.
     """
 
     variables: Mapping[Any, Piece]
@@ -91,7 +91,7 @@ class ThesisWriter(Rewriting):
         return text.make_piece((text.CONSTANTS[expr],), Level.ATOM)
 
     def symbol(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Write a symbol: a variable of the template of a function as its operand, a scalar by its name."""
+        """Write a symbol: a scalar by its name, or a variable of a function's template as the operand in its place."""
         return scope.variables.get(expr) or self.visit_name(expr, scope)
 
     def visit_name(self, expr: Any, scope: FunctionScope) -> Piece:

@@ -53,8 +53,8 @@ def with_norms(expr: Any) -> Any:
 
 
 def at_no_zero(function: Any) -> Any | None:
-    """Return the tensor ``x`` of a function like ``x/norm(x)``, which is defined as 0 at ``x = 0``, so that this
-    condition need not be printed; None for other functions.
+    """Return the tensor that an elementwise function is away from 0, such as ``x/norm(x)``, if the function is 0 where
+    the norm is 0, so that the condition need not be printed. None for other functions.
     """
     body, operands = function.template.expr, dict(zip(function.template.variables, function.operands, strict=True))
     if not isinstance(body, Piecewise) or len(body.args) != 2 or body.args[1].args != (S.Zero, S.true):
@@ -98,7 +98,9 @@ def _squared(expr: Any) -> Any | None:
 
 
 def _at_no_zero(expr: Piecewise) -> Any | None:
-    """Return the value of a `Piecewise` such as ``x/norm(x)`` that is 0 where the norm is 0; None for any other."""
+    """Return the value of a `Piecewise` such as ``x/norm(x)`` that is only 0 where the norm is 0, so that the condition
+    need not be printed; None for any other `Piecewise`.
+    """
     if len(expr.args) != 2 or expr.args[1].args != (S.Zero, S.true) or not isinstance(expr.args[0].cond, Ne):
         return None
     value, condition = expr.args[0].args

@@ -213,7 +213,9 @@ def total(terms: Iterable[Any]) -> Any:
 
 
 def _comes_after(term: Any, terms: Sequence[Any]) -> bool:
-    """Return whether ``term`` is the transpose of another of ``terms``; a sum is written ``M + M.T``."""
+    """Return whether ``term`` is the transpose of another one of ``terms``, after which it is written in a sum, as in
+    ``M + M.T``.
+    """
     return isinstance(term, Transposed) and any(is_same(term.matrix, other) for other in terms)
 
 

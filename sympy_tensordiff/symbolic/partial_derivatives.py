@@ -169,8 +169,8 @@ def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
 
 
 def distinct(expr: Any, *, template: bool = False) -> Any:
-    """Return ``expr`` with SymPy's derivative nodes that compare wrongly, or may do so after a substitution, replaced
-    by those of this module.
+    """Return ``expr`` with SymPy's derivative nodes replaced by those of this module where SymPy would confuse two of
+    them, now or after a substitution.
 
     Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
     entered: they are made of such expressions. In a ``template`` any value may replace a symbol.

@@ -295,8 +295,8 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return ``(updates, outputs)`` with each read ``A[t]`` of a tensor at the time replaced by a variable of a new
-        sequence; the derivative with respect to ``A`` is then stacked.
+        """Return ``(updates, outputs)`` in which variables for the rows of sequences replace all reads ``A[t]`` of a
+        tensor at the time. Each such tensor becomes a sequence of the scan, so that its derivative is stacked.
         """
         known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
@@ -340,8 +340,9 @@ def _is_data(sequence: Any) -> bool:
 
 
 def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
-    """Return a key for the row that a read of a step selects: the tensor, then None for the time as first index, or for
-    each axis the data of the time, such as ``idx[t]``, or None; None for other reads.
+    """Return a key for the row that the entry ``A[t, ...]`` or ``A[idx[t], ...]`` of a variable reads in a step at
+    ``time``: ``(A, None)``, or the tensor with ``idx[t]`` for each axis that data select and None for each other. None
+    for any other entry.
     """
     if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:
         return None
@@ -360,7 +361,9 @@ def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
 
 
 def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
-    """Return the tensor whose row at each time is the part of a tensor that data of the time select."""
+    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads at all times: row ``t`` is
+    ``A[idx[t]]``.
+    """
     index, *own = fresh_indices(1 + len(entry.indices), [entry.tensor, length], ["t"])
     limits, places = [(index, length)], []
     for place, extent in zip(entry.indices, entry.tensor.shape, strict=True):

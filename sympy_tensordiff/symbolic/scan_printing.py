@@ -138,7 +138,8 @@ def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -
 
 
 class _StoredStates:
-    """The states of other scans that the steps of a scan read; its formula calls them by their own names.
+    """States of other scans that the steps of a scan read as sequences, so that its formula can call them by their own
+    names.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
     in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.

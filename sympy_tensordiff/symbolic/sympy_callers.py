@@ -186,8 +186,8 @@ def asked_for_cases(walk: FrameType) -> bool:
 
 
 def outwards(frame: FrameType | None, wanted: Callable[[FrameType], bool]) -> FrameType | None:
-    """Return the first call frame, starting with ``frame`` and going to its callers, for which ``wanted(frame)`` is
-    true; None if there is none.
+    """Return the first call frame for which ``wanted(frame)`` is true, among ``frame`` and its callers, innermost
+    first; None if there is none.
     """
     while frame is not None and not wanted(frame):
         frame = frame.f_back

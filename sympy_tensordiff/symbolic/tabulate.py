@@ -73,7 +73,7 @@ def tabulate(
 
 
 def entry_indices(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, ...]:
-    """Return ``indices`` with 0 instead of an index along each axis of extent 1."""
+    """Return ``indices`` with 0 along each axis of extent 1, as broadcasting reads a tensor of this shape."""
     return tuple(S.Zero if extent == 1 else index for index, extent in zip(indices, shape, strict=True))
 
 

@@ -47,7 +47,9 @@ Limit = tuple[Any, Any, Any]
 
 
 def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
-    """Return ``weight*abs(slope)*size``, but 0 where the slope is 0, even if ``size`` is infinite there."""
+    """Return ``weight*abs(slope)*size``, the bound of the effect of a rounding error; 0 where the slope is 0, even if
+    ``size`` is infinite there.
+    """
     value = weight * sympy.Abs(slope) * size
     if is_symbolic or slope.is_number:
         return value
@@ -206,7 +208,9 @@ class Perturbation(Rewriting):
         return self.scans[expr]
 
     def whole(self, part: Any, scope: Any) -> Recursion[Any]:
-        """Return a scalar or a whole tensor with unknown errors in its entries, in index notation."""
+        """Return ``part``, a scalar or whole tensor in a step of a recurrence, in index notation with unknown errors in
+        its entries.
+        """
         if part in getattr(self.scan, "bound", ()) or getattr(part, "is_symbol", False):
             return part
         written = part.rewrite(IndexedSum)
@@ -227,7 +231,9 @@ class Perturbation(Rewriting):
         return TensorEntry(tensor, *expr.indices)
 
     def at_times(self, size: Any, limits: Sequence[Limit], offsets: Sequence[Any]) -> Any:
-        """Return a size in a step as an entry of its values at all times."""
+        """Return the size of an error in a step of the recurrence as an entry of the tensor that has this size for all
+        times and all values of the bound indices (``limits``, from ``offsets`` on).
+        """
         (_, *inner), (_, *lows) = limits, offsets
         if any(symbol in end.free_symbols for symbol, _, _ in inner for _, *ends in inner for end in ends):
             raise UnsupportedError(f"error_bound: the ranges in the steps of {self.scan} depend on each other")

@@ -171,8 +171,8 @@ class LatexReader:
         return ParsedExpression(tensors, expression, arguments, (*notes, *self.formula.notes))
 
     def unlikely(self, orders: Mapping[str, int]) -> int:
-        """Return how many names have an unusual order (number of axes): normally a letter is a scalar, and a bold
-        letter a vector.
+        """Return how many of the names have an unusual order (number of axes) in ``orders``: usually a letter is a
+        scalar, and a bold letter a vector.
         """
         return sum(
             (order == COLUMN) != (name in self.formula.bold)
@@ -237,8 +237,9 @@ def is_size(declaration: Tree) -> bool:
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
-    """Return the sizes that the formula states, or implies by the largest index that is used, by group of equally long
-    axes.
+    """Return a dictionary from groups of equally long axes (each given by one of its axes) to their sizes, as far as
+    the formula states them or implies them by the largest index of an axis. Raise `ParseError` if sizes contradict each
+    other.
     """
     assert shapes.unified is not None
     root = shapes.unified.root
@@ -266,8 +267,8 @@ def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
 
 
 def is_free(size: Any, shapes: LatexShapes) -> bool:
-    """Return whether a bound for a size that was derived from an index is useless, because it contains an unbounded
-    index or is just a number.
+    """Return whether the lower bound ``size`` of an axis, derived from an index, says nothing: it contains an index, or
+    a name that is not a size.
     """
     free = {str(symbol) for symbol in size.free_symbols}
     return bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes

@@ -46,8 +46,8 @@ class LatexBuilder(MatrixBuilder):
         return self.values[nodes[-1]]
 
     def _build_index(self, node: Tree) -> Any:
-        """Return the value in the formula of an index or size: its symbol, plus 1 for an index that the formula counts
-        from 1 and the symbol from 0.
+        """Return the expression of an index or size: its symbol, and 1 added to an index of a formula that counts from
+        1, because the symbol counts from 0.
         """
         return indices(node.text) + self.formula.base_of(node.text)
 
@@ -90,8 +90,8 @@ class LatexBuilder(MatrixBuilder):
         return found
 
     def is_owned(self, axis: int) -> bool:
-        """Return whether the size of ``axis`` is known without the range of an index: from a tensor, a constant or a
-        declaration.
+        """Return whether a tensor, a constant or a declaration determines the size of ``axis``, so that it need not
+        follow from the range of an index.
         """
         assert self.shapes.unified is not None
         root = self.shapes.unified.root

@@ -76,8 +76,8 @@ class LoweringBase:
         return lowered
 
     def base_of(self, name: str) -> int:
-        """Return the number to add to ``name`` here to get its value in the text: 1 for an index that the text counts
-        from 1, else 0.
+        """Return the difference between the index ``name`` as the text counts it and as expressions count it, from 0: 1
+        if the text counts from 1. It is 0 for a size.
         """
         return self.base if name in self.indices or name not in self.sizes else 0
 
