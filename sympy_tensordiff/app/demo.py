@@ -29,7 +29,7 @@ TOLERANCE = 1e-7
 
 
 class Problem(NamedTuple):
-    """The function ``f``, its four variables and the cotangent ``df``."""
+    """The function ``f`` of the demonstration, with its four variables and the cotangent ``df``."""
 
     function: Any
     variables: tuple[Any, ...]
@@ -144,7 +144,9 @@ def compile_and_time(
     backend: str,
     repeats: int,
 ) -> list[Callable[..., Any]]:
-    """Compile the function and all derivatives for a backend, print their times, and return the compiled functions."""
+    """Compile the function and all derivatives of ``task`` for a backend, print on ``page`` how long compiling and a
+    call take, and return the compiled functions.
+    """
     built: list[Callable[..., Any]] = []
     both = {"f": (task.variables, task.function), "four derivatives": ((*task.variables, task.cotangent), gradients)}
     for name, (arguments, expression) in both.items():
@@ -176,7 +178,9 @@ def relative_errors(
 
 
 def report_errors(page: TextOutput, what: str, variables: Sequence[Any], found: Sequence[float]) -> bool:
-    """Print a line for each error in `found`, and return whether all are within the tolerance."""
+    """Print the heading ``what`` and a line for each variable with its error in ``found``; return whether all errors
+    are within the tolerance.
+    """
     page.write_line(f"{what}; {TOLERANCE:.0e} is allowed:")
     for variable, error in zip(variables, found, strict=True):
         page.write_line(f"  d{variable} {error:.1e}  {'ok' if error <= TOLERANCE else 'FAIL'}")  # NaN fails

@@ -108,8 +108,8 @@ class BridgedFunction:
 
 
 class _DerivableOperator:
-    """Base class of operators from which others can be derived: those for pushforward (jvp), pullback (vjp) and
-    batches. Each is made once.
+    """Base class of operators with derived operators: for their pushforward (jvp), their pullback (vjp), and batches of
+    calls. Each derived operator is made once.
 
     `path` has the steps from the operator of the function to this one.
     """

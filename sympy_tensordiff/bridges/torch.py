@@ -160,8 +160,8 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            """Return the cotangents of the arguments from those of the results (autograd's backward pass); None where
-            not needed.
+            """Return the cotangents of the arguments, given those of the results (autograd's backward pass); None for
+            an argument that needs none.
             """
             positions = [p for p, need in enumerate(ctx.needs_input_grad) if need]
             return tuple(apply_pullback(apply, operator, _saved_arguments(ctx), positions, cotangents))
@@ -240,8 +240,8 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            """Return the cotangents of the arguments from those of the results (autograd's backward pass); None where
-            not needed.
+            """Return the cotangents of the arguments, given those of the results (autograd's backward pass); None for
+            an argument that needs none.
             """
             positions = [p for p, need in enumerate(ctx.needs_input_grad[1:]) if need]
             return None, *apply_pullback(OperatorCall.apply, ctx.operator, _saved_arguments(ctx), positions, cotangents)

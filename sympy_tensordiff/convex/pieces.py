@@ -38,7 +38,8 @@ def terms_of_pieces(
     scalar: Expr,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms for a piecewise function of one scalar. Raise `SignUnknown` if it is not proved convex
+    """Return the proof terms for a piecewise function of one scalar. ``slope`` and ``terms`` are functions that
+    differentiate a scalar along the direction, and prove it convex. Raise `SignUnknown` if it is not proved convex
     (``curvature`` 1) or concave (-1).
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and

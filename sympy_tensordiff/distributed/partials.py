@@ -50,8 +50,8 @@ class PartialResult(NamedTuple):
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
-        """Return the position of a result's chunk for ``block``: its numbers along the loops that are axes of the
-        result, without those reduced over.
+        """Return the position of the chunk that ``block`` contributes to: the block's numbers along the loops that are
+        axes of the result, without the loops that are reduced over.
         """
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 
@@ -231,8 +231,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return ``expr`` as a sum of terms, each to be computed per block and then summed over the blocks of some
-        loops. The result maps the set of these loops to the term.
+        """Return ``expr`` as a sum of terms, as a dictionary from sets of loops to terms: a term is computed per block,
+        and summed over the blocks of its set of loops.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}

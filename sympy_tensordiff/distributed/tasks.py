@@ -101,8 +101,8 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Return the keys of the tasks that compute a partial result, one per block. Tasks that reduce these to the chunks
-    of the result are added to ``layer``.
+    """Return the keys of the tasks that compute a partial result, one per block; the tasks that then reduce blocks to
+    the chunks of the result are added to ``layer``.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):
@@ -154,7 +154,8 @@ def count_tree_tasks(count: int) -> int:
 
 
 class _InputTasks:
-    """Provides slices of one kernel input to the tasks of blocks, and adds the Dask tasks that make these slices.
+    """Provides slices of one kernel input to the tasks of blocks. It adds the Dask tasks that cut the slices from the
+    input.
 
     The chunks of a dask array are tasks, and so are their slices and the joins of these: a chunk is released once it is
     sliced, before any kernel runs. A slice of a file is read by the task that needs it, or by a task of its own if

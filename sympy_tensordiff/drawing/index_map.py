@@ -121,7 +121,9 @@ def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
 def constraints_on_kernel(
     rows: Sequence[Constraint], particular: Point, kernel: Sequence[Point]
 ) -> tuple[Constraint, ...]:
-    """Substitute ``alpha = particular + kernel z`` into inequalities of ``alpha``; return those of ``z``."""
+    """Return the inequalities of ``z`` that inequalities ``rows`` of ``alpha`` become for ``alpha = particular + kernel
+    z``.
+    """
     values = {
         v: Affine({z: vector[v] for z, vector in enumerate(kernel)}, constant) for v, constant in enumerate(particular)
     }
@@ -158,8 +160,8 @@ def nest_text(nest: Sequence[Bounds], names: Mapping[int, str]) -> str:
 
 
 def _rounded_text(form: Affine, divisor: int, brackets: str, names: Mapping[int, str]) -> str:
-    """Return ``form/divisor`` as text between ``brackets``, which are those of a floor or a ceiling; only the form if
-    the divisor is 1.
+    """Return ``form/divisor`` as text between ``brackets``, the signs of a floor or a ceiling; without them if the
+    divisor is 1.
     """
     text = quotient_text(form, Affine.of(divisor), names)
     return form_text(form, names) if divisor == 1 else f"{brackets[0]}{text}{brackets[1]}"

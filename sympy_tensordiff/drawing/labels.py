@@ -27,8 +27,8 @@ def truncate(text: str, max_length: int) -> str:
 
 
 def node_label(node: Node, bound_variables: Sequence[int], names: Names) -> str:
-    """Return the label of ``node`` in a picture. ``names`` has the names of variables, also of those that the node
-    binds, ``bound_variables``.
+    """Return the label of ``node`` in a picture. ``names`` maps variables to names, also the variables
+    ``bound_variables`` that the node binds.
     """
     match node.op:
         case "const" | "scalar":

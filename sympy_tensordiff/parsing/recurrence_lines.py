@@ -188,7 +188,7 @@ class Lines:
         """
         if name not in values:
             values[name] = None
-            values[name] = self.timed(
+            values[name] = self.read_in_step(
                 self.steps[name].right, self.steps[name].rest, variables, values, rows, is_reversed
             )
         if values[name] is None:
@@ -201,7 +201,7 @@ class Lines:
         if found := re.fullmatch(r"\s*\\mathbf\{0\}(?:_\{(.*)\})?\s*", line.right):
             shape = [self.whole_text.size(part) for part in re.split(r"\\times", found[1])] if found[1] else []
             return FilledTensor(0, shape) if shape else sympify(0)
-        return sympify(0) if re.fullmatch(r"\s*0\s*", line.right) else self.plain(line.right, line.rest)
+        return sympify(0) if re.fullmatch(r"\s*0\s*", line.right) else self.read_outside_steps(line.right, line.rest)
 
     def shapes(self, starts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the candidates for the shapes of states, to be tried in turn. A state whose first value is a number
@@ -227,7 +227,7 @@ class Lines:
         guesses += [dict.fromkeys(open_ones, shape) for shape in trials]
         return [{**certain, **guess} for guess in guesses if len(guess) == len(open_ones)]
 
-    def timed(
+    def read_in_step(
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
@@ -260,37 +260,38 @@ class Lines:
             elif name in self.steps and re.match(rf"{self.letter}(?![A-Za-z])", time):
                 if name not in self.starts and time != self.letter:
                     raise self.whole_text.error(
-                        f"{name} is read at {time}, and has no first value: add a line such as {self.first(name)}",
+                        f"{name} is read at {time}, and has no first value: add a line such as "
+                        f"{self.example_of_start(name)}",
                         match[0],
                     )
-                if name in variables or (time != self.letter and time != self.before(name)):
+                if name in variables or (time != self.letter and time != self.time_before(name)):
                     raise self.whole_text.error(
                         f"{name} is read at {time}: a step reads states at {before}, and others at {self.letter}; for "
                         f"older states, add a state that stores {name}", match[0]
                     )  # fmt: skip
                 found = row(f"{name}@{time}", self.stacked(name, time != self.letter))
             elif time == self.letter and name not in self.steps:
-                sequence = declared if declared is not None else self.plain(inside_of(name))
+                sequence = declared if declared is not None else self.read_outside_steps(inside_of(name))
                 found = row(f"{name}@", sequence)
             else:
                 return match[0]
-            return self.whole_text.place(found) + rest
+            return self.whole_text.name_for(found) + rest
 
         text = re.sub(r"^\s*\\mathbf\{0\}(_\{[^{}]*\})?\s*$", "0", text)
         text = with_braced_rows(text, self.letter) if self.notation.is_latex else text
         text = re.sub(rf"(?P<base>{self.notation.base})\s*{self.notation.at}", replaced, text)
-        value = self.plain(text, rest, self.letter)
+        value = self.read_outside_steps(text, rest, self.letter)
         return value.xreplace({indices(self.letter): self.time, Symbol(self.letter, integer=True): self.time})
 
-    def first(self, name: str) -> str:
+    def example_of_start(self, name: str) -> str:
         """Return an example of a line that gives the first value of the state `name`, for an error message."""
         return f"{name}_{{-1}} = h_0" if self.notation.is_latex else f"{name}[-1] = h0"
 
-    def before(self, name: str) -> str:
+    def time_before(self, name: str) -> str:
         """Return the text of the time before a step of the state `name`, such as ``t-1``; "" if it is not a state."""
         return "" if name not in self.starts else f"{self.letter}{'-' if self.starts[name].time == '-1' else '+'}1"
 
-    def plain(self, text: str, rest: str | None = None, letter: str = "") -> Any:
+    def read_outside_steps(self, text: str, rest: str | None = None, letter: str = "") -> Any:
         """Return the expression `text` outside of all steps. There a state without a time means the tensor of all its
         values, and a state at its last time means its last value.
         """
@@ -299,18 +300,18 @@ class Lines:
             """Return the text to insert for a stacked or last state that `match` has found."""
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:
-                return self.whole_text.place(self.plain(self.constants[name]))
+                return self.whole_text.name_for(self.read_outside_steps(self.constants[name]))
             if name not in self.steps or match["rest"] or self.whole_text.is_declared(match[0]):
                 return match[0]
             if name in self.active:
                 raise self.whole_text.error(f"{name} needs itself at other times than the one before", match[0])
             if not time:
-                return self.whole_text.place(self.stacked(name))
+                return self.whole_text.name_for(self.stacked(name))
             length, is_reversed = self.length(name), self.recurrence(name)[5]
             at = self.whole_text.size(time)
             if at - (0 if is_reversed else length - 1) != 0:
                 return match[0]
-            return self.whole_text.place(self.scan("last", name, self.recurrence(name)[0][name]))
+            return self.whole_text.name_for(self.scan("last", name, self.recurrence(name)[0][name]))
 
         names = sorted(map(re.escape, [*self.steps, *self.constants]), key=len, reverse=True)
         guard = r"(?<![A-Za-z\\{])(?<!\\mathrm\{d\})" if self.notation.is_latex else r"(?<![\w.])"
@@ -357,7 +358,7 @@ class Lines:
         values, variables, *_ = self.recurrence(name)
         return self.scan("stack", name, variables[name] if is_before else values[name])
 
-    def wholes(self) -> dict[str, Any]:
+    def stacked_values(self) -> dict[str, Any]:
         """Return a dictionary from each name that a line defines to the tensor of its values at all times."""
         return {name: self.stacked(name) for name in self.steps}
 
@@ -377,7 +378,7 @@ class Lines:
             end = self.whole_text.size(found["end"])
             self.head_lengths = [] if end == 0 else [end if kind == "stack" else end + 1]
             return self.value_of_step(kind, found["body"])
-        return self.plain(head)
+        return self.read_outside_steps(head)
 
     def value_of_step(self, kind: str, body: str, rest: str = "") -> Any:
         """Return the values of the formula `body` over all steps, as `kind` says: stacked, the last one, or
@@ -386,7 +387,7 @@ class Lines:
         read = [name for name in self.states_in(body) if name in self.starts]
         if not read:
             rows: dict[str, tuple[Any, Any]] = {}
-            value = self.timed(body, rest, {}, {}, rows, False)
+            value = self.read_in_step(body, rest, {}, {}, rows, False)
             if kind == "stack" and value in (sequences := dict(rows.values())):
                 return sequences[value]
             lengths = [*(shape_of(sequence)[0] for _, sequence in rows.values()), *self.head_lengths]
@@ -398,7 +399,7 @@ class Lines:
         main = max(read, key=lambda name: len(self.depends[name]))
         values, variables, _, known, _, is_reversed = self.recurrence(main)
         more = dict(known)
-        value = self.timed(body, rest, variables, dict(values), more, is_reversed)
+        value = self.read_in_step(body, rest, variables, dict(values), more, is_reversed)
         return self.scan(kind, main, value, more)
 
     def states_in(self, body: str) -> list[str]:

@@ -19,7 +19,7 @@ class RecurrenceReader(Protocol):
     def size(self, text: str) -> Any:
         """Return the size that `text` states, such as ``n + 1``."""
 
-    def place(self, expr: Any) -> str:
+    def name_for(self, expr: Any) -> str:
         """Return a new name that stands for the expression `expr`, to be inserted in a text, so that the text can be
         parsed with the expression in it.
         """

@@ -442,7 +442,7 @@ def _numeric_shape(tensor: Any, environment: dict[Any, Any]) -> tuple[int, ...]:
 
 
 def split_flat_vector(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Return the parts of a flat vector that belong to arrays of the given shapes, as views with these shapes."""
+    """Return the arrays of the given ``shapes`` that the flat ``vector`` contains one after the other, as views."""
     ends = [*accumulate(map(math.prod, shapes), initial=0)]
     return [vector[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
 

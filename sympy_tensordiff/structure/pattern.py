@@ -22,8 +22,8 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class TermGroup(NamedTuple):
-    """Terms of a derivative with the same index ranges and conditions, so that one loop computes their values.
-    ``dense`` if they fill whole blocks of the matrix.
+    """The terms of a derivative that have the same index ranges and conditions, so that one loop computes their values.
+    ``dense`` says that the terms fill whole blocks of the matrix.
     """
 
     binders: tuple[IndexRange, ...]

@@ -73,8 +73,8 @@ KnownMeasures: TypeAlias = dict[int, tuple[Any, Measures]]
 
 
 def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
-    """Return the `Measures` of ``expr``. Those of all its parts are computed too and stored: in the nodes, or in
-    ``known`` for SymPy's own.
+    """Return the `Measures` (depth, size, digest, symmetry) of ``expr``. The measures of all its parts are computed too
+    and stored: in the nodes, or in ``known`` for SymPy's own nodes.
 
     Nodes of ours remember theirs. Native nodes cannot, so a caller who builds an expression step by step passes one
     ``known`` to all calls, and each node is visited once.
@@ -108,7 +108,7 @@ def _without_measures(node: Any) -> tuple[Any, ...]:
     return node.args if getattr(node, "_measures", None) is None else ()
 
 
-class _Passes(local):
+class _RunningMethods(local):
     """Thread-local storage of `answered`: for each recursive method that is being computed for a deep node, its results
     so far.
     """
@@ -117,7 +117,7 @@ class _Passes(local):
         self.running: dict[Hashable, dict[Any, Any]] = {}
 
 
-_passes = _Passes()
+_passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
@@ -174,7 +174,7 @@ def not_walked(node: Any, collected: list[Any]) -> tuple[Any, ...]:
     return tuple(arg for arg in node._args if id(arg) not in _seen.ids)
 
 
-class _Seen(local):
+class _VisitedNodes(local):
     """Thread-local storage of `not_walked`: the ids of the nodes that SymPy's latest breadth-first walk has visited."""
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class _Seen(local):
         self.count = 0
 
 
-_seen = _Seen()
+_seen = _VisitedNodes()
 
 
 def atoms(node: Any, types: tuple[Any, ...]) -> set[Any]:

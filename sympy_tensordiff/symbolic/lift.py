@@ -370,8 +370,8 @@ def _as_integer_symbol(index: Any) -> Any:
 
 
 def _without_redundant_operands(low: Expr, high: Expr) -> Expr:
-    """Return the upper bound ``high`` without those operands of its `Max` that are certainly below ``low``; they do not
-    change the range.
+    """Return the upper bound ``high``; if it is a `Max`, without operands that are certainly below ``low``, which do
+    not change the range.
     """
     if not isinstance(high, Max):
         return high

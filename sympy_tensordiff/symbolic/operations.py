@@ -80,8 +80,8 @@ class TensorOperation(PrintedTensor, TensorExpr):
         return self.entry_of(indices, entry) if self.has_index_form else None
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """Return the entry at ``indices``, written by the operands' entries; ``read(operand, indices, varying)`` is
-        called to write one of those.
+        """Return the entry at ``indices``, in terms of entries of the operands. To write an entry of an operand, it
+        calls ``read(operand, indices, varying)``.
         """
         raise NotImplementedError
 

@@ -175,10 +175,10 @@ def distinct(expr: Any, *, template: bool = False) -> Any:
     Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
     entered: they are made of such expressions. In a ``template`` any value may replace a symbol.
     """
-    return _DistinctIndices(template).run(expr)
+    return _DistinctDerivatives(template).run(expr)
 
 
-class _DistinctIndices(Rewriting):
+class _DistinctDerivatives(Rewriting):
     """The traversal of `distinct`, which replaces SymPy's derivative classes by those of this module."""
 
     def __init__(self, template: bool) -> None:

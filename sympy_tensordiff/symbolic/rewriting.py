@@ -44,13 +44,13 @@ def to_matrices(expr: Any) -> Any:
     ``[0, 0]`` of products that have one entry. Names are kept. Raise `UnsupportedError` for a part without a form as a
     matrix, and `ShapeError` if two tensors, a vector and a matrix of one column, would be one `sympy.MatrixSymbol`.
     """
-    return _Matrices().run(hooks.rewritten(in_full(expr), EinsumProduct))
+    return _ToMatrices().run(hooks.rewritten(in_full(expr), EinsumProduct))
 
 
 OF_ONE: Rules = {TensorInverse: sympy.Inverse, TensorDeterminant: sympy.Determinant}
 
 
-class _Matrices(Rewriting):
+class _ToMatrices(Rewriting):
     """The traversal of `to_matrices`: each tensor becomes a SymPy matrix, each scalar a SymPy scalar. Sums over indices
     and comprehensions are refused.
     """
@@ -263,7 +263,7 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     may overflow. With `keeps_sums`, a tensor remains a tensor, computed once, if an entry of it with sums is read more
     than once; otherwise short entries are written out at each use, for readers.
     """
-    return _Index(partial(read, keeps_sums=keeps_sums)).run(expr)
+    return _ToIndexNotation(partial(read, keeps_sums=keeps_sums)).run(expr)
 
 
 def for_readers(expr: Any) -> Any:
@@ -273,10 +273,10 @@ def for_readers(expr: Any) -> Any:
     Short sums in entries that are read more than once are written out at each use. No two nested sums or comprehensions
     have an index of the same name, and indices have no numbers as long as there are letters.
     """
-    return _Distinct().run(to_indices(expr, keeps_sums=False))
+    return _DistinctIndexNames().run(to_indices(expr, keeps_sums=False))
 
 
-class _OfTensors(Rewriting):
+class _TensorTraversal(Rewriting):
     """The base of traversals whose ``scope`` contains the indices bound around an expression. For a tensor the scope is
     reduced to the indices that occur in it.
     """
@@ -297,7 +297,7 @@ class _OfTensors(Rewriting):
     rules: ClassVar[Rules] = dict.fromkeys((Lambda, TensorSymbol, NamedTensor), visit_leaf)
 
 
-class _Index(_OfTensors):
+class _ToIndexNotation(_TensorTraversal):
     """The traversal of `to_indices`, which writes each tensor operation by entries of its operands."""
 
     def __init__(self, read: Callable[..., Any]) -> None:
@@ -328,7 +328,7 @@ class _Index(_OfTensors):
         return tabulate(node.shape, node.args, lambda *indices: node.entry_of(indices, self.read), names)
 
     rules: ClassVar[Rules] = {
-        **_OfTensors.rules,
+        **_TensorTraversal.rules,
         TensorEntry: visit_entry,
         Binder: visit_binder,
         TensorOperation: visit_operation,
@@ -337,11 +337,11 @@ class _Index(_OfTensors):
 
 def with_entries_written_out(expr: Any) -> Any:
     """Return ``expr`` with entries of comprehensions with short bodies replaced by the bodies, for printing."""
-    written = _Entries(partial(read, keeps_sums=False)).run(expr)
-    return expr if written is expr else _Distinct().run(written)
+    written = _WrittenOutEntries(partial(read, keeps_sums=False)).run(expr)
+    return expr if written is expr else _DistinctIndexNames().run(written)
 
 
-class _Entries(_Index):
+class _WrittenOutEntries(_ToIndexNotation):
     """The traversal of `with_entries_written_out`: an entry of a comprehension becomes its body if that is short;
     operations on whole tensors are unchanged.
     """
@@ -352,10 +352,10 @@ class _Entries(_Index):
         is_table = isinstance(tensor, TensorComprehension)
         return self.read(tensor, expr.indices, {index for index, _ in scope} or None) if is_table else expr
 
-    rules: ClassVar[Rules] = {**_OfTensors.rules, TensorEntry: visit_entry, Binder: _Index.visit_binder}
+    rules: ClassVar[Rules] = {**_TensorTraversal.rules, TensorEntry: visit_entry, Binder: _ToIndexNotation.visit_binder}
 
 
-class _Distinct(_OfTensors):
+class _DistinctIndexNames(_TensorTraversal):
     """The traversal of `for_readers`, from outside to inside, that gives nested sums and comprehensions distinct index
     names without numbers.
     """
@@ -374,7 +374,7 @@ class _Distinct(_OfTensors):
         args = yield self.all(expr.args, scope)
         return expr if all(map(operator.is_, args, expr.args)) else expr._trusted(args[0], args[1:])
 
-    rules: ClassVar[Rules] = {**_OfTensors.rules, Binder: visit_binder}
+    rules: ClassVar[Rules] = {**_TensorTraversal.rules, Binder: visit_binder}
 
 
 hooks.notations[IndexedSum] = to_indices

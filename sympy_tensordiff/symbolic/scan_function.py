@@ -167,8 +167,8 @@ def _result(parts: Any, kind: str, value: Any) -> Any:
 
 
 class _StateBlocks:
-    """A scan of blocks of ``size`` steps (checkpointing). Its derivative stores the states between blocks only, and
-    computes those inside of blocks again.
+    """A scan in blocks of ``size`` steps (checkpointing). Its derivative stores only the states between blocks, and
+    computes the states inside of a block again.
     """
 
     def __init__(self, call: _Call, updates: Sequence[Any], length: Any, reverse: bool, size: Any) -> None:

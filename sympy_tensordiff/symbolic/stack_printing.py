@@ -25,10 +25,10 @@ def stacked_parts(tensor: Any) -> list[Any] | None:
     found = _choices(body, index, int(extent)) if isinstance(body, Piecewise) else _terms(body, index, int(extent))
     if found is None or any(index in part.free_symbols for part in found):
         return None
-    return [_over(tensor.func(part, *rest)) if rest else part for part in found]
+    return [_as_variable(tensor.func(part, *rest)) if rest else part for part in found]
 
 
-def _over(tensor: Any) -> Any:
+def _as_variable(tensor: Any) -> Any:
     """Return the comprehension ``tensor``; if it has just the entries of a variable, return that variable."""
     entry = tensor.body
     if not getattr(entry, "is_tensor_entry", False) or not entry.tensor.is_symbol:

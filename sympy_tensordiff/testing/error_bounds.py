@@ -203,8 +203,8 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
 
 
 def _terms(body: Expr, indices: Sequence[Any], *, is_symbolic: bool) -> tuple[list[ErrorTerm], list[ErrorTerm]]:
-    """Return the terms of the error bound of the scalar `body`, one for each operation, and those that come from
-    rounded arguments; `indices` are free in it.
+    """Return two lists of terms of the error bound of the scalar `body`: one term for each operation, and one for each
+    rounded argument. ``indices`` are free in it.
     """
     sweep = Perturbation(body, indices)
     perturbed = sweep.run(body, ())

@@ -121,8 +121,8 @@ class Perturbation(Rewriting):
         return bool(expr.is_integer) and not expr.atoms(sympy.Function)
 
     def addition(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return an addition with unknown errors. For three or more terms they are those of partial sums, which may be
-        larger than the result.
+        """Return an addition plus a symbol for its unknown rounding error. For three or more terms its bound contains
+        the absolute values of all terms, because partial sums may be larger than the result.
         """
         args = yield self.all(expr.args, scope)
         roundings = len(expr.args) - 1
@@ -244,7 +244,7 @@ class Perturbation(Rewriting):
         return TensorEntry(self.scan.result("stack", row), limits[0][0], *places)
 
     def with_new_indices(self, binder: Any, scope: tuple[Limit, ...]) -> Any:
-        """Return `binder`, a sum or comprehension, with those of its indices renamed that ``scope`` binds already."""
+        """Return `binder`, a sum or comprehension, with new names for its indices that ``scope`` binds already."""
         around = {*self.indices, *(limit[0] for limit in scope)}
         renamed = {}
         for index in around.intersection(binder.variables):
@@ -334,8 +334,8 @@ def _count(reduction: Any) -> Any:
 
 
 def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -> Any:
-    """Return the smallest (`is_low`) or largest value of the affine `end` when the indices of ``scope`` vary, except
-    those in `kept`.
+    """Return the smallest (`is_low`) or largest value of the affine `end` when all indices of ``scope`` except `kept`
+    vary in their ranges.
     """
     end = sympy.sympify(end)
     for index, low, high in reversed(scope):

@@ -164,13 +164,15 @@ class LatexReader:
         known = {name: order_of_rank(rank) for name, rank in self.ranks.items() if rank <= 2}
         names = {name: node for name, node in self.names.items() if name not in self.higher}
         infer = partial(LatexShapes, formula=self.formula, higher=self.higher)
-        orders, assumed = infer_orders(self.nodes, names, known, False, infer, self.unlikely, capital_number=3)
+        orders, assumed = infer_orders(
+            self.nodes, names, known, False, infer, self.count_unusual_orders, capital_number=3
+        )
         tensors, expression = self.build(orders)
         arguments = tuple(self.argument(node, tensors) for node in self.root.of_kind("argument"))
         notes = [f"{name} is {order_word(order)}" for name, order in assumed.items()]
         return ParsedExpression(tensors, expression, arguments, (*notes, *self.formula.notes))
 
-    def unlikely(self, orders: Mapping[str, int]) -> int:
+    def count_unusual_orders(self, orders: Mapping[str, int]) -> int:
         """Return how many of the names have an unusual order (number of axes) in ``orders``: usually a letter is a
         scalar, and a bold letter a vector.
         """
@@ -258,15 +260,15 @@ def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
         difference = sympy.expand(size - least[at])
         if difference.is_number:
             least[at] = size if difference > 0 else least[at]
-        elif not is_free(size, shapes):
-            if is_free(least[at], shapes):
+        elif not is_useless_bound(size, shapes):
+            if is_useless_bound(least[at], shapes):
                 least[at] = size
             else:
                 raise conflict(node, least[at], size)
-    return {**{at: size for at, size in least.items() if not is_free(size, shapes)}, **known}
+    return {**{at: size for at, size in least.items() if not is_useless_bound(size, shapes)}, **known}
 
 
-def is_free(size: Any, shapes: LatexShapes) -> bool:
+def is_useless_bound(size: Any, shapes: LatexShapes) -> bool:
     """Return whether the lower bound ``size`` of an axis, derived from an index, says nothing: it contains an index, or
     a name that is not a size.
     """

@@ -49,7 +49,7 @@ class LatexBuilder(MatrixBuilder):
         """Return the expression of an index or size: its symbol, and 1 added to an index of a formula that counts from
         1, because the symbol counts from 0.
         """
-        return indices(node.text) + self.formula.base_of(node.text)
+        return indices(node.text) + self.formula.offset_of(node.text)
 
     def _build_part(self, node: Tree) -> Any:
         """Return the value of a named part, which a line after "where" defines."""
@@ -80,7 +80,7 @@ class LatexBuilder(MatrixBuilder):
             if binder.upper is not None:
                 upper = self.values[binder.upper] - int(binder.is_open) - base
             else:
-                if binder.axis is None or not self.is_owned(binder.axis):
+                if binder.axis is None or not self.has_own_size(binder.axis):
                     raise binder.node.error(
                         f"no axis tells how far {binder.letter} runs; write its range, as in \\sum_{{i=1}}^{{n}}"
                     )
@@ -89,7 +89,7 @@ class LatexBuilder(MatrixBuilder):
             found.append((indices(binder.letter), lower, upper))
         return found
 
-    def is_owned(self, axis: int) -> bool:
+    def has_own_size(self, axis: int) -> bool:
         """Return whether a tensor, a constant or a declaration determines the size of ``axis``, so that it need not
         follow from the range of an index.
         """
