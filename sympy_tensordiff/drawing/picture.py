@@ -41,12 +41,12 @@ class DrawnNode:
 
     @property
     def is_leaf(self) -> bool:
-        """The text by which other nodes refer to the node: its number, or its label if it has no number."""
+        """Whether the node has no children."""
         return not self.children
 
     @property
     def name(self) -> str:
-        """The text by which other nodes refer to the node: its number, or its label without one."""
+        """The text by which other nodes refer to the node: its number, or its label if it has no number."""
         return f"#{self.number}" if self.number else self.text
 
 
