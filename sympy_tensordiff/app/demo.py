@@ -75,7 +75,7 @@ def inputs(sizes: Sizes = PAPER_SIZES, seed: int = 0) -> tuple[Array, ...]:
 
 
 def _away_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Return random numbers of absolute value 0.5 to 1 and random sign."""
+    """Return an array of ``shape`` with random numbers from ``rng``, of absolute value 0.5 to 1 and random sign."""
     signs = rng.choice(np.array([-1.0, 1.0]), shape)
     return np.asarray(signs * rng.uniform(0.5, 1.0, shape))
 
@@ -167,7 +167,9 @@ def compile_and_time(
 def relative_errors(
     task: Problem, function: Callable[..., Array], derivatives: Sequence[Array], arrays: tuple[Array, ...], seed: int
 ) -> list[float]:
-    """Return the error of each derivative, relative to a central difference along a random direction."""
+    """Return for each of ``derivatives`` its error relative to a central difference of ``function``, along a random
+    direction at the inputs ``arrays``.
+    """
     *values, cotangent = arrays
     found = []
     for position, derivative in enumerate(derivatives):

@@ -143,7 +143,9 @@ def _parse_bound(name: str, text: str) -> Any:
 
 
 def certificate_text(found: Any, form: str = "index") -> str:
-    """Return a checked certificate, or the reason why there is none, in LaTeX or as text."""
+    """Return the certificate ``found``, after checking it, as LaTeX lines if ``form`` is "latex", else as text. If
+    there is no certificate, return the reason.
+    """
     if form == "latex":
         return " \\\\\n".join(found.latex_lines())
     if not found:

@@ -249,8 +249,8 @@ def minimize_problem(
 
 
 def _known_sizes(loss: Any, args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
-    """Return the sizes that the integer arguments and the shapes of the data determine; {} if some shape leaves two
-    sizes open.
+    """Return the sizes that the integers and the shapes of the arrays in ``values`` determine, by name; {} if some
+    shape leaves two sizes open.
     """
     try:
         checker = size_checker(args, [loss])

@@ -31,7 +31,9 @@ Path: TypeAlias = tuple[Step, ...]
 
 
 def import_optional(name: str, title: str, extra: str) -> Any:
-    """Import an optional library; raise `BackendError` with installation advice if it is missing."""
+    """Import and return the library ``name``; if it is missing, raise `BackendError` with the advice to install
+    ``extra``. ``title`` is the library's name in the message.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -302,8 +304,8 @@ class Batched(_DerivableOperator):
 def apply_pullback(
     apply: Callable[..., Any], operator: Any, values: Sequence[Any], positions: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return a list of cotangents, one per argument: None for arguments that are not at ``positions``, and for all if
-    all ``cotangents`` are None.
+    """Return a list of cotangents, one per argument of ``operator``: None for arguments that are not at ``positions``,
+    and for all if all ``cotangents`` are None. ``apply`` calls an operator.
     """
     given = tuple(k for k, c in enumerate(cotangents) if c is not None)
     results: list[Any] = [None] * len(values)
@@ -322,7 +324,8 @@ def apply_over_axis(
     apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
 ) -> Any:
     """Return the results of ``operator`` applied along one axis of each argument, whose number is in ``axes`` (None: no
-    axis). The results have this axis first.
+    axis). The results have this axis first. ``to_front(value, axis)`` moves an axis to the front, ``apply`` calls an
+    operator.
     """
     with_leading_axis = [
         value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)

@@ -122,8 +122,8 @@ def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[D
 def _require_corner(
     signs: Signs, outer: Decomposition, symbol: Expr, pieces: list[Expr], curvature: int, end: Any
 ) -> None:
-    """Raise `SignUnknown` unless two neighbouring pieces have the same value at ``end``, where they meet, and the slope
-    does not decrease there (for ``curvature`` 1).
+    """Raise `SignUnknown` unless the two neighbouring ``pieces`` have the same value at ``symbol = end``, where they
+    meet, and the slope does not decrease there (for ``curvature`` 1) or not increase (-1).
     """
     left, right = pieces
     nodes = {node for piece in pieces for node in piece.atoms(sympy.Pow, sympy.log) if symbol in node.free_symbols}
@@ -158,8 +158,8 @@ def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr)
 
 
 def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Range) -> list[_Interval]:
-    """Return, in ascending order, the intervals of the scalar within which no condition and no absolute value
-    changes.
+    """Return, in ascending order, the intervals of ``symbol`` within which no condition and no absolute value of
+    ``outer`` changes; ``range_of_part`` limits the outer ones.
     """
     ends: list[Expr] = []
     for end in sorted(_breakpoints(signs, outer.function, symbol), key=sympy.default_sort_key):

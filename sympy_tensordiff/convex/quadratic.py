@@ -128,8 +128,9 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield the visibly nonnegative second derivatives (`GramForm`) of a product, one for each exchange of two indices,
-    ``i`` and ``i'``, that leaves the product unchanged.
+    """Yield second derivatives of a product that are visibly nonnegative (`GramForm`), one for each exchange of two
+    indices that leaves the product unchanged. The factors of the product are variables (``ends``), at most one inverse
+    matrix (``cores``) and the ``rest``.
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -222,8 +223,8 @@ def _unify_indices(
 
 
 def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield the exchanges of indices that map one of the variables ``ends`` of a product to the other; for an entry of
-    a symmetric matrix in both index orders.
+    """Yield the exchanges of ``bound`` indices that extend ``start`` and map one of the two variables ``ends`` of a
+    product to the other; for an entry of a symmetric matrix in both index orders.
     """
     if start is None or not _is_same_variable(ends):
         return
@@ -268,8 +269,8 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Split a product into two halves that ``exchange`` maps to each other, and matrix entries that connect them; None
-    if that is impossible.
+    """Return a product split into two halves that ``exchange`` maps to each other, and matrix entries that connect
+    them; None if that is impossible. The factors of the product are ``ends``, ``rest`` and ``cores``.
     """
     moved_indices = {a for a, b in exchange.items() if a != b}
     links = [f for f in rest if isinstance(f, TensorEntry) and _links_both_ends(f, exchange)]

@@ -118,7 +118,9 @@ def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedE
 
 
 def _children(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[GuardedExpression]:
-    """Yield the arguments of ``expr``, each with the constraints under which it is evaluated."""
+    """Yield the arguments of ``expr``, each with the constraints under which it is evaluated: ``rows`` and its own
+    conditions and ranges. ``inner`` are the indices of the sums around it.
+    """
     if isinstance(expr, TensorEntry):
         yield from (GuardedExpression(index, rows, inner) for index in expr.indices)
     elif isinstance(expr, Piecewise):
@@ -289,7 +291,7 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
     """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, as forms in the
-    sizes and the first indices of the block.
+    sizes and the first indices of the block. ``outer`` are the indices that vary within the block.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)

@@ -209,8 +209,8 @@ class DaskFunction:
             program_at(self.args, tuple(self._exprs), "", {}, empty_axes)
 
     def _check_memory(self, number: int, block: KernelBlock, itemsize: int) -> None:
-        """Raise `UnsupportedError` if the task of a block, or a reduction of its results, needs more bytes than
-        ``memory``.
+        """Raise `UnsupportedError` if the task of ``block`` in kernel ``number``, or a reduction of its results, needs
+        more bytes than the user's limit ``memory``.
         """
         kernel = self.kernels[number]
         parts = list(zip(kernel.parts, block.result_shapes, strict=True))

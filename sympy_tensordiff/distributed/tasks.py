@@ -244,8 +244,8 @@ def _copy_slice(array: Any, cut: tuple[slice, ...]) -> Any:
 def _run_kernel(
     function: Any, dtype: Any, integers: Any, is_single: bool, cuts: Sequence[Any], given: Sequence[Any]
 ) -> Any:
-    """Run a kernel on one block, as the function of a dask task; return the tuple of its results, or its only
-    result.
+    """Run a kernel on one block, as the function of a dask task: read the slices ``cuts`` of the inputs ``given``, and
+    return the tuple of the results, or the only result if ``is_single``.
     """
     arrays = [_read_slice(value, cut) for value, cut in zip(given, cuts, strict=True)]
     results = tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))

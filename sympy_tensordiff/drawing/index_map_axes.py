@@ -158,8 +158,9 @@ class _LatticeAxes:
             self.axes.scatter(*zip(*positions, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
 
     def write_texts(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
-        """Write `texts` next to their points, on the right (``side`` 1) or left (-1), and return whether that was done:
-        if there are too many or they would overlap, none is written.
+        """Write `texts` next to their points, on the right (``side`` 1) or left (-1), and return True. Return False,
+        and write none, if they are too many or would overlap. Points in ``large`` are drawn larger; ``slope`` is the
+        direction of the line that the texts avoid.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):

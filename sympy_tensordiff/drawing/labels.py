@@ -158,13 +158,17 @@ def _variable_text(variable: Variable, names: Names) -> str:
 
 
 def quotient_text(above: Affine, below: Affine, names: Names) -> str:
-    """Return a quotient as text, ``(i + 1)/2``, with parentheses where needed."""
+    """Return the quotient of the affine forms ``above`` and ``below`` as text, ``(i + 1)/2``, with parentheses where
+    needed.
+    """
     texts = [form_text(part, names) for part in (above, below)]
     return "/".join(text if text.isidentifier() or text.isnumeric() else f"({text})" for text in texts)
 
 
 def limit_text(function: str, texts: Sequence[str]) -> str:
-    """Return ``max(0, i - 1)`` for several bounds; the text of a single bound unchanged."""
+    """Return a bound as text: ``max(0, i - 1)`` for several ``texts`` and the function "max", the text itself if it is
+    only one.
+    """
     return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
 
 

@@ -183,8 +183,8 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of `name` at the current time, and store it in ``values``; raise an error if it needs itself
-        at the same time.
+        """Return the value of `name` after the current step, and store it in ``values``; raise an error if the value
+        depends on itself at the same time. The other parameters are those of `read_in_step`.
         """
         if name not in values:
             values[name] = None
@@ -292,8 +292,8 @@ class Lines:
         return "" if name not in self.starts else f"{self.letter}{'-' if self.starts[name].time == '-1' else '+'}1"
 
     def read_outside_steps(self, text: str, rest: str | None = None, letter: str = "") -> Any:
-        """Return the expression `text` outside of all steps. There a state without a time means the tensor of all its
-        values, and a state at its last time means its last value.
+        """Return the expression that `text` means outside of all steps: a state without a time is the tensor of all its
+        values, a state at its last time is its last value. ``rest`` are the indices of a left side.
         """
 
         def replaced(match: re.Match[str]) -> str:

@@ -64,7 +64,9 @@ Fragment: TypeAlias = str | Piece
 
 
 def make_piece(parts: Iterable[Fragment], level: Level, rank: int = 0) -> Piece:
-    """Return a `Piece` made of ``parts``; raise `UnsupportedError` if the text gets too long to be parsed."""
+    """Return a `Piece` of text made of ``parts``, with the precedence ``level`` and the number ``rank`` of axes of its
+    value; raise `UnsupportedError` if the text gets too long to be parsed.
+    """
     parts = tuple(parts)
     length = sum(len(part) if isinstance(part, str) else part.length for part in parts)
     if length > MAX_INPUT:

@@ -243,8 +243,8 @@ class StructuredDerivative:
     def multiply(
         self, arrays: Sequence[Any], environment: dict[Any, Any], vector: NDArray[Any], *, transposed: bool
     ) -> Any:
-        """Return the matrix (or its transpose) times ``vector``, computed as a directional derivative without the
-        matrix.
+        """Return the matrix, or with ``transposed`` its transpose, times ``vector``, computed as a directional
+        derivative without the matrix. ``environment`` has the sizes.
         """
         rows, columns = self.shapes(environment)
         kernel = self._kernels.get(transposed)

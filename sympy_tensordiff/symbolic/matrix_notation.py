@@ -77,8 +77,8 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
-    """Return the notation of a product by indices. An outer product among the operands is split into two vectors, and
-    operands of three or more axes with equal labels are multiplied to one.
+    """Return the notation of a product by indices; ``tensors`` are pairs of labels and notation. An outer product is
+    split into two vectors, and operands of three or more axes with equal labels are multiplied to one.
     """
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:
@@ -112,8 +112,8 @@ class _Network:
                 self.vectors[row] += [] if is_ones(factor) else [factor]
 
     def _connect(self, row: str, column: str, matrix: Any) -> None:
-        """Add ``matrix`` as an edge between two labels. If there is an edge already, the two are multiplied
-        elementwise.
+        """Add ``matrix`` as an edge between the labels ``row`` and ``column``. If there is an edge already, the two
+        matrices are multiplied elementwise.
         """
         known = self.matrices[row].get(column)
         if known is not None and isinstance(known, Transposed):

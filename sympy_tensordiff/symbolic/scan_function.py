@@ -122,8 +122,8 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return a recurrence of one number, ``s + f(x, t)`` or ``s*f(x, t)``, as running sums or products, which need no
-    loop over states; None for other recurrences.
+    """Return a recurrence of one number, ``s + f(x, t)`` or ``s*f(x, t)``, as running sums or products (the last value
+    only if ``last``), which need no loop over states; None for other recurrences.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -148,8 +148,8 @@ def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool
 
 
 def _over_time(call: _Call, part: Any, length: Any) -> Any:
-    """Return the values of `part`, a part of a step that depends on the time and on numbers in sequences but on no
-    state, for all steps as one tensor.
+    """Return the tensor of the values of `part` at all times. `part` is an expression of a step that depends on the
+    time and on scalar rows of sequences, but on no state.
     """
     names = {str(symbol) for symbol in free_symbols_in([part, *call.sequences]) - {call.time}}
     index = Symbol(next(name for n in count() if (name := f"t_{n}" if n else "t") not in names), integer=True)
