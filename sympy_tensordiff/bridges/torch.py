@@ -372,7 +372,9 @@ def _custom_op(torch: Any) -> Any:
         return gradients, None if ctx.integers else [], None  # PyTorch treats an empty list as a list of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
-        """Map the operator over an axis: the batching rule of the operator."""
+        """Return the results of the operator of ``key`` mapped over one axis of its tensors, and the position of that
+        axis in each result (PyTorch's batching rule).
+        """
         operator, values = operator_and_values(tensors, integers, key)
         results, positions = _vmap_operator(
             apply, operator, merge_arguments(operator.function, axes[0], [None] * len(integers)), values

@@ -306,7 +306,7 @@ def square(A: Scalar) -> Any:
 
 @explained
 def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
-    """The entries, at least ``low`` and at most ``high``; None is not a bound.
+    """``A`` with each entry raised to at least ``low`` and lowered to at most ``high``; None means no bound.
 
     Parameters
     ----------
