@@ -46,7 +46,7 @@ class TextOutput:
         return True
 
     def write_line(self, text: str = "") -> None:
-        """Write one or more lines."""
+        """Write ``text``, one or more lines, and end the line."""
         if not self.unicode:
             text = text.encode("ascii", "backslashreplace").decode("ascii")
         self.stream.write(text + "\n")

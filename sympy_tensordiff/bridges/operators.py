@@ -276,7 +276,7 @@ class Batched(_DerivableOperator):
         return [s if total else (length, *s) for s, total in zip(inner, self.summed, strict=True)]
 
     def _length(self, given: Sequence[Any]) -> int:
-        """Return the length of the mapped leading axis."""
+        """Return the length of the leading axis along which the operator is applied, given the argument shapes."""
         return next(int(shape[0]) for shape, flag in zip(given, self.flags, strict=True) if flag)
 
     def _pushforward(self, positions: tuple[int, ...]) -> Batched:

@@ -175,7 +175,7 @@ def _combination_text(row: Sequence[int], values: Sequence[int]) -> str:
 
 
 def _dot(row: Sequence[int], values: Sequence[int]) -> int:
-    """Return the dot product."""
+    """Return the dot product of the integer vectors ``row`` and ``values``."""
     return sum(c * value for c, value in zip(row, values, strict=True))
 
 

@@ -116,9 +116,9 @@ class PrettyWriter(TraditionalWriter):
         return self.joined(sign, " ", body)
 
     def delta(self, left: str, right: str) -> Form:
-        """Return a Kronecker delta."""
+        """Return the two-dimensional form of the Kronecker delta of the indices ``left`` and ``right``."""
         return prettyForm(f"{self.unit}[{left}, {right}]")
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> Form:
-        """Return ``tensor`` with ``indices`` in brackets."""
+        """Return the two-dimensional form of ``tensor`` with ``indices`` in brackets."""
         return self.joined(self.at(tensor, ATOM), f"[{', '.join(indices)}]")

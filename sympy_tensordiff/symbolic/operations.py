@@ -112,7 +112,7 @@ def entry(operand: Any, indices: Sequence[Expr], varying: Iterable[Any]) -> Any:
 
 
 def varying_in(indices: Iterable[Expr]) -> set[Any]:
-    """Return the free symbols of ``indices``."""
+    """Return the free symbols of ``indices``: the symbols that vary from one entry to another."""
     return set().union(*(index.free_symbols for index in indices))
 
 

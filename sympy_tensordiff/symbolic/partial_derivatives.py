@@ -231,7 +231,7 @@ def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _unevaluated_call(function: Any, args: Sequence[Any]) -> Any:
-    """Return ``function(*args)``, unevaluated if SymPy would evaluate it."""
+    """Return the call ``function(*args)`` as an expression, also if SymPy would evaluate it to something else."""
     applied = function(*args)
     if isinstance(applied, function) and applied.args == tuple(args):
         return applied

@@ -151,7 +151,7 @@ class _ToMatrices(Rewriting):
         return sympy.Identity(expr.shape[0]) if expr.shape else S.One
 
     def visit_matrix_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert an inverse or a determinant."""
+        """Convert an inverse or a determinant to SymPy's own."""
         return OF_ONE[type(expr)]((yield self.visit(expr.matrix)))
 
     def visit_cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:

@@ -119,11 +119,11 @@ class LatexBuilder(MatrixBuilder):
         return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
 
     def _build_both(self, node: Tree, *parts: Any) -> Any:
-        """Return the conditions joined by "and"; for tensors of 1 and 0, entry by entry."""
+        """Return the conjunction of the conditions ``parts``; for tensors of 1 and 0, entry by entry."""
         return comparisons.logical_and(*parts) if any(map(shape_of, parts)) else sympy.And(*parts)
 
     def _build_either(self, node: Tree, *parts: Any) -> Any:
-        """Return the conditions joined by "or"; for tensors of 1 and 0, entry by entry."""
+        """Return the disjunction of the conditions ``parts``; for tensors of 1 and 0, entry by entry."""
         return comparisons.logical_or(*parts) if any(map(shape_of, parts)) else sympy.Or(*parts)
 
     def _build_indicator(self, node: Tree, condition: Any) -> Any:
@@ -148,7 +148,7 @@ class LatexBuilder(MatrixBuilder):
             return choice(found)
 
     def _build_column(self, node: Tree, *parts: Any) -> Any:
-        """Return the rows of a column as a tensor."""
+        """Return the tensor of the rows ``parts`` of a column, stacked along a new first axis."""
         return concatenation.stack(parts)
 
     # ------------------------------------------------------------------------ products and functions
@@ -198,7 +198,9 @@ class LatexBuilder(MatrixBuilder):
         return FilledTensor(sympy.Integer(node.text), sizes)
 
     def _build_call(self, node: Tree, *parts: Any) -> Any:
-        """Return a function call; ``softmax`` runs over all axes, ``floor`` and ``ceiling`` take scalars."""
+        """Return the value of a function of ``parts``; ``softmax`` runs over all axes, ``floor`` and ``ceiling`` take
+        scalars.
+        """
         if node.text == "softmax" and len(shape_of(parts[0])) > 1:
             return reductions.softmax(parts[0], axis=None)
         if node.text in ("floor", "ceiling") and not shape_of(parts[0]):

@@ -38,7 +38,7 @@ def axes_of(present: Sequence[int | None]) -> Axes:
 
 
 def rank_of(axes: Axes) -> int:
-    """Return the number of axes that are present."""
+    """Return the number of ``axes`` that are not None."""
     return sum(axis is not None for axis in axes)
 
 

@@ -131,7 +131,7 @@ class ShapeInference:
         return operand if node.text == ".T" and operand[1] is None else operand[::-1]
 
     def _infer_sum(self, node: Tree, *parts: Axes) -> Axes:
-        """Return the axes of a sum."""
+        """Return the axes of a sum of operands with the axes ``parts``."""
         return self.infer_entrywise(node, node.text, node.children, *parts)
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Sequence[Tree], *parts: Axes) -> Axes:
