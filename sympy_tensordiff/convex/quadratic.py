@@ -129,8 +129,8 @@ def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
     """Yield second derivatives of a product that are visibly nonnegative (`GramForm`), one for each exchange of two
-    indices that leaves the product unchanged. The factors of the product are variables (``ends``), at most one inverse
-    matrix (``cores``) and the ``rest``.
+    indices that leaves the product unchanged. The factors of the product are variables (``ends``), at most one entry of
+    an inverse (``cores``) and the ``rest``.
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
