@@ -39,8 +39,8 @@ MAX_UNFACTORED_OPERATIONS = 15
 
 
 class ConvexityRules:
-    """The rules by which a certificate proves convexity, for one set of variables and directions; signs of scalars are
-    given.
+    """The rules by which a certificate proves convexity, for one set of variables and directions. ``signs`` proves
+    signs of scalars.
 
     `directions` maps each variable to the tensor or symbol of its direction, `matrices` maps each symbol that stands
     for a log-determinant to its matrix.

@@ -77,7 +77,7 @@ def variables_at_start(variables: Sequence[Any], start: Any, is_sequence: bool) 
 
 
 class NonlinearProgram:
-    """Minimise an objective where tensors of constraints are within bounds; made by `nlp`.
+    """A nonlinear program: minimise an objective such that tensors of constraints stay within bounds. `nlp` makes it.
 
     The methods are those of a cyipopt problem object, on one flat vector of all variables in C order, concatenated.
     Constraints are concatenated in the same way.

@@ -349,8 +349,8 @@ class _IntegerIndices:
         return rebound(scope, index, target), target
 
     def _captures(self, position: int, index: Any, target: Any, scope: Scope) -> bool:
-        """Return whether ``target``, the integer symbol for ``index``, could be confused with another symbol in the
-        expression or around it.
+        """Return whether ``target``, the integer symbol that shall replace ``index`` in limit number ``position``,
+        could be confused with another symbol in the expression or around it.
         """
         if target != index and target in symbols_in([self.expr]):
             return True

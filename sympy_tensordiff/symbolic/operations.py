@@ -106,7 +106,7 @@ class TensorOperation(PrintedTensor, TensorExpr):
 
 def entry(operand: Any, indices: Sequence[Expr], varying: Iterable[Any]) -> Any:
     """Return the entry of ``operand`` at ``indices`` as one `TensorEntry` node, so that the operand stays shared; a
-    scalar is returned unchanged. The third parameter, which other functions of this type use, is ignored.
+    scalar is returned unchanged. The indices ``varying``, which other functions of this type use, are ignored.
     """
     return operand[tuple(indices)] if shape_of(operand) else operand
 

@@ -98,7 +98,7 @@ def read(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of a tensor at ``indices``, written in index notation unless that would compute something
+    """Return the entry of a tensor at ``indices``. It is written in index notation unless that would compute something
     repeatedly; a scalar is returned unchanged.
 
     `scope` are the indices that vary around the read (default: those in `indices`). `once` says that the read is used

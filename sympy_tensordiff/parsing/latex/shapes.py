@@ -299,8 +299,8 @@ class LatexShapes(ShapeInference):
 
 
 def greatest_value(node: Tree, scope: Scope, base: int, is_least: bool = False) -> Any:
-    """Return the greatest value of an index expression (the least if `is_least`), counted as in the formula; None if it
-    is not known.
+    """Return the greatest value (the least if `is_least`) of the index expression ``node`` over the ranges of the
+    indices in ``scope``, which the formula counts from ``base``; None if it is not known.
     """
     value = integer_value(node)
     if value is None:

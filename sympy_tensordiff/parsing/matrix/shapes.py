@@ -163,7 +163,9 @@ class ShapeInference:
         return found
 
     def infer_operator(self, node: Tree, sign: str, lefts: list[Tree], right: Tree, left: Axes, axes: Axes) -> Axes:
-        """Return the axes of ``left sign right``, one step of a chain of products and quotients."""
+        """Return the axes of ``left sign right``, one step of a chain of products and quotients. ``left`` are the axes
+        of the factors ``lefts`` before it, ``axes`` those of the operand ``right``.
+        """
         if sign == "@":
             return self.infer_matmul(node, left, axes)
         if sign in (".*", "./"):
