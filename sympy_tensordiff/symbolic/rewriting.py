@@ -99,7 +99,7 @@ class _ToMatrices(Rewriting):
     def visit_add(self, expr: TensorAdd, scope: Scope) -> Recursion[Any]:
         """Convert a sum; scalar terms become multiples of a matrix of ones."""
         terms = yield self.all(expr.operands, scope)
-        ones = sympy.OneMatrix(*columns(expr))
+        ones = sympy.OneMatrix(*matrix_shape_of(expr))
         pairs = zip(expr.operands, terms, strict=True)
         # Terms of one matrix are one multiple of it.
         return sympy.MatAdd(*(term if is_whole(operand) else times(term, ones) for operand, term in pairs)).doit(
@@ -141,8 +141,8 @@ class _ToMatrices(Rewriting):
         if not expr.rank:
             return value
         if value == 0:
-            return sympy.ZeroMatrix(*columns(expr))
-        return times(value, sympy.OneMatrix(*columns(expr)))
+            return sympy.ZeroMatrix(*matrix_shape_of(expr))
+        return times(value, sympy.OneMatrix(*matrix_shape_of(expr)))
 
     # -------------------------------------------------------------- matrices
 
@@ -238,8 +238,8 @@ def by_entry(*matrices: Any) -> Any:
     return matrices[0] if len(matrices) == 1 else sympy.HadamardProduct(*matrices).doit(deep=False)
 
 
-def columns(expr: TensorExpr) -> tuple[Expr, Expr]:
-    """Return the matrix shape of a tensor of rank 1 or 2; a vector is a column."""
+def matrix_shape_of(expr: TensorExpr) -> tuple[Expr, Expr]:
+    """Return ``(rows, columns)`` of the SymPy matrix for a tensor of rank 1 or 2; a vector becomes a column."""
     rows, length = (*expr.shape, S.One)[:2]
     return rows, length
 
