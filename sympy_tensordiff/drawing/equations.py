@@ -56,7 +56,7 @@ class Formula(str):
 
 @explained
 def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = None, parts: bool | None = None) -> str:
-    r"""An expression as an equation in LaTeX, without delimiters.
+    r"""Return an expression, or several, as equations in LaTeX, without dollar signs.
 
     Parameters
     ----------

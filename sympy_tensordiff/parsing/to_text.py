@@ -26,7 +26,7 @@ from sympy_tensordiff.symbolic.traversal import scans_in
 
 @explained
 def to_text(expr: Any, language: str = "thesis") -> str:
-    """Write an expression as a text that `parse` reads.
+    """Return an expression as a text that `parse` reads.
 
     Parameters
     ----------
@@ -162,8 +162,8 @@ def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> Non
 
 
 def to_index_text(expr: Any) -> str:
-    """Write an expression in index notation. A parsed one is written as a definition with declarations and derivative
-    clauses.
+    """Return the text of an expression in index notation; that of a parsed one is a definition with declarations and
+    derivative clauses.
     """
     expression, declared, arguments = text_parts(expr)
     expression = for_readers(expression)
@@ -194,7 +194,9 @@ def text_parts(expr: Any) -> tuple[Any, str, str]:
 
 
 def to_matrix_text(expr: Any) -> str:
-    """Write an expression as a matrix formula. A parsed one is written with declarations and derivative clauses."""
+    """Return the text of an expression as a matrix formula; that of a parsed one has declarations and derivative
+    clauses.
+    """
     is_parsed = isinstance(expr, ParsedExpression)
     expression, declared, arguments = text_parts(expr)
     declared = f"declare {declared} " * bool(declared)

@@ -35,7 +35,8 @@ def scan(
     *,
     total: bool = False,
 ) -> Any:
-    """Apply a step again and again: the states of a recurrence over time, and the other values that each step computes.
+    """Apply a step function again and again; return the states of this recurrence over time, and other values that the
+    steps compute.
 
     Parameters
     ----------

@@ -71,9 +71,8 @@ class Request(NamedTuple):
 
 
 def parse_request(body: bytes) -> Request:
-    """Parse the body of an HTTP request.
-
-    Raise `RequestError` if the body is not a JSON object with these keys, or a value is out of range.
+    """Return the request in the body of an HTTP request; raise `RequestError` if the body is not a JSON object with
+    the fields of `Request` as keys, or a value is out of range.
     """
     try:
         found = json.loads(body.decode("utf-8"))

@@ -26,7 +26,8 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 def read_latex(text: str) -> ParsedExpression:
-    """Parse a formula in LaTeX. The orders (number of axes) and sizes of names that are not declared are inferred.
+    """Parse a formula in LaTeX and return it as a `ParsedExpression`. The orders (number of axes) and sizes of names
+    that are not declared are inferred.
 
     Raise `ParseError` if the text is invalid, or its tensors do not fit.
     """
