@@ -244,8 +244,8 @@ class _Lift(Rewriting):
         )
 
     def visit_matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert a matrix or array expression of SymPy's. Its operands are converted first, so that nothing recurses
-        deeply.
+        """Convert a matrix or array expression of SymPy's to this package's classes. Its operands are converted first,
+        so that nothing recurses deeply.
         """
         yield self.all(matrix_operands(expr), scope)  # remembered, so that nothing recurses below
         result = lift_matrix(expr, lambda part: self.run(part, scope))

@@ -60,14 +60,15 @@ class _ToMatrices(Rewriting):
         self.symbols: dict[Any, TensorSymbol] = {}
 
     def visit(self, expr: Any, scope: Scope = EMPTY) -> Recursion[Any]:
-        """Convert one expression; raise `UnsupportedError` for a tensor with more than two axes."""
+        """Return ``expr`` written with SymPy's matrices; raise `UnsupportedError` for a tensor with more than two axes.
+        """
         if is_whole(expr) and expr.rank > 2:
             raise refusal(expr, f"it has rank {expr.rank}, and a matrix has rank 2; td.einsum can sum axes")
         return super().visit(expr, scope)
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert the arguments of a scalar operation of SymPy's; raise `UnsupportedError` for a node of this package
-        that has no rule.
+        """Return a scalar operation of SymPy's with its arguments written with SymPy's matrices; raise
+        `UnsupportedError` for a node of this package that has no rule.
         """
         if isinstance(expr, TensorNode):
             raise refusal(expr, OTHERWISE.get(type(expr).__name__, "only whole matrices and vectors have one"))
@@ -97,7 +98,7 @@ class _ToMatrices(Rewriting):
     # -------------------------------------------------------------- entry by entry
 
     def visit_add(self, expr: TensorAdd, scope: Scope) -> Recursion[Any]:
-        """Convert a sum; scalar terms become multiples of a matrix of ones."""
+        """Convert a sum of tensors to a sum of SymPy matrices; scalar terms become multiples of a matrix of ones."""
         terms = yield self.all(expr.operands, scope)
         ones = sympy.OneMatrix(*matrix_shape_of(expr))
         pairs = zip(expr.operands, terms, strict=True)
@@ -107,14 +108,14 @@ class _ToMatrices(Rewriting):
         )
 
     def visit_mul(self, expr: TensorMul, scope: Scope) -> Recursion[Any]:
-        """Convert an elementwise product to scalars times a Hadamard product."""
+        """Convert an elementwise product to SymPy scalars times a Hadamard product."""
         factors = yield self.all(expr.operands, scope)
         pairs = list(zip(expr.operands, factors, strict=True))
         scalars = [factor for operand, factor in pairs if not is_whole(operand)]
         return times(*scalars, by_entry(*(factor for operand, factor in pairs if is_whole(operand))))
 
     def visit_pow(self, expr: TensorPow, scope: Scope) -> Recursion[Any]:
-        """Convert an elementwise power; raise `UnsupportedError` if base and exponent are both tensors."""
+        """Convert an elementwise power to SymPy's; raise `UnsupportedError` if base and exponent are both tensors."""
         base, exponent = yield self.all(expr.operands, scope)
         if not is_whole(expr.exponent):
             return HadamardPower(base, exponent)
@@ -126,7 +127,9 @@ class _ToMatrices(Rewriting):
         return ElementwiseApplyFunction(Lambda(variable, base**variable), exponent)
 
     def visit_function(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
-        """Convert an elementwise function of one matrix; raise `UnsupportedError` if it has several."""
+        """Convert an elementwise function of one matrix to SymPy's `ElementwiseApplyFunction`; raise `UnsupportedError`
+        if it has several matrices.
+        """
         values = yield self.all(expr.operands, scope)
         matrices = list(dict.fromkeys(v for v, operand in zip(values, expr.operands, strict=True) if is_whole(operand)))
         if len(matrices) > 1:
@@ -136,7 +139,7 @@ class _ToMatrices(Rewriting):
         return ElementwiseApplyFunction(Lambda(variable, body), matrices[0])
 
     def visit_filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
-        """Convert a constant tensor to a zero matrix or a multiple of a matrix of ones."""
+        """Convert a constant tensor to a SymPy zero matrix, or to a multiple of a matrix of ones."""
         value = yield self.visit(expr.value)
         if not expr.rank:
             return value
@@ -147,7 +150,7 @@ class _ToMatrices(Rewriting):
     # -------------------------------------------------------------- matrices
 
     def visit_delta(self, expr: DeltaTensor, scope: Scope) -> Any:
-        """Convert a unit tensor to an identity matrix; to 1 if it has no axes."""
+        """Convert a unit tensor to a SymPy identity matrix; to 1 if it has no axes."""
         return sympy.Identity(expr.shape[0]) if expr.shape else S.One
 
     def visit_matrix_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
@@ -155,7 +158,7 @@ class _ToMatrices(Rewriting):
         return OF_ONE[type(expr)]((yield self.visit(expr.matrix)))
 
     def visit_cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
-        """Convert a cofactor of order 0 to a determinant; raise `UnsupportedError` for another order."""
+        """Convert a cofactor of order 0 to a SymPy determinant; raise `UnsupportedError` for another order."""
         if expr.order:
             raise refusal(expr, OTHERWISE["TensorAdjugate"])
         return sympy.Determinant((yield self.visit(expr.matrix)))
@@ -170,7 +173,7 @@ class _ToMatrices(Rewriting):
         return (yield self.visit(whole))
 
     def visit_einsum(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
-        """Convert an einsum to a matrix product; raise `UnsupportedError` if it has no such form."""
+        """Convert an einsum to a product of SymPy matrices; raise `UnsupportedError` if it has no such form."""
         values = yield self.all(expr.operands, scope)
         notation = einsum_notation(expr.inputs, expr.output, list(map(Leaf, values)), expr.label_extents)
         if any(isinstance(part, Einsum) for part in (notation, *getattr(notation, "factors", ()))):
@@ -282,8 +285,8 @@ class _TensorTraversal(Rewriting):
     """
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert ``expr``. For a tensor, ``scope`` (the indices bound around it) is first reduced to the indices that
-        occur in it.
+        """Return ``expr`` converted by the rules of the traversal. For a tensor, ``scope`` (the indices bound around
+        it) is first reduced to the indices that occur in it.
         """
         if scope and is_whole(expr):
             free = expr.free_symbols
@@ -310,7 +313,7 @@ class _ToIndexNotation(_TensorTraversal):
         return expr if tensor is expr.tensor else self.read(tensor, expr.indices, {index for index, _ in scope} or None)
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert the body of a sum or comprehension."""
+        """Return a sum or comprehension with its body converted to index notation."""
         body = yield self.visit(expr.body, scope | {(index, index) for index in expr.variables})
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
