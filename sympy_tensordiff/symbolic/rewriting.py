@@ -60,8 +60,7 @@ class _ToMatrices(Rewriting):
         self.symbols: dict[Any, TensorSymbol] = {}
 
     def visit(self, expr: Any, scope: Scope = EMPTY) -> Recursion[Any]:
-        """Return ``expr`` written with SymPy's matrices; raise `UnsupportedError` for a tensor with more than two axes.
-        """
+        """Return ``expr`` in terms of SymPy matrices; raise `UnsupportedError` for a tensor with more than two axes."""
         if is_whole(expr) and expr.rank > 2:
             raise refusal(expr, f"it has rank {expr.rank}, and a matrix has rank 2; td.einsum can sum axes")
         return super().visit(expr, scope)
