@@ -293,7 +293,9 @@ class _PythonWriter(ast.NodeTransformer):
         return text + ", dtype=int" * (tensor.dtype is int) + facts
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Add the prefix of its module to a function or constant; record the name if it is an index."""
+        """Return the name with the prefix of its module if it is a function or constant; if it is an index, record it
+        and return it unchanged.
+        """
         if node.id not in self.symbols:
             return _from_module(node)
         if node.id not in self.tensors:
@@ -301,7 +303,7 @@ class _PythonWriter(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Add the prefix of its module to a called function, even if a symbol has the same name."""
+        """Return the call with the prefix of its module on the called function, even if a symbol has the same name."""
         arguments = [self.visit(argument) for argument in node.args]
         keywords = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
         function = _from_module(node.func) if isinstance(node.func, ast.Name) else self.visit(node.func)

@@ -87,7 +87,7 @@ def jax_function(
     function = BridgedFunction(args, expr, wrt, backend, options)
 
     def call(*values: Any) -> Any:
-        """Check and convert the arguments, and bind the primitive."""
+        """Return the results of a call, after checking and converting the arguments ``values``."""
         function.checker.check_count(values)
         arrays, integers = _convert_arguments(jax, function, values)
         results = jax.primitive.bind(*arrays, f=function.operator, integers=integers)
@@ -213,7 +213,7 @@ def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers
         raise ArgumentError(f"kernels of the backend {backend!r} run on the CPU: use backend='jax' on other devices")
 
     def call(*arrays: Any) -> tuple[Any, ...]:
-        """Compute the results in the types that the compiled program expects."""
+        """Return the results of the kernel in the types that the compiled program expects."""
         results = _compute(f, integers, arrays)
         return tuple(np.asarray(r, aval.dtype) for r, aval in zip(results, context.avals_out, strict=True))
 

@@ -200,7 +200,7 @@ class Operator(_DerivableOperator):
         return self.linear if set(positions) <= set(self.linear) else ()
 
     def _pushforward(self, positions: tuple[int, ...]) -> Operator:
-        """Create the operator for tangents of the outputs; `pushforward` caches it."""
+        """Return a new operator for the tangents of the outputs, which `pushforward` caches."""
         variables = tuple(self.args[p] for p in positions)
         tangents = direction_symbols(variables, self.args, "tangent")
         outputs = tuple(jvp(output, variables, tangents) for output in self.outputs)
@@ -209,7 +209,7 @@ class Operator(_DerivableOperator):
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Operator:
-        """Create the operator for cotangents of the arguments; `pullback` caches it."""
+        """Return a new operator for the cotangents of the arguments at ``positions``, which `pullback` caches."""
         cotangents = direction_symbols([self.outputs[k] for k in given], self.args, "cotangent")
         variables = tuple(self.args[p] for p in positions)
         parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
@@ -221,7 +221,9 @@ class Operator(_DerivableOperator):
         return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in positions), last)
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that applies this one along a leading axis; `batched` caches it."""
+        """Return a new operator that applies this one along a leading axis of the arguments with a true flag; `batched`
+        caches it.
+        """
         return Batched(self, flags, (False,) * len(self.outputs))
 
 
@@ -280,21 +282,21 @@ class Batched(_DerivableOperator):
         return next(int(shape[0]) for shape, flag in zip(given, self.flags, strict=True) if flag)
 
     def _pushforward(self, positions: tuple[int, ...]) -> Batched:
-        """Create the batched operator for the tangents of the outputs."""
+        """Return a new batched operator for the tangents of the outputs."""
         return Batched(
             self.inner.pushforward(positions), (*self.flags, *(self.flags[p] for p in positions)), self.summed
         )
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Batched:
-        """Create the operator for the cotangents of the arguments. Cotangents of arguments without the batch axis are
-        summed over it.
+        """Return a new operator for the cotangents of the arguments at ``positions``. Cotangents of arguments without
+        the batch axis are summed over it.
         """
         rest = [flag for p, flag in enumerate(self.flags) if p not in self.unused_by_pullback(positions)]
         flags = (*rest, *(not self.summed[k] for k in given))
         return Batched(self.inner.pullback(positions, given), flags, tuple(not self.flags[p] for p in positions))
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that applies this one along a further leading axis."""
+        """Return a new operator that applies this one along a further leading axis."""
         return Batched(self, flags, (False,) * len(self.outputs))
 
 

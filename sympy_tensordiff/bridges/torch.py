@@ -146,7 +146,7 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
         @staticmethod
         def forward(*values: Any) -> Any:
-            """Compute the results of an operator by PyTorch operations (autograd's forward pass)."""
+            """Return the results of an operator, computed by PyTorch operations (autograd's forward pass)."""
             return operator.trace(torch.func.vmap, values)
 
         @staticmethod
@@ -325,12 +325,12 @@ def _operator_of_key(key: str) -> Any:
 
 
 def _custom_op(torch: Any) -> Any:
-    """Create the PyTorch operator that all functions share. It gets the key of the function as an argument, so that
-    compiled code is valid in other processes.
+    """Create and return the PyTorch operator that all functions share. It gets the key of the function as an argument,
+    so that compiled code is valid in other processes.
     """
 
     def apply(operator: Any, *values: Any) -> Any:
-        """Call the PyTorch operator with all arguments in order."""
+        """Return the results of the PyTorch operator for all arguments ``values``, given in order."""
         return op(*_arrays_and_integers(torch, values), _operator_key(operator))
 
     def operator_and_values(tensors: Sequence[Any], integers: Sequence[Any], key: str) -> tuple[Any, list[Any]]:
@@ -339,7 +339,7 @@ def _custom_op(torch: Any) -> Any:
         return operator, merge_arguments(operator.function, tensors, integers)
 
     def run(tensors: Any, integers: Any, key: str) -> Any:
-        """Run the kernel on the tensors. This is the implementation of the PyTorch operator."""
+        """Run the kernel on the tensors and return its results. This is the implementation of the PyTorch operator."""
         operator, values = operator_and_values(tensors, integers, key)
         results = operator(
             *[_to_kernel_argument(torch, operator, position, value) for position, value in enumerate(values)]

@@ -114,8 +114,8 @@ class DaskFunction:
         return self._programs[key]
 
     def _compile(self, blocks: dict[str, int | None]) -> _BlockProgram:
-        """Split the expressions into kernels for these block sizes, and compile them. Raise if ``blocks`` names an
-        unknown size or splits nothing.
+        """Return the compiled kernels for these block sizes. Raise if ``blocks`` names an unknown size or splits
+        nothing.
         """
         splitter = ResultSplitter(blocks)
         results = [splitter.add(one) for one in self._exprs]

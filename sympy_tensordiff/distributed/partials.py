@@ -63,7 +63,7 @@ def _numbered_index(name: str, number: int) -> Expr:
 
 
 def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
-    """Decorator for a recursive method: cache its results by its arguments."""
+    """Return the recursive method ``walk`` with its results cached by its arguments (a decorator)."""
 
     def visit(self: ResultSplitter, *args: Any) -> Walk:
         """Return the cached result for these arguments, or compute and cache it."""

@@ -352,7 +352,7 @@ class Lines:
         return self.stacks[key]
 
     def _stacked(self, name: str, is_before: bool) -> Any:
-        """Compute the tensor that `stacked` caches."""
+        """Compute and return the tensor that `stacked` caches."""
         if name not in self.starts:
             return self.value_of_step("stack", self.steps[name].right, self.steps[name].rest)
         values, variables, *_ = self.recurrence(name)

@@ -111,7 +111,7 @@ def _input_text(text: str, tensors: Mapping[str, Any], arguments: Iterable[str])
 
 
 def _read_back(whole: str) -> ParsedExpression:
-    """Parse the written text `whole`; raise `UnsupportedError` if it cannot be parsed."""
+    """Return the written text `whole`, parsed again; raise `UnsupportedError` if it cannot be parsed."""
     try:
         return parse(whole)
     except ParseError as error:

@@ -257,7 +257,9 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ helpers
 
     def _make_product_kernel(self, transposed: bool) -> Any:
-        """Compile the product with a vector: hvp for a Hessian, jvp for a Jacobian, and vjp for its transpose."""
+        """Return the compiled product of the matrix, or its transpose, with a vector: hvp for a Hessian, jvp for a
+        Jacobian, vjp for a transposed Jacobian.
+        """
         sides = self._functions if transposed else self._variables
         directions = direction_symbols(sides, self.args)
         if self.is_symmetric:

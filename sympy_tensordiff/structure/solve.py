@@ -39,7 +39,7 @@ class _NotApplicable(Exception):
 
 @contextmanager
 def convert_singular_errors() -> Iterator[None]:
-    """Context manager: convert singular-matrix errors of NumPy and SciPy to `SingularMatrixError`."""
+    """Return a context manager that converts singular-matrix errors of NumPy and SciPy to `SingularMatrixError`."""
     try:
         yield
     except (np.linalg.LinAlgError, RuntimeError):

@@ -175,7 +175,7 @@ class EntryEvaluator:
         return out
 
     def _allocate_buffers(self, dtype: Any) -> _ValueBuffers:
-        """Allocate the memory for the values of all terms."""
+        """Return newly allocated memory for the values of all terms."""
         buffer = np.empty(sum(self._kernel.counts(self._points)), dtype)
         return _ValueBuffers(buffer, self._kernel.results(buffer, self._points))
 

@@ -363,8 +363,8 @@ class _DistinctIndexNames(_TensorTraversal):
     """
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Rename bound indices whose name contains a number or is that of an index around, and convert the body and
-        limits.
+        """Return a sum or comprehension with converted parts; bound indices with a number in their name, or with the
+        name of an index around, get new names.
         """
         around = [new for _, new in scope]
         for index in expr.variables:

@@ -65,7 +65,7 @@ INDEXED = Language(
 
 @explained
 def parse_indexed(text: str) -> ParsedExpression:
-    """Parse a text in index notation.
+    """Parse a text in index notation and return it as a `ParsedExpression`.
 
     Parameters
     ----------
