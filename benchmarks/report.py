@@ -17,10 +17,11 @@ PAGE = f"""# Benchmarks
 """
 METHOD = f"""\
 All forms of a row are compared in double precision before they are timed. They run in turn, with the same number of
-threads. Times are medians in milliseconds; a ratio is the median of the ratios within the rounds. *Rival* is the
-fastest form of JAX or PyTorch that differentiates on its own, *hand* is NumPy by hand. The *limit* is the longer of two
-times: that of the row's operations at the rate of a matrix product, and that of its bytes at the rate of a stream. The
-*share* is the limit divided by our time. In the geometric mean each ratio is capped at {CAP:g}.
+threads. Times are medians in milliseconds. A ratio of times is computed in each round, and the table has the median
+over the rounds. *Rival* is the fastest form of JAX or PyTorch that differentiates on its own, *hand* is NumPy code
+written by hand. The *limit* is the longer of two times: that of the row's operations at the rate of a matrix product,
+and that of its bytes at the rate at which memory is read in order. The *share* is the limit divided by our time. In the
+geometric mean each ratio is capped at {CAP:g}.
 """
 
 

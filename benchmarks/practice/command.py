@@ -151,10 +151,11 @@ def line(times: Times) -> str:
 
 HEAD = ("row", "type", "ours", "JAX", "ratio", "first call, ours (s)", "JAX (s)")
 METHOD = """\
-The table shows value and gradients together of functions as authors of the field would write them; none of them was
-written for a mechanism of the planner. Both run on one core and in turn; times are CPU milliseconds of a call, the
-least of five measurements. A first call is everything from the formula to the first result with an empty cache: its
-derivatives, planning and compilation; in JAX, tracing and compilation.
+The table has times for the value and the gradients together of published functions. They are written as authors of the
+field would write them; none was written for a mechanism of the planner. Our kernels and JAX run in turn on one core.
+Times are CPU milliseconds of a call, the least of five measurements. A first call includes everything from the formula
+to the first result, with an empty cache: derivatives, planning and compilation for our kernels, tracing and compilation
+for JAX.
 """
 
 

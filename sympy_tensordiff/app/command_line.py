@@ -117,8 +117,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _parse_input(text: str, language: str, options: argparse.Namespace) -> Any:
-    """Parse ``text``, with the variables of the option ``--wrt``; report orders of names that were only assumed on
-    standard error.
+    """Return ``text`` parsed in ``language``, with the variables of the option ``--wrt``. Names whose order (scalar,
+    vector or matrix) was only guessed are reported on standard error.
     """
     parsed = parsed_input(text, language)
     if parsed.assumed:
@@ -271,7 +271,7 @@ def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
 
 
 def is_interactive() -> bool:
-    """Return whether standard input is a terminal, closed or unreadable, so that no input will come from it."""
+    """Return whether there is no text to read from standard input, because it is a terminal, closed or unreadable."""
     return sys.stdin is None or sys.stdin.closed or sys.stdin.isatty() or not sys.stdin.readable()
 
 
@@ -287,7 +287,9 @@ def _read_standard_input() -> str:
 
 
 def _decode(stream: BinaryIO, name: str) -> str:
-    """Return the UTF-8 text of a stream, cut at a length that the parser refuses."""
+    """Return the UTF-8 text of ``stream``, called ``name`` in errors; raise `UnreadableError` for another encoding. A
+    text that is too long for the parser is read only in part, still too long.
+    """
     data = stream.read(_MAX_BYTES)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnreadableError(f"{name} is UTF-16, and inputs are UTF-8: save it in this encoding")
@@ -330,7 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Redirect standard output to the null device, with what is still in its buffer, because its reader has gone."""
+    """Redirect standard output to the null device, so that flushing it at exit does not fail if its reader has gone."""
     try:
         target = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):

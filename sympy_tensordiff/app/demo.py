@@ -29,7 +29,7 @@ TOLERANCE = 1e-7
 
 
 class Problem(NamedTuple):
-    """The function ``f``, its four variables and the cotangent ``df``."""
+    """The function ``f`` of the demonstration, with its four variables and the cotangent ``df``."""
 
     function: Any
     variables: tuple[Any, ...]
@@ -75,7 +75,7 @@ def inputs(sizes: Sizes = PAPER_SIZES, seed: int = 0) -> tuple[Array, ...]:
 
 
 def _away_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Return random numbers of absolute value 0.5 to 1 and random sign."""
+    """Return an array of ``shape`` with random numbers from ``rng``, of absolute value 0.5 to 1 and random sign."""
     signs = rng.choice(np.array([-1.0, 1.0]), shape)
     return np.asarray(signs * rng.uniform(0.5, 1.0, shape))
 
@@ -144,7 +144,9 @@ def compile_and_time(
     backend: str,
     repeats: int,
 ) -> list[Callable[..., Any]]:
-    """Compile the function and all derivatives for a backend, print their times, and return the compiled functions."""
+    """Compile the function and all derivatives of ``task`` for a backend, print on ``page`` how long compiling and a
+    call take, and return the compiled functions.
+    """
     built: list[Callable[..., Any]] = []
     both = {"f": (task.variables, task.function), "four derivatives": ((*task.variables, task.cotangent), gradients)}
     for name, (arguments, expression) in both.items():
@@ -165,7 +167,9 @@ def compile_and_time(
 def relative_errors(
     task: Problem, function: Callable[..., Array], derivatives: Sequence[Array], arrays: tuple[Array, ...], seed: int
 ) -> list[float]:
-    """Return the error of each derivative, relative to a central difference along a random direction."""
+    """Return for each of ``derivatives`` its error relative to a central difference of ``function``, along a random
+    direction at the inputs ``arrays``.
+    """
     *values, cotangent = arrays
     found = []
     for position, derivative in enumerate(derivatives):
@@ -176,7 +180,9 @@ def relative_errors(
 
 
 def report_errors(page: TextOutput, what: str, variables: Sequence[Any], found: Sequence[float]) -> bool:
-    """Print a line for each error in `found`, and return whether all are within the tolerance."""
+    """Print the heading ``what`` and a line for each variable with its error in ``found``; return whether all errors
+    are within the tolerance.
+    """
     page.write_line(f"{what}; {TOLERANCE:.0e} is allowed:")
     for variable, error in zip(variables, found, strict=True):
         page.write_line(f"  d{variable} {error:.1e}  {'ok' if error <= TOLERANCE else 'FAIL'}")  # NaN fails

@@ -46,7 +46,7 @@ class TextOutput:
         return True
 
     def write_line(self, text: str = "") -> None:
-        """Write one or more lines."""
+        """Write ``text``, one or more lines, and end the line."""
         if not self.unicode:
             text = text.encode("ascii", "backslashreplace").decode("ascii")
         self.stream.write(text + "\n")
@@ -92,7 +92,9 @@ def parsed_input(source: str, language: str | None = None) -> Any:
 
 
 def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) -> str:
-    """Return ``expression`` in one of the `FORMS`; the tensors are those of ``parsed``."""
+    """Return ``expression`` as text in the form named ``form``, one of `FORMS`, such as "latex", "python" or a backend.
+    The declared tensors of ``parsed`` are the arguments of programs.
+    """
     if form == "python":
         return python_program(parsed, arguments_of(parsed, expression))
     if form in BACKENDS:
@@ -141,7 +143,9 @@ def _parse_bound(name: str, text: str) -> Any:
 
 
 def certificate_text(found: Any, form: str = "index") -> str:
-    """Return a checked certificate, or the reason why there is none, in LaTeX or as text."""
+    """Return the certificate ``found``, after checking it, as LaTeX lines if ``form`` is "latex", else as text. If
+    there is no certificate, return the reason.
+    """
     if form == "latex":
         return " \\\\\n".join(found.latex_lines())
     if not found:
@@ -153,15 +157,17 @@ def certificate_text(found: Any, form: str = "index") -> str:
 
 
 def arguments_of(parsed: Any, expression: Any) -> tuple[Any, ...]:
-    """Return the arguments of a kernel: the declared tensors, then the sizes that no tensor has."""
+    """Return the arguments of a kernel: the declared tensors, then the symbolic sizes in ``expression`` that occur in
+    no tensor's shape.
+    """
     tensors = tuple(parsed.tensors.values())
     known = size_symbols(*tensors)
     return (*tensors, *(size for size in size_symbols(expression) if size not in known))
 
 
 def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
-    """Yield a line of text for each choice of sizes: the sizes, and the largest relative error of the derivative
-    against differences.
+    """Yield one line of text for each choice of sizes that is tried: the sizes, and the largest relative error of the
+    derivative compared with central differences.
 
     A higher-order derivative is compared with differences of the derivative of one order less, and so on.
 
@@ -287,7 +293,9 @@ class _PythonWriter(ast.NodeTransformer):
         return text + ", dtype=int" * (tensor.dtype is int) + facts
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Add the prefix of its module to a function or constant; record the name if it is an index."""
+        """Return the name with the prefix of its module if it is a function or constant; if it is an index, record it
+        and return it unchanged.
+        """
         if node.id not in self.symbols:
             return _from_module(node)
         if node.id not in self.tensors:
@@ -295,7 +303,7 @@ class _PythonWriter(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Add the prefix of its module to a called function, even if a symbol has the same name."""
+        """Return the call with the prefix of its module on the called function, even if a symbol has the same name."""
         arguments = [self.visit(argument) for argument in node.args]
         keywords = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
         function = _from_module(node.func) if isinstance(node.func, ast.Name) else self.visit(node.func)

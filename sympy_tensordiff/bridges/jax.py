@@ -87,7 +87,7 @@ def jax_function(
     function = BridgedFunction(args, expr, wrt, backend, options)
 
     def call(*values: Any) -> Any:
-        """Check and convert the arguments, and bind the primitive."""
+        """Return the results of a call, after checking and converting the arguments ``values``."""
         function.checker.check_count(values)
         arrays, integers = _convert_arguments(jax, function, values)
         results = jax.primitive.bind(*arrays, f=function.operator, integers=integers)
@@ -97,8 +97,8 @@ def jax_function(
 
 
 def _convert_arguments(jax: Any, function: BridgedFunction, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """Return the arguments of a call: arrays, with one type for all real ones, and integers. Raise `ArgumentTypeError`
-    for a traced integer or any other type.
+    """Return ``(arrays, integers)``: the arguments ``values`` of a call as arrays, all real ones of one type, and as
+    Python integers. Raise `ArgumentTypeError` for a traced integer or any other type.
     """
     integers, arrays = [], {}
     for position, value in enumerate(values):
@@ -187,19 +187,25 @@ def _trace(jax: Any, f: Any, integers: Sequence[int], *values: Any) -> tuple[Any
 
 
 def _compute(f: Any, integers: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    """Run the kernel on host arrays; return the results in the type of the real arguments."""
+    """Run the kernel of the operator ``f`` on the host arrays ``values``; return the results in the type of the real
+    arguments.
+    """
     return tuple(f(*merge_arguments(f.function, [np.asarray(v) for v in values], integers)))
 
 
 def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[Any]) -> list[Any]:
-    """JAX rule: return the abstract shapes and types of the results."""
+    """JAX rule for tracing: return the shapes and types of the results of the operator ``f``, given abstract
+    ``values``.
+    """
     shapes = f.shapes(merge_arguments(f.function, [v.shape for v in values], integers))
     types = [v.dtype for v in values if v.dtype in (np.float32, np.float64)]
     return [jax.shaped(shape, types[0] if types else jax.canonicalize(np.float64)) for shape in shapes]
 
 
 def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
-    """JAX rule for compilation: return the program of the primitive, or a callback that runs the kernel on the host."""
+    """JAX rule for compilation: return the compiled program of the operator ``f``, or a callback that runs its kernel
+    on the host. Raise `ArgumentError` if a kernel would run on another device.
+    """
     if f.function.backend == "jax":
         return jax.inline(partial(_trace, jax, f, integers), multiple_results=True)(context, *values)
     if not is_host:
@@ -207,7 +213,7 @@ def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers
         raise ArgumentError(f"kernels of the backend {backend!r} run on the CPU: use backend='jax' on other devices")
 
     def call(*arrays: Any) -> tuple[Any, ...]:
-        """Compute the results in the types that the compiled program expects."""
+        """Return the results of the kernel in the types that the compiled program expects."""
         results = _compute(f, integers, arrays)
         return tuple(np.asarray(r, aval.dtype) for r, aval in zip(results, context.avals_out, strict=True))
 

@@ -127,7 +127,7 @@ class MinimizeProblem:
 
     @cached_property
     def _value_and_gradient(self) -> Any:
-        """The compiled loss with its gradient."""
+        """The compiled function that returns the loss and its gradient."""
         return self._compile((self._loss, *gradient(self._loss, self._variables)))
 
     @cached_property
@@ -138,7 +138,7 @@ class MinimizeProblem:
 
     @cached_property
     def _structured_hessian(self) -> Any:
-        """The Hessian as a structured derivative."""
+        """The Hessian of the loss as a compiled `StructuredDerivative`, which returns sparse operators."""
         return structured_hessian(self._args, self._loss, self._variables, **self._structured_options)
 
     @cached_property
@@ -249,8 +249,8 @@ def minimize_problem(
 
 
 def _known_sizes(loss: Any, args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
-    """Return the sizes that the integer arguments and the shapes of the data determine; {} if some shape leaves two
-    sizes open.
+    """Return the sizes that the integers and the shapes of the arrays in ``values`` determine, by name; {} if some
+    shape leaves two sizes open.
     """
     try:
         checker = size_checker(args, [loss])

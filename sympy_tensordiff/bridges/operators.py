@@ -31,7 +31,9 @@ Path: TypeAlias = tuple[Step, ...]
 
 
 def import_optional(name: str, title: str, extra: str) -> Any:
-    """Import an optional library; raise `BackendError` with installation advice if it is missing."""
+    """Import and return the library ``name``; if it is missing, raise `BackendError` with the advice to install
+    ``extra``. ``title`` is the library's name in the message.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -108,8 +110,8 @@ class BridgedFunction:
 
 
 class _DerivableOperator:
-    """Base class of operators from which others can be derived: those for pushforward (jvp), pullback (vjp) and
-    batches. Each is made once.
+    """Base class of operators with derived operators: for their pushforward (jvp), their pullback (vjp), and batches of
+    calls. Each derived operator is made once.
 
     `path` has the steps from the operator of the function to this one.
     """
@@ -136,8 +138,8 @@ class _DerivableOperator:
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator that a rule such as "pullback" makes of this one. ``step`` is the rule's name and its
-        arguments; the result is cached.
+        """Return the operator that a method such as "pullback" derives from this one. ``step`` is the method's name and
+        its arguments; the result is cached.
         """
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
@@ -198,7 +200,7 @@ class Operator(_DerivableOperator):
         return self.linear if set(positions) <= set(self.linear) else ()
 
     def _pushforward(self, positions: tuple[int, ...]) -> Operator:
-        """Create the operator for tangents of the outputs; `pushforward` caches it."""
+        """Return a new operator for the tangents of the outputs, which `pushforward` caches."""
         variables = tuple(self.args[p] for p in positions)
         tangents = direction_symbols(variables, self.args, "tangent")
         outputs = tuple(jvp(output, variables, tangents) for output in self.outputs)
@@ -207,7 +209,7 @@ class Operator(_DerivableOperator):
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Operator:
-        """Create the operator for cotangents of the arguments; `pullback` caches it."""
+        """Return a new operator for the cotangents of the arguments at ``positions``, which `pullback` caches."""
         cotangents = direction_symbols([self.outputs[k] for k in given], self.args, "cotangent")
         variables = tuple(self.args[p] for p in positions)
         parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
@@ -219,7 +221,9 @@ class Operator(_DerivableOperator):
         return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in positions), last)
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that applies this one along a leading axis; `batched` caches it."""
+        """Return a new operator that applies this one along a leading axis of the arguments with a true flag; `batched`
+        caches it.
+        """
         return Batched(self, flags, (False,) * len(self.outputs))
 
 
@@ -274,25 +278,25 @@ class Batched(_DerivableOperator):
         return [s if total else (length, *s) for s, total in zip(inner, self.summed, strict=True)]
 
     def _length(self, given: Sequence[Any]) -> int:
-        """Return the length of the mapped leading axis."""
+        """Return the length of the leading axis along which the operator is applied, given the argument shapes."""
         return next(int(shape[0]) for shape, flag in zip(given, self.flags, strict=True) if flag)
 
     def _pushforward(self, positions: tuple[int, ...]) -> Batched:
-        """Create the batched operator for the tangents of the outputs."""
+        """Return a new batched operator for the tangents of the outputs."""
         return Batched(
             self.inner.pushforward(positions), (*self.flags, *(self.flags[p] for p in positions)), self.summed
         )
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Batched:
-        """Create the operator for the cotangents of the arguments. Cotangents of arguments without the batch axis are
-        summed over it.
+        """Return a new operator for the cotangents of the arguments at ``positions``. Cotangents of arguments without
+        the batch axis are summed over it.
         """
         rest = [flag for p, flag in enumerate(self.flags) if p not in self.unused_by_pullback(positions)]
         flags = (*rest, *(not self.summed[k] for k in given))
         return Batched(self.inner.pullback(positions, given), flags, tuple(not self.flags[p] for p in positions))
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that applies this one along a further leading axis."""
+        """Return a new operator that applies this one along a further leading axis."""
         return Batched(self, flags, (False,) * len(self.outputs))
 
 
@@ -302,8 +306,8 @@ class Batched(_DerivableOperator):
 def apply_pullback(
     apply: Callable[..., Any], operator: Any, values: Sequence[Any], positions: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return a list of cotangents, one per argument: None for arguments that are not at ``positions``, and for all if
-    all ``cotangents`` are None.
+    """Return a list of cotangents, one per argument of ``operator``: None for arguments that are not at ``positions``,
+    and for all if all ``cotangents`` are None. ``apply`` calls an operator.
     """
     given = tuple(k for k, c in enumerate(cotangents) if c is not None)
     results: list[Any] = [None] * len(values)
@@ -322,7 +326,8 @@ def apply_over_axis(
     apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
 ) -> Any:
     """Return the results of ``operator`` applied along one axis of each argument, whose number is in ``axes`` (None: no
-    axis). The results have this axis first.
+    axis). The results have this axis first. ``to_front(value, axis)`` moves an axis to the front, ``apply`` calls an
+    operator.
     """
     with_leading_axis = [
         value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)

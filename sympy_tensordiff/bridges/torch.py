@@ -146,7 +146,7 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
         @staticmethod
         def forward(*values: Any) -> Any:
-            """Compute the results of an operator by PyTorch operations (autograd's forward pass)."""
+            """Return the results of an operator, computed by PyTorch operations (autograd's forward pass)."""
             return operator.trace(torch.func.vmap, values)
 
         @staticmethod
@@ -160,8 +160,8 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            """Return the cotangents of the arguments from those of the results (autograd's backward pass); None where
-            not needed.
+            """Return the cotangents of the arguments, given those of the results (autograd's backward pass); None for
+            an argument that needs none.
             """
             positions = [p for p, need in enumerate(ctx.needs_input_grad) if need]
             return tuple(apply_pullback(apply, operator, _saved_arguments(ctx), positions, cotangents))
@@ -240,8 +240,8 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            """Return the cotangents of the arguments from those of the results (autograd's backward pass); None where
-            not needed.
+            """Return the cotangents of the arguments, given those of the results (autograd's backward pass); None for
+            an argument that needs none.
             """
             positions = [p for p, need in enumerate(ctx.needs_input_grad[1:]) if need]
             return None, *apply_pullback(OperatorCall.apply, ctx.operator, _saved_arguments(ctx), positions, cotangents)
@@ -267,8 +267,8 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return the results mapped over one axis, and 0 for each as the position of that axis. Raise `ArgumentError` for
-    CUDA.
+    """Return ``(results, axes)`` as `torch.func.vmap` needs them: the results mapped over one axis, and for each result
+    the position of that axis, 0. Raise `ArgumentError` for CUDA.
     """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
@@ -325,12 +325,12 @@ def _operator_of_key(key: str) -> Any:
 
 
 def _custom_op(torch: Any) -> Any:
-    """Create the PyTorch operator that all functions share. It gets the key of the function as an argument, so that
-    compiled code is valid in other processes.
+    """Create and return the PyTorch operator that all functions share. It gets the key of the function as an argument,
+    so that compiled code is valid in other processes.
     """
 
     def apply(operator: Any, *values: Any) -> Any:
-        """Call the PyTorch operator with all arguments in order."""
+        """Return the results of the PyTorch operator for all arguments ``values``, given in order."""
         return op(*_arrays_and_integers(torch, values), _operator_key(operator))
 
     def operator_and_values(tensors: Sequence[Any], integers: Sequence[Any], key: str) -> tuple[Any, list[Any]]:
@@ -339,7 +339,7 @@ def _custom_op(torch: Any) -> Any:
         return operator, merge_arguments(operator.function, tensors, integers)
 
     def run(tensors: Any, integers: Any, key: str) -> Any:
-        """Run the kernel on the tensors. This is the implementation of the PyTorch operator."""
+        """Run the kernel on the tensors and return its results. This is the implementation of the PyTorch operator."""
         operator, values = operator_and_values(tensors, integers, key)
         results = operator(
             *[_to_kernel_argument(torch, operator, position, value) for position, value in enumerate(values)]
@@ -372,7 +372,9 @@ def _custom_op(torch: Any) -> Any:
         return gradients, None if ctx.integers else [], None  # PyTorch treats an empty list as a list of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
-        """Map the operator over an axis: the batching rule of the operator."""
+        """Return the results of the operator of ``key`` mapped over one axis of its tensors, and the position of that
+        axis in each result (PyTorch's batching rule).
+        """
         operator, values = operator_and_values(tensors, integers, key)
         results, positions = _vmap_operator(
             apply, operator, merge_arguments(operator.function, axes[0], [None] * len(integers)), values

@@ -119,8 +119,8 @@ class Variables:
     def decompose(
         self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
     ) -> Decomposition:
-        """Write ``scalar`` as a function of affine and other parts: ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x +
-        y``. Only functions in ``through`` are looked into; scalars in ``opaque`` become parts as they are.
+        """Return ``scalar`` as a function of affine and other parts: ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x +
+        y``. Only functions in ``through`` are decomposed further; scalars in ``opaque`` become parts as they are.
 
         The nodes ``opaque`` become inner scalars as well. An affine part is as large as possible, without its numbers;
         with ``finest``, each of its terms is a part.
@@ -170,8 +170,8 @@ class Variables:
 
 
 def _powers_of_absolute_values(product: Expr, replaced: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return ``{a**2: t**2}`` for a product ``a**2*Abs(a)``, where t is the symbol that replaces ``Abs(a)``: SymPy
-    writes ``Abs(a)**3`` so. Return {} if there is none.
+    """Return ``{a**2: t**2}`` if ``product`` contains ``a**2*Abs(a)``, SymPy's form of ``Abs(a)**3``, and ``replaced``
+    maps ``Abs(a)`` to the symbol t; else {}.
     """
     if not isinstance(product, sympy.Mul):
         return {}

@@ -120,8 +120,8 @@ def certify_convex(
 
 
 def _declared_ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Range]:
-    """Return the declared ranges of symbols as open intervals; raise an error if a declaration is not an interval of a
-    symbol.
+    """Return a dictionary from symbols to the open intervals that the user's declarations give them; raise an error if
+    a declaration is not an interval of a symbol.
     """
     found: dict[Any, Range] = {}
     lists = [(v, (0, None)) for given in (positive, nonnegative) for v in _as_tuple(given)]

@@ -94,8 +94,8 @@ class Certificate:
     # ---------------------------------------------------------------- the check
 
     def check(self, seed: int = 0) -> bool:
-        """Compare the sum of the terms with the Hessian, symbolically or at random points; raise `CertificateError` if
-        they differ.
+        """Compare the sum of the terms with the Hessian, symbolically or at random points; return True, or raise
+        `CertificateError` if they differ.
 
         The difference from the second pushforward is multiplied out and simplified in the graph, for all sizes. Where
         that does not give 0, because the two use different functions, the difference from `td.hvp` is evaluated

@@ -38,7 +38,8 @@ def terms_of_pieces(
     scalar: Expr,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms for a piecewise function of one scalar. Raise `SignUnknown` if it is not proved convex
+    """Return the proof terms for a piecewise function of one scalar. ``slope`` and ``terms`` are functions that
+    differentiate a scalar along the direction, and prove it convex. Raise `SignUnknown` if it is not proved convex
     (``curvature`` 1) or concave (-1).
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
@@ -121,8 +122,8 @@ def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[D
 def _require_corner(
     signs: Signs, outer: Decomposition, symbol: Expr, pieces: list[Expr], curvature: int, end: Any
 ) -> None:
-    """Raise `SignUnknown` unless two neighbouring pieces have the same value at ``end``, where they meet, and the slope
-    does not decrease there (for ``curvature`` 1).
+    """Raise `SignUnknown` unless the two neighbouring ``pieces`` have the same value at ``symbol = end``, where they
+    meet, and the slope does not decrease there (for ``curvature`` 1) or not increase (-1).
     """
     left, right = pieces
     nodes = {node for piece in pieces for node in piece.atoms(sympy.Pow, sympy.log) if symbol in node.free_symbols}
@@ -145,8 +146,8 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Rewrite a function of ``x`` as a function of ``c*x``, if it depends on that multiple only; otherwise return it
-    unchanged.
+    """Return the function ``outer`` of the scalar ``part`` as a function of ``c*part``, and that scalar, if it depends
+    on such a multiple only; else both unchanged.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
@@ -157,8 +158,8 @@ def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr)
 
 
 def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Range) -> list[_Interval]:
-    """Return, in ascending order, the intervals of the scalar within which no condition and no absolute value
-    changes.
+    """Return, in ascending order, the intervals of ``symbol`` within which no condition and no absolute value of
+    ``outer`` changes; ``range_of_part`` limits the outer ones.
     """
     ends: list[Expr] = []
     for end in sorted(_breakpoints(signs, outer.function, symbol), key=sympy.default_sort_key):

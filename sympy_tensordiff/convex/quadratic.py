@@ -128,8 +128,9 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield the visibly nonnegative second derivatives (`GramForm`) of a product, one for each exchange of two indices,
-    ``i`` and ``i'``, that leaves the product unchanged.
+    """Yield second derivatives of a product that are visibly nonnegative (`GramForm`), one for each exchange of two
+    indices that leaves the product unchanged. The factors of the product are variables (``ends``), at most one entry of
+    an inverse (``cores``) and the ``rest``.
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -140,8 +141,8 @@ def _candidate_forms(
 
 
 def _cubic_form(product: SummedProduct, ends: Sequence[Expr], directions: Mapping[Any, Any]) -> GramForm | None:
-    """Return the `GramForm` (a visibly nonnegative second derivative) of three entries of positive matrices,
-    ``A[i,j]*A[j,k]*A[k,i]``; None for other products.
+    """Return the visibly nonnegative second derivative (`GramForm`) of a product of entries of positive matrices,
+    ``A[i,j]*A[j,k]*A[k,i]``; None for any other product.
 
     ``trace(S @ S @ S)`` has the second derivative ``6*trace(V @ S @ V)``.
     """
@@ -222,8 +223,8 @@ def _unify_indices(
 
 
 def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield the exchanges of indices that map one of the variables ``ends`` of a product to the other; for an entry of
-    a symmetric matrix in both index orders.
+    """Yield the exchanges of ``bound`` indices that extend ``start`` and map one of the two variables ``ends`` of a
+    product to the other; for an entry of a symmetric matrix in both index orders.
     """
     if start is None or not _is_same_variable(ends):
         return
@@ -268,8 +269,8 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Split a product into two halves that ``exchange`` maps to each other, and matrix entries that connect them; None
-    if that is impossible.
+    """Return a product split into two halves that ``exchange`` maps to each other, and matrix entries that connect
+    them; None if that is impossible. The factors of the product are ``ends``, ``rest`` and ``cores``.
     """
     moved_indices = {a for a, b in exchange.items() if a != b}
     links = [f for f in rest if isinstance(f, TensorEntry) and _links_both_ends(f, exchange)]
@@ -374,7 +375,9 @@ def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
 
 
 def _matrix_residual(inverse: Any, directions: Mapping[Any, Any], a: Expr) -> Expr:
-    """Return ``r' inv(S) r`` with ``r`` the column ``a`` of ``V inv(S)``."""
+    """Return ``r' inv(S) r`` for the column ``r`` number ``a`` of ``V inv(S)``, where ``inverse`` is ``inv(S)`` and V
+    is the derivative of S along ``directions``.
+    """
     p, q, s = (Dummy(name, integer=True) for name in "pqs")
     size = inverse.shape[0]
     residual = IndexedSum(_matrix_entry_derivative(inverse.args[0], directions, p, q) * inverse[q, a], (q, 0, size - 1))

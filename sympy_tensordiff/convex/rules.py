@@ -39,8 +39,8 @@ MAX_UNFACTORED_OPERATIONS = 15
 
 
 class ConvexityRules:
-    """The rules by which a certificate proves convexity, for one set of variables and directions; signs of scalars are
-    given.
+    """The rules by which a certificate proves convexity, for one set of variables and directions. ``signs`` proves
+    signs of scalars.
 
     `directions` maps each variable to the tensor or symbol of its direction, `matrices` maps each symbol that stands
     for a log-determinant to its matrix.
@@ -147,8 +147,8 @@ class ConvexityRules:
         return self._first_applicable(rules, scalar, curvature)
 
     def _decompositions(self, scalar: Expr) -> Iterator[Decomposition]:
-        """Yield several ways to write ``scalar`` as a function of parts: the arguments of its outermost function,
-        affine parts, or single terms of these.
+        """Yield several ways to write ``scalar`` as a function of parts: of the arguments of its outermost function, of
+        affine parts, or of single terms of affine parts.
         """
         inner = [a for a in scalar.args if self.variables.degree(a) == 2]
         if isinstance(scalar, sympy.Pow) and self.variables.degree(scalar.exp):
@@ -219,8 +219,9 @@ class ConvexityRules:
         ]
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
-        """Return ``d' G d`` as a sum of squares by pivoting; raise `SignUnknown` if a pivot may be negative. Law: a
-        symmetric matrix is positive semidefinite if its pivots are not negative.
+        """Return the quadratic form ``d' G d`` as proof terms that are squares, by pivoting of G (``matrix``); raise
+        `SignUnknown` if a pivot may be negative. Law: a symmetric matrix is positive semidefinite if its pivots are not
+        negative.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x, y = sympy.symbols("x y", real=True)

@@ -58,15 +58,15 @@ class Signs(Generators):
         return _operation_count(form) <= MAX_OPERATIONS and bool(self._reduced_fraction(form)[0] == 0)
 
     def quotient(self, form: Expr) -> tuple[Expr, Expr]:
-        """Return ``(numerator, denominator)`` of ``form`` without common factors; powers of roots such as
-        ``(x**(1/2))**2`` are reduced.
+        """Return ``(numerator, denominator)`` of the rational function ``form``, without common factors; powers of
+        roots such as ``(x**(1/2))**2`` are reduced.
         """
         top, bottom = self._reduced_fraction(form)
         return top.as_expr(), bottom.as_expr()
 
     def _reduced_fraction(self, form: Expr) -> tuple[Any, Any]:
-        """Return ``(numerator, denominator)`` of ``form`` as polynomials, in which powers of roots, ``(x**(1/2))**2``,
-        are replaced by their base.
+        """Return ``(numerator, denominator)`` of the rational function ``form`` as polynomials, in which powers of
+        roots, ``(x**(1/2))**2``, are replaced by their base.
         """
         for root, (degree, base) in reversed(self._roots.items()):
             if root in form.free_symbols:
@@ -77,7 +77,7 @@ class Signs(Generators):
         return self._plain_fraction(form)
 
     def _plain_fraction(self, form: Expr) -> tuple[Any, Any]:
-        """Return ``(numerator, denominator)`` of ``form`` as polynomials without common factors."""
+        """Return ``(numerator, denominator)`` of the rational function ``form``: polynomials without common factors."""
         symbols = tuple(sorted(form.free_symbols, key=lambda s: s.dummy_index)) or (_NO_GENERATOR,)
         if symbols not in self._fields:
             self._fields[symbols] = FracField(symbols, sympy.QQ, sympy.lex)
@@ -93,7 +93,9 @@ class Signs(Generators):
     # ---------------------------------------------------------------- proofs
 
     def sign_of(self, form: Expr) -> str | None:
-        """Return the sign of ``form``, or None if none is proved; results are cached."""
+        """Return the sign of the rational function ``form``, such as ``'>'``, or None if none is proved; results are
+        cached.
+        """
         if form in self._signs:
             return self._signs[form]
         if self._depth >= self._failed.get(form, MAX_DERIVATIVES + 1):
@@ -106,7 +108,9 @@ class Signs(Generators):
         return sign
 
     def _sign_by_terms(self, form: Expr) -> str | None:
-        """Return the sign that the signs of the terms and factors of ``form`` imply; None if they do not imply one."""
+        """Return the sign of the rational function ``form`` that the signs of its terms and factors imply; None if they
+        do not imply one.
+        """
         if form.is_Rational:
             return "0" if form == 0 else ">" if form > 0 else "<"
         if form in self.ranges:
@@ -123,8 +127,8 @@ class Signs(Generators):
         return None
 
     def _sign_by_factors(self, form: Expr) -> str | None:
-        """Return the sign that the irreducible factors of numerator and denominator imply; None if they do not imply
-        one.
+        """Return the sign of the rational function ``form`` that the irreducible factors of its numerator and
+        denominator imply; None if they do not imply one.
         """
         if _operation_count(form) > MAX_OPERATIONS:
             return None
@@ -232,8 +236,8 @@ class Signs(Generators):
         return sign
 
     def _sign_from_end_points(self, factor: Expr, g: Expr) -> str | None:
-        """Return the sign of ``factor`` if, in ``g``, its value at an end of the range (or at 0) and its change from
-        there have the same sign; else None.
+        """Return the sign of ``factor`` if it follows from one point: as a function of ``g``, its value at an end of
+        the range (or at 0) and its change from there have the same sign. Else None.
         """
         if not any(g in self._in_terms_of(g, other).free_symbols for other in factor.free_symbols - {g}):
             return None
@@ -257,22 +261,22 @@ class Signs(Generators):
         return None
 
     def _in_terms_of(self, g: Expr, form: Expr) -> Expr:
-        """Return ``form`` with symbols for exponentials, logarithms and roots written out as functions of the symbol
-        ``g`` and of symbols for entries.
+        """Return the rational function ``form`` with symbols for exponentials, logarithms and roots written out as
+        functions of the symbol ``g`` and of symbols for entries.
         """
         while names := {o: self.functions[o] for o in form.free_symbols - {g} if o in self.functions}:
             form = form.xreplace(names)
         return form
 
     def _derivative(self, form: Expr, g: Expr) -> Expr:
-        """Return the derivative of ``form`` with respect to the symbol ``g``; symbols for functions of ``g`` are
-        differentiated too.
+        """Return the derivative of the rational function ``form`` with respect to the symbol ``g``; symbols that stand
+        for functions of ``g`` are differentiated too.
         """
         return self.form(sympy.diff(self._in_terms_of(g, form), g))
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
-        """Return ``form`` at ``g = end``; None if a symbol in it that stands for a function of ``g`` is not a rational
-        number there.
+        """Return the value of the rational function ``form`` at ``g = end``; None if another symbol in it stands for a
+        function of ``g`` whose value there is not rational.
         """
         functions = {other: self._in_terms_of(g, other) for other in form.free_symbols}
         values = {o: function.xreplace({g: end}) for o, function in functions.items() if g in function.free_symbols}
@@ -283,7 +287,7 @@ class Signs(Generators):
 
 
 def _operation_count(form: Expr) -> int:
-    """Return the number of operations in ``form``; an integer power ``x**n`` counts as n products."""
+    """Return the number of operations in the scalar ``form``; an integer power ``x**n`` counts as n products."""
     return int(form.count_ops()) + sum(abs(int(p.exp)) for p in form.atoms(sympy.Pow) if p.exp.is_Integer)
 
 

@@ -97,8 +97,8 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the summands of ``expr`` that are summed over the blocks with the given ``origins`` (symbols of first
-    indices), with their constraints. None if ``expr`` adds anything else to these sums.
+    """Return the summands of ``expr`` that are summed over the blocks whose first indices are the symbols ``origins``,
+    with their constraints. None if ``expr`` adds anything else to these sums.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -118,7 +118,9 @@ def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedE
 
 
 def _children(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[GuardedExpression]:
-    """Yield the arguments of ``expr``, each with the constraints under which it is evaluated."""
+    """Yield the arguments of ``expr``, each with the constraints under which it is evaluated: ``rows`` and its own
+    conditions and ranges. ``inner`` are the indices of the sums around it.
+    """
     if isinstance(expr, TensorEntry):
         yield from (GuardedExpression(index, rows, inner) for index in expr.indices)
     elif isinstance(expr, Piecewise):
@@ -269,9 +271,7 @@ class ReadRanges(NamedTuple):
 
 
 def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]) -> range:
-    """Return ``whole`` cut to the first and last value at which the loops inside have any iteration, see
-    `range_nest`.
-    """
+    """Return ``whole`` without the values at its ends for which the inner loops of ``nest`` run no iteration."""
     if not nest:
         return whole
     low = next((t for t in whole if _has_point(nest, values, t)), whole.stop)
@@ -291,7 +291,7 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
     """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, as forms in the
-    sizes and the first indices of the block.
+    sizes and the first indices of the block. ``outer`` are the indices that vary within the block.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)
@@ -318,8 +318,9 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the range of ``target``, with the variables in ``loops`` eliminated, as a tuple with its bounds; () if
-    there are none. If the elimination is not exact, the bounds of the variables in ``loops`` follow.
+    """Return the bounds of the variable ``target`` that ``rows`` imply for any values of the variables ``loops``, as a
+    tuple of one item; () if there are none. If integers need not attain these bounds, the bounds of inner loops over
+    ``loops`` follow.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

@@ -60,7 +60,7 @@ class KernelBlock(NamedTuple):
 
 
 class _BlockProgram(NamedTuple):
-    """The compiled kernels for given block sizes, with the results and intermediate arrays (stages) to which their
+    """The compiled kernels for given block sizes. It says to which results and intermediate arrays (stages) their
     partial results belong.
     """
 
@@ -114,8 +114,8 @@ class DaskFunction:
         return self._programs[key]
 
     def _compile(self, blocks: dict[str, int | None]) -> _BlockProgram:
-        """Split the expressions into kernels for these block sizes, and compile them. Raise if ``blocks`` names an
-        unknown size or splits nothing.
+        """Return the compiled kernels for these block sizes. Raise if ``blocks`` names an unknown size or splits
+        nothing.
         """
         splitter = ResultSplitter(blocks)
         results = [splitter.add(one) for one in self._exprs]
@@ -209,8 +209,8 @@ class DaskFunction:
             program_at(self.args, tuple(self._exprs), "", {}, empty_axes)
 
     def _check_memory(self, number: int, block: KernelBlock, itemsize: int) -> None:
-        """Raise `UnsupportedError` if the task of a block, or a reduction of its results, needs more bytes than
-        ``memory``.
+        """Raise `UnsupportedError` if the task of ``block`` in kernel ``number``, or a reduction of its results, needs
+        more bytes than the user's limit ``memory``.
         """
         kernel = self.kernels[number]
         parts = list(zip(kernel.parts, block.result_shapes, strict=True))

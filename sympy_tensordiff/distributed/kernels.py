@@ -173,8 +173,8 @@ class BlockKernel:
     def _slice_of_axis(
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
-        """Return the slice of one axis that contains all ``ranges`` of reads; None if that is the whole axis. Raise if
-        an index array selects from a split axis.
+        """Return the slice of axis number ``axis`` that contains all ``ranges`` of reads; None if that is the whole
+        axis. Raise if an index array selects from an axis that ``split`` divides into blocks.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:
@@ -309,7 +309,7 @@ def _expand_indices(old: Any, new: Any) -> Any:
 
 
 def _block_symbol(tensor: TensorSymbol, cuts: Sequence[AxisSlice | None], name: str) -> TensorSymbol:
-    """Return the tensor symbol, of the shape of the slice, that stands for a sliced input in the kernel; ``tensor``
+    """Return a tensor symbol called ``name`` that stands for the slice ``cuts`` of ``tensor`` in the kernel; ``tensor``
     itself if no axis is sliced.
     """
     if not any(cuts):

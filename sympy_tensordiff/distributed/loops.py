@@ -61,8 +61,8 @@ class BlockLoops:
     def loops_for(
         self, ranges: tuple[IndexRange, ...], outside: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> list[BlockLoop | None]:
-        """Return the block loop of each of ``ranges``, outermost first; None for a range that is not split. They are
-        inside of the ranges ``outside`` with the loops ``active``.
+        """Return the block loop of each of ``ranges``, outermost first; None for a range that is not split. The sums of
+        these ranges are inside of the ranges ``outside`` and the block loops ``active``.
         """
         found: list[BlockLoop | None] = []
         for k, binder in enumerate(ranges):
@@ -77,8 +77,8 @@ class BlockLoops:
         return found
 
     def _loop(self, bounds: Bounds, block: int, number: int) -> BlockLoop:
-        """Return the loop over the blocks of a range, the same one at each call. ``number`` distinguishes nested loops
-        over one range.
+        """Return the loop over blocks of length ``block`` of a range, always the same object. ``number`` distinguishes
+        nested loops over one range.
         """
         key = (bounds[1:], block, number)
         if key not in self.loop_of_key:
@@ -155,7 +155,9 @@ def restrict_to_block(total: Any, body: Expr, loops: list[BlockLoop | None]) -> 
 
 
 def range_end(bounds: Bounds | None, side: str, binders: tuple[IndexRange, ...]) -> Expr | None:
-    """Return the lower or upper end of a range as an expression in the sizes; None if it is not a single form."""
+    """Return the end of the range ``bounds`` as an expression in the sizes, the lower one ("lows") or the upper one
+    ("highs") as ``side`` says; None if it is not a single form.
+    """
     form = single_end([bounds], side) if bounds else None
     symbols = {variable_name(s): s for b in binders for end in b[1:] for s in end.free_symbols}
     return None if form is None else to_expression(form, symbols)

@@ -50,8 +50,8 @@ class PartialResult(NamedTuple):
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
-        """Return the position of a result's chunk for ``block``: its numbers along the loops that are axes of the
-        result, without those reduced over.
+        """Return the position of the chunk that ``block`` contributes to: the block's numbers along the loops that are
+        axes of the result, without the loops that are reduced over.
         """
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 
@@ -63,7 +63,7 @@ def _numbered_index(name: str, number: int) -> Expr:
 
 
 def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
-    """Decorator for a recursive method: cache its results by its arguments."""
+    """Return the recursive method ``walk`` with its results cached by its arguments (a decorator)."""
 
     def visit(self: ResultSplitter, *args: Any) -> Walk:
         """Return the cached result for these arguments, or compute and cache it."""
@@ -112,8 +112,8 @@ class ResultSplitter:
         return axes, self._rename_bound_indices(expr.args[0] if limits else expr).xreplace(fresh)
 
     def _number_index(self, index: Any, name: str, number: int) -> Expr:
-        """Return a numbered index in place of ``index``. If the user's ``blocks`` names the old one, that is recorded
-        for the new one.
+        """Return a numbered index in place of ``index``. If the user's ``blocks`` names ``index``, the new index keeps
+        that block size.
         """
         own = self.loops.named_indices.get(index, index.name)
         if own not in self.blocks:
@@ -231,8 +231,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return ``expr`` as a sum of terms, each to be computed per block and then summed over the blocks of some
-        loops. The result maps the set of these loops to the term.
+        """Return ``expr``, inside of the index ranges ``binders`` and block loops ``active``, as a dictionary from sets
+        of loops to terms. A term is computed per block and summed over the blocks of its loops; the sum of all terms is
+        ``expr``.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
@@ -258,8 +259,8 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Do the work of `_linear_parts` for a sum ``expr``. A sum that depends on fewer of the split indices than are
-        around it is computed first, as an array of its own (a stage).
+        """Return the terms of the sum ``expr`` as `_linear_parts` does. A sum that depends on only some of the split
+        indices around it is computed first, as an array of its own (a stage).
         """
         own = self.loops.loops_for(binders_of(expr), binders, active)
         split = tuple(loop for loop in own if loop)
@@ -272,8 +273,8 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Do the work of `_linear_parts` for a product ``expr``: one factor may be a sum over blocks. Any other such
-        factor is computed first, as an array of its own (a stage).
+        """Return the terms of the product ``expr`` as `_linear_parts` does: one factor may be a sum over blocks. Any
+        other such factor is computed first, as an array of its own (a stage).
         """
         split_factors = []
         for factor in expr.args:
@@ -291,8 +292,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _replace_by_stages(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return ``expr`` with its outermost sums over split ranges replaced by entries of arrays of their own
-        (stages), which are computed before.
+        """Return ``expr`` with its outermost sums over split ranges replaced by entries of arrays that are computed
+        before (stages). ``binders`` and ``active`` are the index ranges and the block loops around ``expr``.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return expr

@@ -101,8 +101,8 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Return the keys of the tasks that compute a partial result, one per block. Tasks that reduce these to the chunks
-    of the result are added to ``layer``.
+    """Return the keys of the tasks that compute a partial result, one per block; the tasks that then reduce blocks to
+    the chunks of the result are added to ``layer``.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):
@@ -154,7 +154,8 @@ def count_tree_tasks(count: int) -> int:
 
 
 class _InputTasks:
-    """Provides slices of one kernel input to the tasks of blocks, and adds the Dask tasks that make these slices.
+    """Provides slices of one kernel input to the tasks of blocks. It adds the Dask tasks that cut the slices from the
+    input.
 
     The chunks of a dask array are tasks, and so are their slices and the joins of these: a chunk is released once it is
     sliced, before any kernel runs. A slice of a file is read by the task that needs it, or by a task of its own if
@@ -243,8 +244,8 @@ def _copy_slice(array: Any, cut: tuple[slice, ...]) -> Any:
 def _run_kernel(
     function: Any, dtype: Any, integers: Any, is_single: bool, cuts: Sequence[Any], given: Sequence[Any]
 ) -> Any:
-    """Run a kernel on one block, as the function of a dask task; return the tuple of its results, or its only
-    result.
+    """Run a kernel on one block, as the function of a dask task: read the slices ``cuts`` of the inputs ``given``, and
+    return the tuple of the results, or the only result if ``is_single``.
     """
     arrays = [_read_slice(value, cut) for value, cut in zip(given, cuts, strict=True)]
     results = tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))

@@ -56,7 +56,7 @@ class Formula(str):
 
 @explained
 def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = None, parts: bool | None = None) -> str:
-    r"""An expression as an equation in LaTeX, without delimiters.
+    r"""Return an expression, or several, as equations in LaTeX, without dollar signs.
 
     Parameters
     ----------
@@ -179,8 +179,8 @@ def _in_notebook(results: Sequence[Any]) -> str:
 
 
 def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
-    """Return the common parts of `expr` as ``(symbol, part)``, followed by ``(None, expr in terms of these)``; None if
-    there are none.
+    """Return the lines that show a long `expr` as ``(symbol, common part)`` pairs, followed by ``(None, expr in terms
+    of the symbols)``; None if it has no common parts.
     """
     try:
         found, (reduced,) = cse(expr)

@@ -121,7 +121,9 @@ def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
 def constraints_on_kernel(
     rows: Sequence[Constraint], particular: Point, kernel: Sequence[Point]
 ) -> tuple[Constraint, ...]:
-    """Substitute ``alpha = particular + kernel z`` into inequalities of ``alpha``; return those of ``z``."""
+    """Return the inequalities of ``z`` that inequalities ``rows`` of ``alpha`` become for ``alpha = particular + kernel
+    z``.
+    """
     values = {
         v: Affine({z: vector[v] for z, vector in enumerate(kernel)}, constant) for v, constant in enumerate(particular)
     }
@@ -158,8 +160,8 @@ def nest_text(nest: Sequence[Bounds], names: Mapping[int, str]) -> str:
 
 
 def _rounded_text(form: Affine, divisor: int, brackets: str, names: Mapping[int, str]) -> str:
-    """Return ``form/divisor`` as text between ``brackets``, which are those of a floor or a ceiling; only the form if
-    the divisor is 1.
+    """Return ``form/divisor`` as text between ``brackets``, the signs of a floor or a ceiling; without them if the
+    divisor is 1.
     """
     text = quotient_text(form, Affine.of(divisor), names)
     return form_text(form, names) if divisor == 1 else f"{brackets[0]}{text}{brackets[1]}"
@@ -173,7 +175,7 @@ def _combination_text(row: Sequence[int], values: Sequence[int]) -> str:
 
 
 def _dot(row: Sequence[int], values: Sequence[int]) -> int:
-    """Return the dot product."""
+    """Return the dot product of the integer vectors ``row`` and ``values``."""
     return sum(c * value for c, value in zip(row, values, strict=True))
 
 
@@ -188,8 +190,8 @@ def _translate(start: Point, vectors: Sequence[Point], steps: Sequence[int]) -> 
 
 
 class LatticeFrame(NamedTuple):
-    """The smallest and largest value of each index in a picture; it also maps the integer points of two or three
-    indices to the plane.
+    """The part of the plane that a picture shows: the smallest and largest value of each index. It also maps integer
+    points of up to three indices to the plane.
 
     The first two indices are horizontal and vertical; the layers of a third are drawn side by side. So the map to the
     plane is linear, and an arrow from one layer to another is straight.
@@ -233,7 +235,7 @@ class LatticeFrame(NamedTuple):
 
 
 def make_frame(points: Sequence[Sequence[int]], extra_points: Sequence[Sequence[int]] = ()) -> LatticeFrame:
-    """Return the smallest frame around ``points``, and around those of ``extra_points`` that are close to them."""
+    """Return the `LatticeFrame` that just contains ``points``, and those of ``extra_points`` that are close to them."""
     low, high = _bounding_box(points)
     reach = [max(3, b - a) for a, b in zip(low, high, strict=True)][:2]
     for point in extra_points:

@@ -42,7 +42,9 @@ MARGIN = 0.8
 
 
 def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved: IndexSolutions | None) -> None:
-    """Draw the lattice of the indices: the ranges, the image of each point, the solutions, and the kernel basis."""
+    """Draw the integer points of the index ranges, each with the entry that it reads, the solutions ``solved`` (None:
+    none asked for), and the kernel basis as arrows.
+    """
     kernel = kernel_basis(index_map.matrix(), index_map.rank) if index_map.is_affine else ()
     canvas = _LatticeAxes(axes, make_frame(inside, _extra_points(solved)), index_map.names, index_map, index_map.rows)
     found = set(solved.points) if solved is not None else set()
@@ -156,8 +158,9 @@ class _LatticeAxes:
             self.axes.scatter(*zip(*positions, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
 
     def write_texts(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
-        """Write `texts` next to their points, on the right (``side`` 1) or left (-1), and return whether that was done:
-        if there are too many or they would overlap, none is written.
+        """Write `texts` next to their points, on the right (``side`` 1) or left (-1), and return True. Return False,
+        and write none, if they are too many or would overlap. Points in ``large`` are drawn larger; ``slope`` is the
+        direction of the line that the texts avoid.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):
@@ -181,15 +184,15 @@ class _LatticeAxes:
 
 
 def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
-    """Return -1 if the line of the solutions falls, 1 if it rises or if there is no line; texts are written
-    beside it.
-    """
+    """Return -1 if the line of solutions falls to the right, else 1, so that texts can be placed beside the line."""
     directions = kernel_basis([row[:2] for row in matrix])
     return -1 if len(directions) == 1 and directions[0][0] * directions[0][-1] < 0 else 1
 
 
 def _extra_points(solved: IndexSolutions | None) -> list[Point]:
-    """Return points to show outside the ranges if close: the particular solution, the heads of the kernel basis."""
+    """Return points that are drawn even outside of the ranges if they are close: the particular solution, and the ends
+    of the kernel basis vectors from there unless they can start at another solution.
+    """
     if solved is None or not solved.particular:
         return []
     found = set(solved.points)

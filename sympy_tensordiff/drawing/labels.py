@@ -27,8 +27,8 @@ def truncate(text: str, max_length: int) -> str:
 
 
 def node_label(node: Node, bound_variables: Sequence[int], names: Names) -> str:
-    """Return the label of ``node`` in a picture. ``names`` has the names of variables, also of those that the node
-    binds, ``bound_variables``.
+    """Return the label of ``node`` in a picture. ``names`` maps variables to names, also the variables
+    ``bound_variables`` that the node binds.
     """
     match node.op:
         case "const" | "scalar":
@@ -99,7 +99,9 @@ def skip_scalar_read(node: Node) -> Node:
 
 
 def is_ordered(node: Node) -> bool:
-    """Return whether the order of the arguments matters to a reader."""
+    """Return whether the order of the arguments of ``node`` matters, as in a quotient or power, so that a picture
+    numbers its edges.
+    """
     if node.op == "ein":
         return len(set(node.data.inputs)) > 1
     return node.op in ("compare", "pow", "select") or (
@@ -156,13 +158,17 @@ def _variable_text(variable: Variable, names: Names) -> str:
 
 
 def quotient_text(above: Affine, below: Affine, names: Names) -> str:
-    """Return a quotient as text, ``(i + 1)/2``, with parentheses where needed."""
+    """Return the quotient of the affine forms ``above`` and ``below`` as text, ``(i + 1)/2``, with parentheses where
+    needed.
+    """
     texts = [form_text(part, names) for part in (above, below)]
     return "/".join(text if text.isidentifier() or text.isnumeric() else f"({text})" for text in texts)
 
 
 def limit_text(function: str, texts: Sequence[str]) -> str:
-    """Return ``max(0, i - 1)`` for several bounds; the text of a single bound unchanged."""
+    """Return a bound as text: ``max(0, i - 1)`` for several ``texts`` and the function "max", the text itself if it is
+    only one.
+    """
     return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
 
 

@@ -46,7 +46,7 @@ class DrawnNode:
 
     @property
     def name(self) -> str:
-        """The text by which other nodes refer to the node: its number, or its label without one."""
+        """The text by which other nodes refer to the node: its number, or its label if it has no number."""
         return f"#{self.number}" if self.number else self.text
 
 
@@ -142,7 +142,9 @@ def name_pullbacks(
 
 
 def number_nodes(clusters: Sequence[Cluster]) -> None:
-    """Give a number to each node that other places refer to, counting through all clusters in reading order."""
+    """Give a number to each node that is shown in several places, or that has a pullback, so that others can refer to
+    it. Numbers count through all clusters in reading order.
+    """
     count = max((drawn.number for part in clusters for drawn in part.nodes), default=0)
     for part in clusters:
         for position, drawn in enumerate(part.nodes):

@@ -88,7 +88,9 @@ _POSITIVE, _ONE = Interval(0), Interval(-1, 1, is_open=False)
 
 
 def _of_one(name: str, function: Any, operation: str = "", *aliases: str, **properties: Any) -> RealFunction:
-    """Return the record of a function of one argument that users can call as ``td.<name>``."""
+    """Return the record of a function of one argument that users can call as ``td.<name>``; ``operation`` is its name
+    in loop nests, "" if they do not have it.
+    """
     return RealFunction(name, function, operation, aliases, is_public=True, **properties)
 
 

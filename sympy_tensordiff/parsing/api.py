@@ -18,8 +18,8 @@ from sympy_tensordiff.symbolic.call_errors import explained
 
 @explained
 def parse(text: str, language: str | None = None) -> ParsedExpression:
-    r"""Parse a text that is a formula in the language of the thesis (Lippmann's), in index notation, in LaTeX, or a
-    matrix formula.
+    r"""Parse a formula in the language of the thesis (Lippmann's), in index notation, in LaTeX or as a matrix formula,
+    and return it as a `ParsedExpression`.
 
     Parameters
     ----------

@@ -198,8 +198,8 @@ class AxisSizes:
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
     def leaves_operands_scalar(self, node: Tree) -> bool:
-        """Return whether a number as an operand of ``node`` remains without axes; a matrix function or a product with
-        letters repeats it along axes.
+        """Return whether a number that is an operand of ``node`` stays a scalar. Matrix functions and products with
+        letters repeat it along axes instead.
         """
         return node.text not in MATRIX_FUNCTIONS and not (node in self.letters and any(self.letters[node].inputs))
 

@@ -188,8 +188,8 @@ class ThesisBuilder:
 
 
 def _representative_scalar(value: Any) -> Any:
-    """Return a scalar with whose numbers checks can be made: a scalar itself, the value of a filled tensor, 1 for any
-    other tensor.
+    """Return the scalar that represents ``value`` in checks of its numbers: a scalar itself, the value of a constant
+    tensor, 1 for any other tensor.
     """
     if isinstance(value, FilledTensor):
         return value.value

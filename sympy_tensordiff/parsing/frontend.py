@@ -107,9 +107,8 @@ class Language:
 
 
 def read(language: Language, source: str) -> Tree:
-    """Parse ``source`` to a syntax tree.
-
-    Raise `ParseError` if the text is too long or too deep, or is not valid.
+    """Return the syntax tree of the text ``source``; raise `ParseError` if it is too long, too deep or not valid in
+    ``language``.
     """
     if len(source) > language.max_length:
         raise ParseError(

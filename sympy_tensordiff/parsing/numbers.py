@@ -108,7 +108,9 @@ class NumberChecks:
         self.facts: dict[Any, NumberFacts] = {}
 
     def facts_of(self, scalar: Any) -> NumberFacts:
-        """Return what is known of the numbers in ``scalar``, computed from the leaves up and cached."""
+        """Return the `NumberFacts` (length, finite and real or not) of the numbers in ``scalar``, computed from the
+        leaves up and cached.
+        """
         for node in postorder(scalar, self.facts, native_parts):
             parts = [self.facts[part] for part in native_parts(node)]
             if node.is_Rational:
@@ -173,8 +175,8 @@ class NumberChecks:
 
 
 def _float_value(node: Any, parts: list[float | None]) -> float | None:
-    """Return the number ``node`` as a float, given those of its arguments; NaN if it is not finite and real, None if it
-    is not a number.
+    """Return the number ``node`` as a float, given the floats ``parts`` of its arguments; NaN if it is not finite and
+    real, None if it is not a number.
     """
     if node is S.ImaginaryUnit or node in NOT_FINITE:
         return math.nan

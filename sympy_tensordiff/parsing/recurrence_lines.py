@@ -34,8 +34,8 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """The lines after one "where". ``steps`` maps a name to the line that defines it at time ``t``, ``starts`` maps a
-    state to the line of its first value, at time -1 (or ``T`` if it runs backwards).
+    """The lines after one "where", which define recurrences. ``steps`` maps a name to the line that defines it at time
+    ``t``; ``starts`` maps a state to the line of its first value, at time -1 (or ``T`` if it runs backwards).
     """
 
     def __init__(self, text: RecurrenceReader, lines: str) -> None:
@@ -91,8 +91,8 @@ class Lines:
         ]
 
     def names_below(self, with_starts: bool) -> dict[str, set[str]]:
-        """Return for each name the names that its step needs, also through other names; if ``with_starts``, through
-        first values too.
+        """Return for each defined name all other defined names on which it depends, directly or through others; with
+        ``with_starts``, also those in lines of first values.
         """
         texts = {one: [line.right for line in (self.steps[one], self.starts.get(one)) if line] for one in self.steps}
         own = {one: texts[one] if with_starts else texts[one][:1] for one in texts}
@@ -111,8 +111,8 @@ class Lines:
         return found
 
     def component(self, name: str) -> list[str]:
-        """Return the names that must be computed in one loop with `name`: the states whose steps need it and are needed
-        by it. They are in the order of the lines.
+        """Return the names to compute in one loop with `name`, in the order of the lines: itself, and the states that
+        depend on it and on which it depends.
         """
         both = [one for one in self.starts if name in self.below[one] and one in self.below[name]]
         return [one for one in self.steps if one == name or one in both]
@@ -120,8 +120,9 @@ class Lines:
     # ------------------------------------------------------------------------ scans
 
     def recurrence(self, name: str) -> tuple[Any, ...]:
-        """Return the recurrence that defines `name`: its values and states by name, rows of sequences, length, and
-        direction.
+        """Return the recurrence that defines `name` as ``(values after a step, variables, initial values, sequences
+        with their row variables, known lengths, whether it runs backwards)``, the first four as dictionaries by name;
+        cached.
         """
         if name in self.done:
             return self.done[name]
@@ -170,8 +171,8 @@ class Lines:
     def values(
         self, names: list[str], variables: Mapping[str, Any], rows: dict[str, tuple[Any, Any]], is_reversed: bool
     ) -> dict[str, Any]:
-        """Return the values of `names` in one step, by name, as expressions of the states before the step (`variables`)
-        and of rows of sequences.
+        """Return the values of `names` after one step, as a dictionary of expressions in the states before the step
+        (`variables`) and in the current rows of sequences; new sequences are added to ``rows``.
         """
         values: dict[str, Any] = {}
         for name in names:
@@ -182,12 +183,12 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of `name` at the current time, and store it in ``values``; raise an error if it needs itself
-        at the same time.
+        """Return the value of `name` after the current step, and store it in ``values``; raise an error if the value
+        depends on itself at the same time. The other parameters are those of `read_in_step`.
         """
         if name not in values:
             values[name] = None
-            values[name] = self.timed(
+            values[name] = self.read_in_step(
                 self.steps[name].right, self.steps[name].rest, variables, values, rows, is_reversed
             )
         if values[name] is None:
@@ -200,7 +201,7 @@ class Lines:
         if found := re.fullmatch(r"\s*\\mathbf\{0\}(?:_\{(.*)\})?\s*", line.right):
             shape = [self.whole_text.size(part) for part in re.split(r"\\times", found[1])] if found[1] else []
             return FilledTensor(0, shape) if shape else sympify(0)
-        return sympify(0) if re.fullmatch(r"\s*0\s*", line.right) else self.plain(line.right, line.rest)
+        return sympify(0) if re.fullmatch(r"\s*0\s*", line.right) else self.read_outside_steps(line.right, line.rest)
 
     def shapes(self, starts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the candidates for the shapes of states, to be tried in turn. A state whose first value is a number
@@ -226,12 +227,13 @@ class Lines:
         guesses += [dict.fromkeys(open_ones, shape) for shape in trials]
         return [{**certain, **guess} for guess in guesses if len(guess) == len(open_ones)]
 
-    def timed(
+    def read_in_step(
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the expression `text` of one step. States in it become ``variables``, and other names at the time
-        become rows of sequences.
+        """Return the expression of `text`, the right side of a line, within one step. States at the time before become
+        ``variables``, and tensors read at the current time become variables for their rows, which are added to
+        ``rows``.
         """
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 
@@ -258,57 +260,58 @@ class Lines:
             elif name in self.steps and re.match(rf"{self.letter}(?![A-Za-z])", time):
                 if name not in self.starts and time != self.letter:
                     raise self.whole_text.error(
-                        f"{name} is read at {time}, and has no first value: add a line such as {self.first(name)}",
+                        f"{name} is read at {time}, and has no first value: add a line such as "
+                        f"{self.example_of_start(name)}",
                         match[0],
                     )
-                if name in variables or (time != self.letter and time != self.before(name)):
+                if name in variables or (time != self.letter and time != self.time_before(name)):
                     raise self.whole_text.error(
                         f"{name} is read at {time}: a step reads states at {before}, and others at {self.letter}; for "
                         f"older states, add a state that stores {name}", match[0]
                     )  # fmt: skip
                 found = row(f"{name}@{time}", self.stacked(name, time != self.letter))
             elif time == self.letter and name not in self.steps:
-                sequence = declared if declared is not None else self.plain(inside_of(name))
+                sequence = declared if declared is not None else self.read_outside_steps(inside_of(name))
                 found = row(f"{name}@", sequence)
             else:
                 return match[0]
-            return self.whole_text.place(found) + rest
+            return self.whole_text.name_for(found) + rest
 
         text = re.sub(r"^\s*\\mathbf\{0\}(_\{[^{}]*\})?\s*$", "0", text)
         text = with_braced_rows(text, self.letter) if self.notation.is_latex else text
         text = re.sub(rf"(?P<base>{self.notation.base})\s*{self.notation.at}", replaced, text)
-        value = self.plain(text, rest, self.letter)
+        value = self.read_outside_steps(text, rest, self.letter)
         return value.xreplace({indices(self.letter): self.time, Symbol(self.letter, integer=True): self.time})
 
-    def first(self, name: str) -> str:
+    def example_of_start(self, name: str) -> str:
         """Return an example of a line that gives the first value of the state `name`, for an error message."""
         return f"{name}_{{-1}} = h_0" if self.notation.is_latex else f"{name}[-1] = h0"
 
-    def before(self, name: str) -> str:
+    def time_before(self, name: str) -> str:
         """Return the text of the time before a step of the state `name`, such as ``t-1``; "" if it is not a state."""
         return "" if name not in self.starts else f"{self.letter}{'-' if self.starts[name].time == '-1' else '+'}1"
 
-    def plain(self, text: str, rest: str | None = None, letter: str = "") -> Any:
-        """Return the expression `text` outside of steps. A state in it means all its values, stacked, or its last one
-        if it has a time.
+    def read_outside_steps(self, text: str, rest: str | None = None, letter: str = "") -> Any:
+        """Return the expression that `text` means outside of all steps: a state without a time is the tensor of all its
+        values, a state at its last time is its last value. ``rest`` are the indices of a left side.
         """
 
         def replaced(match: re.Match[str]) -> str:
             """Return the text to insert for a stacked or last state that `match` has found."""
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:
-                return self.whole_text.place(self.plain(self.constants[name]))
+                return self.whole_text.name_for(self.read_outside_steps(self.constants[name]))
             if name not in self.steps or match["rest"] or self.whole_text.is_declared(match[0]):
                 return match[0]
             if name in self.active:
                 raise self.whole_text.error(f"{name} needs itself at other times than the one before", match[0])
             if not time:
-                return self.whole_text.place(self.stacked(name))
+                return self.whole_text.name_for(self.stacked(name))
             length, is_reversed = self.length(name), self.recurrence(name)[5]
             at = self.whole_text.size(time)
             if at - (0 if is_reversed else length - 1) != 0:
                 return match[0]
-            return self.whole_text.place(self.scan("last", name, self.recurrence(name)[0][name]))
+            return self.whole_text.name_for(self.scan("last", name, self.recurrence(name)[0][name]))
 
         names = sorted(map(re.escape, [*self.steps, *self.constants]), key=len, reverse=True)
         guard = r"(?<![A-Za-z\\{])(?<!\\mathrm\{d\})" if self.notation.is_latex else r"(?<![\w.])"
@@ -317,7 +320,7 @@ class Lines:
         return self.whole_text.expression(text, rest, letter)
 
     def length(self, name: str) -> Any:
-        """Return the number of steps of the recurrence of a name."""
+        """Return the number of steps of the recurrence of `name`; raise an error if nothing determines it."""
         _, _, _, rows, known, _ = self.recurrence(name)
         known = [*known, *(shape_of(sequence)[0] for _, sequence in rows.values()), *self.head_lengths]
         known += [self.whole_text.size(line.time) for line in self.starts.values() if line.time != "-1"]
@@ -328,8 +331,9 @@ class Lines:
         return known[0]
 
     def scan(self, kind: str, name: str, value: Any, more: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
-        """Return a scan over the recurrence of `name` that computes `value` in each step; ``more`` are further
-        sequences with their row variables.
+        """Return a scan (recurrence over time) with the states of `name` that computes `value` in each step and
+        combines these as ``kind`` says ("stack", "last" or "sum"). ``more`` are further sequences with their row
+        variables.
         """
         values, variables, initial, rows, _, is_reversed = self.recurrence(name)
         needed = needed_states([(variables[one], values[one]) for one in variables], [value])
@@ -348,14 +352,14 @@ class Lines:
         return self.stacks[key]
 
     def _stacked(self, name: str, is_before: bool) -> Any:
-        """Return the result of `stacked`, without looking it up."""
+        """Compute and return the tensor that `stacked` caches."""
         if name not in self.starts:
             return self.value_of_step("stack", self.steps[name].right, self.steps[name].rest)
         values, variables, *_ = self.recurrence(name)
         return self.scan("stack", name, variables[name] if is_before else values[name])
 
-    def wholes(self) -> dict[str, Any]:
-        """Return the values of all names at all times, stacked, by name."""
+    def stacked_values(self) -> dict[str, Any]:
+        """Return a dictionary from each name that a line defines to the tensor of its values at all times."""
         return {name: self.stacked(name) for name in self.steps}
 
     # ------------------------------------------------------------------------ the formula before the lines
@@ -374,7 +378,7 @@ class Lines:
             end = self.whole_text.size(found["end"])
             self.head_lengths = [] if end == 0 else [end if kind == "stack" else end + 1]
             return self.value_of_step(kind, found["body"])
-        return self.plain(head)
+        return self.read_outside_steps(head)
 
     def value_of_step(self, kind: str, body: str, rest: str = "") -> Any:
         """Return the values of the formula `body` over all steps, as `kind` says: stacked, the last one, or
@@ -383,7 +387,7 @@ class Lines:
         read = [name for name in self.states_in(body) if name in self.starts]
         if not read:
             rows: dict[str, tuple[Any, Any]] = {}
-            value = self.timed(body, rest, {}, {}, rows, False)
+            value = self.read_in_step(body, rest, {}, {}, rows, False)
             if kind == "stack" and value in (sequences := dict(rows.values())):
                 return sequences[value]
             lengths = [*(shape_of(sequence)[0] for _, sequence in rows.values()), *self.head_lengths]
@@ -395,11 +399,13 @@ class Lines:
         main = max(read, key=lambda name: len(self.depends[name]))
         values, variables, _, known, _, is_reversed = self.recurrence(main)
         more = dict(known)
-        value = self.timed(body, rest, variables, dict(values), more, is_reversed)
+        value = self.read_in_step(body, rest, variables, dict(values), more, is_reversed)
         return self.scan(kind, main, value, more)
 
     def states_in(self, body: str) -> list[str]:
-        """Return the names that `body` reads at a time, also those read through names that are not states."""
+        """Return the defined names whose values at some time `body` uses, directly or through names that are not
+        states.
+        """
         found: dict[str, None] = {}
         texts = [body]
         while texts:

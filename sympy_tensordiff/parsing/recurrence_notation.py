@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class RecurrenceReader(Protocol):
-    """A protocol: the methods of a text with recurrences that its lines call."""
+    """The protocol of a parser of texts with recurrences: the methods that the lines after "where" call."""
 
     notation: Notation
     tensors: dict[str, Any]
@@ -19,9 +19,9 @@ class RecurrenceReader(Protocol):
     def size(self, text: str) -> Any:
         """Return the size that `text` states, such as ``n + 1``."""
 
-    def place(self, expr: Any) -> str:
-        """Return a new name that stands for `expr` in a text, so that the text can be parsed with the
-        expression in it.
+    def name_for(self, expr: Any) -> str:
+        """Return a new name that stands for the expression `expr`, to be inserted in a text, so that the text can be
+        parsed with the expression in it.
         """
 
     def is_declared(self, name: str) -> bool:

@@ -25,8 +25,8 @@ Read = Callable[[str], ParsedExpression]
 
 
 def read_recurrences(language: str, read: Read, text: str) -> ParsedExpression:
-    """Parse `text`, which may contain recurrences after "where". The function `read` parses texts of this `language`
-    without them.
+    """Return `text` parsed, with recurrences after "where" if it has any. The function `read` parses texts of this
+    `language` without recurrences.
     """
     notation = NOTATIONS[language]
     found = re.search(notation.where, text) if isinstance(text, str) else None
@@ -46,8 +46,8 @@ def _has_steps(lines: str, notation: Notation) -> bool:
 
 
 class RecurrenceText:
-    """One text with recurrences. ``tensors`` are the declared tensors, and ``places`` maps names that were put into the
-    text to expressions.
+    """One text with recurrences. ``tensors`` are the declared tensors; ``places`` maps names that were inserted in the
+    text to the expressions for which they stand.
     """
 
     def __init__(self, text: str, notation: Notation, read: Read) -> None:
@@ -106,12 +106,12 @@ class RecurrenceText:
                 left_side, _, head = head.partition("=")
             value = lines.value(head)
             if left_side.strip():
-                return self.read(f"{left_side}= {head}", None, lines.wholes())
-            text = f"{text[:start]} {self.place(value)} {text[stop:]}"
+                return self.read(f"{left_side}= {head}", None, lines.stacked_values())
+            text = f"{text[:start]} {self.name_for(value)} {text[stop:]}"
         return self.read(text, left, letter=letter)
 
-    def place(self, expr: Any) -> str:
-        """Return a new name that stands for `expr`, to be put into a text that is then parsed."""
+    def name_for(self, expr: Any) -> str:
+        """Return a new name that stands for the expression `expr`, to be inserted in a text that is then parsed."""
         known = next((name for name, value in self.places.items() if value is expr), None)
         letters = "".join("abcdefghij"[int(digit)] for digit in str(len(self.places)))
         name = known or f"place{letters}"
@@ -119,12 +119,12 @@ class RecurrenceText:
         return rf"\mathrm{{{name}}}" if self.notation.is_latex else name
 
     def read(
-        self, text: str, left: str | None = None, wholes: Mapping[str, Any] | None = None, letter: str = ""
+        self, text: str, left: str | None = None, stacked_values: Mapping[str, Any] | None = None, letter: str = ""
     ) -> Any:
-        """Return the expression of `text`, which contains no recurrences. ``wholes`` maps names of recurrences that it
-        reads to tensors.
+        """Return the expression of `text`, which contains no recurrences. ``stacked_values`` maps names that
+        recurrences define to the tensors of their values at all times.
         """
-        known = {**self.tensors, **self.places, **(wholes or {})}
+        known = {**self.tensors, **self.places, **(stacked_values or {})}
         alone = re.sub(r"\\mathrm|[\\{}() ]|left|right", "", text)
         if not left and alone in known:
             return known[alone]
@@ -134,7 +134,7 @@ class RecurrenceText:
             if re.search(rf"(?<![A-Za-z]){re.escape(name)}(?![A-Za-z])", text)
         }
         own = [f"{name}{_shape_text(expr)}" for name, expr in used.items() if name not in self.tensors]
-        declared = [one for one in self.declared if one.split("[")[0].strip() not in (wholes or {})]
+        declared = [one for one in self.declared if one.split("[")[0].strip() not in (stacked_values or {})]
         if letter and re.search(rf"(?<![A-Za-z\\]){letter}(?![A-Za-z])", text):
             own += [f"int {letter}"] * (self.notation.is_latex or self.notation.has_left_sides)
         side = f" value{f'[{left}]' if left else ''} = " if left is not None and self.notation.has_left_sides else " "

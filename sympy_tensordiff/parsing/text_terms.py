@@ -64,7 +64,9 @@ Fragment: TypeAlias = str | Piece
 
 
 def make_piece(parts: Iterable[Fragment], level: Level, rank: int = 0) -> Piece:
-    """Return a `Piece` made of ``parts``; raise `UnsupportedError` if the text gets too long to be parsed."""
+    """Return a `Piece` of text made of ``parts``, with the precedence ``level`` and the number ``rank`` of axes of its
+    value; raise `UnsupportedError` if the text gets too long to be parsed.
+    """
     parts = tuple(parts)
     length = sum(len(part) if isinstance(part, str) else part.length for part in parts)
     if length > MAX_INPUT:
@@ -199,7 +201,9 @@ def repeated_piece(value: Piece, rank: int) -> Piece:
 
 
 def relabelled_piece(operand: Piece, letters: str, output: str) -> Piece:
-    """Return the text ``(letters->output) operand``, which transposes, sums or takes a diagonal."""
+    """Return the text ``(letters->output) operand``, which renames the axes of the operand, so that it transposes, sums
+    or takes a diagonal.
+    """
     return make_piece((f"({letters}->{output}) ", parenthesized(operand, Level.FACTOR)), Level.FACTOR, len(output))
 
 
@@ -208,8 +212,8 @@ Factor = tuple[Piece, str, Piece | None]
 
 
 def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
-    """Return the text of the product of ``operands`` as products of two. Next comes the operand after which the fewest
-    axes are left.
+    """Return the text of a contraction of ``operands`` with the letters ``output``, written as products of two. Each
+    step takes the operand that leaves the fewest axes.
     """
     left, *rest = operands
     if not rest:
@@ -227,7 +231,7 @@ def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
 
 
 def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> str:
-    """Return the letters of a factor that another factor or the output still needs."""
+    """Return the letters that the output or one of the factors ``others`` also has; a product sums over the rest."""
     needed = set(output).union(*(own for _, own, _ in others))
     return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
 
@@ -358,8 +362,8 @@ def rewrite_with_sign(expr: Piecewise) -> Any:
 
 
 def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """Return a `Piecewise` that is 0 where ``s`` is 0, with powers of ``s`` in its value (as derivatives of roots
-    have), written by ``sign``; None for others.
+    """Return ``expr`` written with ``sign``, if it is 0 where a scalar ``s`` is 0, and contains powers of ``s``
+    elsewhere, as derivatives of roots do; None for any other `Piecewise`.
 
     ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None in other cases.
     """

@@ -40,8 +40,8 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 @dataclass(frozen=True, eq=False)
 class FunctionScope:
-    """The operands of the element-wise function that is being written, as text and as expressions, by variable of its
-    template.
+    """The operands of the element-wise function that is being written. Each variable of the function's template is
+    mapped to the operand's text and to its expression.
     """
 
     variables: Mapping[Any, Piece]
@@ -77,13 +77,13 @@ class ThesisWriter(Rewriting):
         )
 
     def visit_number(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Write a real number."""
+        """Return the text of a real number."""
         if not (expr.is_Rational or expr.is_Float):
             raise text.unsupported(expr, "it is not a finite real number", "tensors are real")
         return text.number_piece(expr)
 
     def visit_constant(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Write a named constant such as pi."""
+        """Return the text of a named constant such as pi."""
         if expr not in text.CONSTANTS:
             raise text.unsupported(
                 expr, "the language has rational numbers, and what functions make of them", "write a number"
@@ -91,11 +91,13 @@ class ThesisWriter(Rewriting):
         return text.make_piece((text.CONSTANTS[expr],), Level.ATOM)
 
     def symbol(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Write a symbol: a variable of the template of a function as its operand, a scalar by its name."""
+        """Return the text of a symbol: its name if it is a scalar, or the operand that a variable of a function's
+        template stands for.
+        """
         return scope.variables.get(expr) or self.visit_name(expr, scope)
 
     def visit_name(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Write a tensor or scalar by its name; raise `UnsupportedError` if the language does not allow that name."""
+        """Return the name of a tensor or scalar; raise `UnsupportedError` if the language does not allow that name."""
         if expr.is_integer or expr in self.integers:
             raise text.unsupported(
                 expr,
@@ -118,20 +120,20 @@ class ThesisWriter(Rewriting):
         return text.make_piece((expr.name,), Level.ATOM, rank)
 
     def visit_delta(self, expr: DeltaTensor, scope: FunctionScope) -> Piece:
-        """Write the unit tensor."""
+        """Return the text of the unit tensor."""
         text.axis_letters(expr.rank)
         self.extents.update(dict.fromkeys(expr.shape))
         return text.make_piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
 
     def visit_filled(self, expr: FilledTensor, scope: FunctionScope) -> Recursion[Any]:
-        """Write a number repeated along axes."""
+        """Return the text of a number repeated along axes."""
         self.extents.update(dict.fromkeys(expr.shape))
         return text.repeated_piece((yield self.visit(expr.value, scope)), expr.rank)
 
     # -------------------------------------------------------------- operations entry by entry
 
     def visit_sum(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write a sum: added terms before subtracted ones, numbers last."""
+        """Return the text of a sum: added terms before subtracted ones, numbers last."""
         terms: list[tuple[bool, Piece]] = []
         # Two numbers at the beginning would be read as one.
         numbers = sum(bool(term.is_Number) for term in expr.args) > 1
@@ -146,11 +148,11 @@ class ThesisWriter(Rewriting):
         return text.sum_piece(terms)
 
     def visit_product(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write an element-wise product."""
+        """Return the text of an element-wise product."""
         return (yield from self._write_product(*text.split_coefficient(expr), scope))
 
     def _write_product(self, coefficient: Any, factors: Sequence[Any], scope: FunctionScope) -> Recursion[Any]:
-        """Write ``coefficient`` times ``factors`` as a quotient; negative powers go to the denominator."""
+        """Return the text of ``coefficient`` times ``factors`` as a quotient; negative powers go to the denominator."""
         above: list[Piece] = []
         below: list[Piece] = []
         for factor in factors:
@@ -186,7 +188,7 @@ class ThesisWriter(Rewriting):
         return self._write_power(factor, base, exponent)
 
     def visit_power(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write a power, or a quotient for a negative exponent."""
+        """Return the text of a power, or of a quotient for a negative exponent."""
         divisor = yield from self._write_divisor(expr, scope)
         if divisor is not None:
             return text.quotient_piece([text.number_piece(S.One)], [divisor])
@@ -194,7 +196,7 @@ class ThesisWriter(Rewriting):
         return self._write_power(expr, base, exponent)
 
     def _write_power(self, expr: Any, base: Piece, exponent: Piece) -> Piece:
-        """Write ``base ^ exponent``; raise `UnsupportedError` if the exponent has axes."""
+        """Return the text ``base ^ exponent``; raise `UnsupportedError` if the exponent has axes."""
         if exponent.rank:
             raise text.unsupported(
                 expr, "an exponent of the language has order 0", "write td.exp(B*td.log(A)) where A is positive"
@@ -202,7 +204,7 @@ class ThesisWriter(Rewriting):
         return text.power_piece(base, exponent)
 
     def visit_entrywise(self, expr: TensorFunction, scope: FunctionScope) -> Recursion[Any]:
-        """Write an element-wise function of tensors."""
+        """Return the text of an element-wise function of tensors."""
         operands = yield from self.all(expr.operands, scope)
         variables = expr.template.variables
         numbers = {hole: value for hole, value in zip(variables, expr.operands, strict=True) if value.is_Number}
@@ -216,7 +218,7 @@ class ThesisWriter(Rewriting):
         return text.repeated_piece(result, expr.rank)
 
     def visit_function(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write a function that the language has, or one composed of such functions."""
+        """Return the text of a function that the language has, or that is composed of such functions."""
         if expr.func in text.NAMES:
             return text.call_piece(text.NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
         if expr.func not in text.COMPOSED:
@@ -230,7 +232,7 @@ class ThesisWriter(Rewriting):
         return (yield self.visit(text.COMPOSED[expr.func](argument), inside))
 
     def visit_extremum(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write the maximum or minimum of a number and another argument by ``relu``."""
+        """Return the text of the maximum or minimum of a number and another argument, in terms of ``relu``."""
         if isinstance(expr, Max) and S.Zero in expr.args and len(expr.args) == 2:
             (argument,) = (arg for arg in expr.args if arg is not S.Zero)
             return text.call_piece("relu", (yield self.visit(argument, scope)))
@@ -244,7 +246,7 @@ class ThesisWriter(Rewriting):
         return (yield self.visit(found, scope))
 
     def visit_steps(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write a `Piecewise` between two values as text, in terms of ``sign`` and ``relu``."""
+        """Return the text of a `Piecewise` between two values, in terms of ``sign`` and ``relu``."""
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
         found = text.rewrite_root_quotient(expr)
@@ -266,7 +268,7 @@ class ThesisWriter(Rewriting):
     # -------------------------------------------------------------- operations on whole tensors
 
     def visit_contraction(self, expr: EinsumProduct, scope: FunctionScope) -> Recursion[Any]:
-        """Write an einsum product."""
+        """Return the text of an einsum product."""
         inputs, output = text.lower_case_subscripts(expr)
         factors = []
         for operand, letters in zip(expr.operands, inputs, strict=True):
@@ -276,15 +278,15 @@ class ThesisWriter(Rewriting):
         return text.contraction_piece(factors, output)
 
     def visit_matrix(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write an inverse, determinant or adjugate."""
+        """Return the text of an inverse, determinant or adjugate."""
         matrix = yield self.visit(expr.matrix, scope)
         return text.call_piece(
             {TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, expr.rank
         )
 
     def visit_cofactor(self, expr: TensorCofactor, scope: FunctionScope) -> Recursion[Any]:
-        """Write a cofactor tensor of order 0 as ``det``, of order 1 as the transposed ``adj``; raise `UnsupportedError`
-        for higher orders.
+        """Return the text of a cofactor tensor: ``det`` for order 0, the transposed ``adj`` for order 1; raise
+        `UnsupportedError` for higher orders.
         """
         if expr.order > 1:
             raise text.unsupported(
@@ -298,15 +300,15 @@ class ThesisWriter(Rewriting):
         return text.relabelled_piece(text.call_piece("adj", matrix), "ij", "ji")
 
     def visit_log_sum_exp(self, expr: TensorLogSumExp, scope: FunctionScope) -> Recursion[Any]:
-        """Write the logarithm of a sum of exponentials."""
+        """Return the text of the logarithm of a sum of exponentials."""
         tensor = yield self.visit(expr.tensor, scope)
         letters = text.axis_letters(tensor.rank)
         kept = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
         return text.call_piece("log", text.relabelled_piece(text.call_piece("exp", tensor), letters, kept))
 
     def visit_indexed(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Write an expression in index notation that is a scalar; raise `UnsupportedError` for any other, since the
-        language has whole tensors only.
+        """Return the text of a scalar in index notation; raise `UnsupportedError` for a tensor in index notation, since
+        the language has whole tensors only.
         """
         scalar = text.scalar_of(expr)
         if scalar is not None:

@@ -26,7 +26,7 @@ from sympy_tensordiff.symbolic.traversal import scans_in
 
 @explained
 def to_text(expr: Any, language: str = "thesis") -> str:
-    """Write an expression as a text that `parse` reads.
+    """Return an expression as a text that `parse` reads.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _input_text(text: str, tensors: Mapping[str, Any], arguments: Iterable[str])
 
 
 def _read_back(whole: str) -> ParsedExpression:
-    """Parse the written text `whole`; raise `UnsupportedError` if it cannot be parsed."""
+    """Return the written text `whole`, parsed again; raise `UnsupportedError` if it cannot be parsed."""
     try:
         return parse(whole)
     except ParseError as error:
@@ -141,8 +141,8 @@ def _sizes_without_axis(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
 
 
 def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
-    """Raise `UnsupportedError` if the expression that the text gives when parsed has other axes of equal length than
-    the original.
+    """Raise `UnsupportedError` if the written text, parsed again as ``again``, makes other axes equally long than
+    ``parsed`` does.
 
     SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, which loses the constraint on the sizes.
     """
@@ -162,8 +162,8 @@ def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> Non
 
 
 def to_index_text(expr: Any) -> str:
-    """Write an expression in index notation. A parsed one is written as a definition with declarations and derivative
-    clauses.
+    """Return the text of an expression in index notation; that of a parsed one is a definition with declarations and
+    derivative clauses.
     """
     expression, declared, arguments = text_parts(expr)
     expression = for_readers(expression)
@@ -194,7 +194,9 @@ def text_parts(expr: Any) -> tuple[Any, str, str]:
 
 
 def to_matrix_text(expr: Any) -> str:
-    """Write an expression as a matrix formula. A parsed one is written with declarations and derivative clauses."""
+    """Return the text of an expression as a matrix formula; that of a parsed one has declarations and derivative
+    clauses.
+    """
     is_parsed = isinstance(expr, ParsedExpression)
     expression, declared, arguments = text_parts(expr)
     declared = f"declare {declared} " * bool(declared)

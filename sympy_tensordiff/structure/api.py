@@ -243,8 +243,8 @@ class StructuredDerivative:
     def multiply(
         self, arrays: Sequence[Any], environment: dict[Any, Any], vector: NDArray[Any], *, transposed: bool
     ) -> Any:
-        """Return the matrix (or its transpose) times ``vector``, computed as a directional derivative without the
-        matrix.
+        """Return the matrix, or with ``transposed`` its transpose, times ``vector``, computed as a directional
+        derivative without the matrix. ``environment`` has the sizes.
         """
         rows, columns = self.shapes(environment)
         kernel = self._kernels.get(transposed)
@@ -257,7 +257,9 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ helpers
 
     def _make_product_kernel(self, transposed: bool) -> Any:
-        """Compile the product with a vector: hvp for a Hessian, jvp for a Jacobian, and vjp for its transpose."""
+        """Return the compiled product of the matrix, or its transpose, with a vector: hvp for a Hessian, jvp for a
+        Jacobian, vjp for a transposed Jacobian.
+        """
         sides = self._functions if transposed else self._variables
         directions = direction_symbols(sides, self.args)
         if self.is_symmetric:
@@ -442,7 +444,7 @@ def _numeric_shape(tensor: Any, environment: dict[Any, Any]) -> tuple[int, ...]:
 
 
 def split_flat_vector(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Return the parts of a flat vector that belong to arrays of the given shapes, as views with these shapes."""
+    """Return the arrays of the given ``shapes`` that the flat ``vector`` contains one after the other, as views."""
     ends = [*accumulate(map(math.prod, shapes), initial=0)]
     return [vector[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
 

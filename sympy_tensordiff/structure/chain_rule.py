@@ -108,8 +108,8 @@ def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[D
 def _cross_terms(
     outer: _OuterFunction, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]
 ) -> Iterator[DerivativeTerm]:
-    """Yield the Hessian terms ``d2f/(dl dr) * dl/dx * dr/dy`` for two inner scalars l and r of f; `value` is the second
-    derivative of f.
+    """Yield the Hessian terms ``value * dl/dx * dr/dy`` for two inner scalars l and r of a function f, given by the
+    symbols ``left`` and ``right``. `value` is the derivative of f with respect to both.
     """
     rights = _gradient_terms_of_symbol(outer, right, variables)
     for a, one in enumerate(_gradient_terms_of_symbol(outer, left, variables)):

@@ -99,8 +99,8 @@ def _range_length(binder: IndexRange, environment: dict[Any, Any]) -> int:
 
 
 def _factor_matrix(operator: LinearOperator, inner: tuple[IndexRange, ...], side: Any, axis: int) -> NDArray[Any]:
-    """Return one factor of a separated term as a matrix: its rows are the values of the ``inner`` indices, its columns
-    the rows (``axis`` 0) or columns (1) of the derivative.
+    """Return the factor ``side`` of a separated term as a matrix. It has one row for each value of the summed indices
+    ``inner``, and one column for each row (``axis`` 0) or column (1) of the derivative.
     """
     derivative, environment = operator._derivative, operator._environment
     own_ranges, value, position = side

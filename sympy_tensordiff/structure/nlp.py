@@ -77,7 +77,7 @@ def variables_at_start(variables: Sequence[Any], start: Any, is_sequence: bool) 
 
 
 class NonlinearProgram:
-    """Minimise an objective where tensors of constraints are within bounds; made by `nlp`.
+    """A nonlinear program: minimise an objective such that tensors of constraints stay within bounds. `nlp` makes it.
 
     The methods are those of a cyipopt problem object, on one flat vector of all variables in C order, concatenated.
     Constraints are concatenated in the same way.
@@ -156,7 +156,9 @@ class NonlinearProgram:
         return self._hessian.values(*self._lagrangian_arguments(x, lagrange, obj_factor), lower=True)
 
     def hessian_operator(self, x: NDArray[Any], lagrange: Any = None, obj_factor: float = 1.0) -> Any:
-        """Return the second derivatives of `hessian` as a `StructuredOperator`, for ``scipy.optimize.minimize``."""
+        """Return the matrix of which `hessian` returns the lower triangle as a `StructuredOperator`, for
+        ``scipy.optimize.minimize``.
+        """
         own = np.zeros(self.m) if lagrange is None else lagrange
         return self._hessian(*self._lagrangian_arguments(x, own, obj_factor))
 
@@ -175,8 +177,8 @@ class NonlinearProgram:
         return [*self._flat.parts(x), *self._data]
 
     def _lagrangian_arguments(self, x: NDArray[Any], lagrange: Any, factor: float) -> list[Any]:
-        """Return the arguments of the Hessian kernel: variables, data, objective factor and multipliers; raise
-        `ArgumentError` if the multipliers do not fit.
+        """Return the arguments of the Hessian kernel: the variables in ``x``, the data, the objective's ``factor`` and
+        the multipliers ``lagrange``; raise `ArgumentError` if the multipliers do not fit.
         """
         own = np.asarray(lagrange, dtype=float)
         if own.shape != (self.m,):

@@ -97,7 +97,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         return result
 
     def _add_diagonal(self, result: NDArray[Any], term: DerivativeTerm) -> None:
-        """Add those entries of a dense ``term`` that are on the diagonal of the matrix to ``result``."""
+        """Add to ``result`` the entries of a dense ``term`` that are on the diagonal of the matrix."""
         if self.is_symmetric:
             pairs = list(zip(term.row.indices, term.column.indices, strict=True))
         else:

@@ -22,8 +22,8 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class TermGroup(NamedTuple):
-    """Terms of a derivative with the same index ranges and conditions, so that one loop computes their values.
-    ``dense`` if they fill whole blocks of the matrix.
+    """The terms of a derivative that have the same index ranges and conditions, so that one loop computes their values.
+    ``dense`` says that the terms fill whole blocks of the matrix.
     """
 
     binders: tuple[IndexRange, ...]
@@ -99,8 +99,9 @@ def _add_equal_positions(terms: Sequence[DerivativeTerm]) -> tuple[DerivativeTer
 def find_pattern(
     groups: Sequence[TermGroup], sizes: tuple[Shapes, Shapes], environment: Mapping[Any, Any], *, lower: bool = False
 ) -> SparsityPattern:
-    """Return the sparsity pattern of the sum of all ``groups`` of terms. ``sizes`` are the shapes of the tensors along
-    the rows and the columns.
+    """Return the sparsity pattern of the sum of all ``groups`` of terms, or with ``lower`` of its lower triangle.
+    ``sizes`` are the shapes of the tensors along the rows and the columns, ``environment`` has the values of sizes and
+    index arrays.
     """
     starts = [np.cumsum([0, *map(math.prod, shapes)]) for shapes in sizes]
     shape = int(starts[0][-1]), int(starts[1][-1])
@@ -126,8 +127,8 @@ def find_pattern(
 def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
-    """Return the CSR pattern for entries at the flat positions ``keys``; entries at one position become one entry,
-    which adds up their values (`sources`).
+    """Return the CSR pattern of a matrix of ``shape`` for entries at the flat positions ``keys``. Entries at one
+    position become one entry, which adds up their values, numbered in ``sources``.
     """
     all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()
@@ -164,7 +165,9 @@ def _flat_positions(
     starts: Sequence[NDArray[Any]],
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row numbers and the column numbers of ``term`` at all points; raise if an index is out of bounds."""
+    """Return the row numbers and the column numbers of ``term`` at all ``points``; raise if an index is out of bounds.
+    ``starts`` are the first rows and columns of each tensor.
+    """
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1
     flat = []

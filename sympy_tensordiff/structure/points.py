@@ -84,8 +84,8 @@ Range = Callable[[Environment], tuple[Any, Any]]
 def _loop_ranges(
     binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
 ) -> tuple[list[Range], list[Any]]:
-    """Return functions that compute the range of each index from the values of outer ones, and the conditions that
-    these ranges do not imply.
+    """Return ``(ranges, rest)``: for each of ``binders`` a function that computes the range of its index from the
+    values of outer ones, and the ``conditions`` that these ranges do not imply.
     """
     loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
     rows, guards = [], []
@@ -112,7 +112,9 @@ def _explicit_range(binder: IndexRange) -> Range:
 
 
 def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> Range:
-    """Return a function that computes the range of one loop: from its greatest lower bound to its least upper bound."""
+    """Return a function from the values of outer indices to the range of one loop with the bounds ``level``: from its
+    greatest lower bound to its least upper bound.
+    """
 
     def range_of(values: Environment) -> tuple[Any, Any]:
         """Return the lowest and the highest value of the index."""
@@ -127,7 +129,9 @@ def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> Range:
 def _affine_constraint(
     condition: Any, loop_variables: Mapping[Any, str], environment: Environment
 ) -> Constraint | None:
-    """Return an affine relation between integers as a constraint; None for any other condition."""
+    """Return ``condition``, a relation between affine integers, as a constraint on the ``loop_variables``; None for any
+    other condition.
+    """
     if not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return None
     try:
@@ -137,8 +141,8 @@ def _affine_constraint(
 
 
 def _to_affine_form(expr: Any, loop_variables: Mapping[Any, str], environment: Environment) -> Affine:
-    """Convert ``expr`` to an affine form of the loop variables, with the sizes replaced by numbers; raise
-    `IndexExpressionError` if it is not affine.
+    """Return ``expr`` as an affine form of the ``loop_variables``, with the sizes replaced by their numbers in
+    ``environment``; raise `IndexExpressionError` if it is not affine.
     """
     sizes = {
         s: sympy.Integer(environment[s])

@@ -39,7 +39,7 @@ class _NotApplicable(Exception):
 
 @contextmanager
 def convert_singular_errors() -> Iterator[None]:
-    """Context manager: convert singular-matrix errors of NumPy and SciPy to `SingularMatrixError`."""
+    """Return a context manager that converts singular-matrix errors of NumPy and SciPy to `SingularMatrixError`."""
     try:
         yield
     except (np.linalg.LinAlgError, RuntimeError):
@@ -84,8 +84,8 @@ def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol
 def _solve_by_method(
     operator: LinearOperator, matrix: Any, b: Vector, method: str, shift: float, rtol: float
 ) -> tuple[Vector, str]:
-    """Solve with the given ``method`` ("auto": the best one). Return the solution and a description of the method.
-    ``matrix`` is the sparse part plus the shift.
+    """Solve ``(A + shift*I) x = b`` with the given ``method`` ("auto": the best one) and return ``x`` with a
+    description of the method. ``matrix`` is the sparse part of A plus the shift.
     """
     if method in ("cg", "minres"):
         return _solve_iteratively(operator, b, method, shift, rtol), f"{method}: asked for"
@@ -138,7 +138,9 @@ def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], ND
 
 
 def _solve_woodbury(operator: LinearOperator, matrix: Any, b: Vector) -> Vector:
-    """Solve a sparse matrix plus a low-rank product by the Woodbury formula; raise `_NotApplicable` without factors."""
+    """Solve the equations of a sparse ``matrix`` plus a low-rank product by the Woodbury formula; raise
+    `_NotApplicable` if the operator has no low-rank factors.
+    """
     factors = _cached_low_rank_factors(operator)
     if factors is None:
         raise _NotApplicable("the matrix is not a sparse matrix plus a product of two thin matrices")
@@ -279,7 +281,9 @@ def _lu_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
 
 
 def _solve_dense(matrix: NDArray[Any], b: Vector, symmetric: bool) -> Vector:
-    """Solve a dense system, by Cholesky if ``symmetric`` and positive definite, else by LU."""
+    """Return the solution of ``matrix @ x = b`` for a full matrix, by Cholesky if ``symmetric`` and positive definite,
+    else by LU.
+    """
     with suppress(np.linalg.LinAlgError):
         if symmetric:
             return np.asarray(scipy.linalg.solve(matrix, b, assume_a="pos"))
@@ -288,8 +292,8 @@ def _solve_dense(matrix: NDArray[Any], b: Vector, symmetric: bool) -> Vector:
 
 
 def _solve_iteratively(operator: LinearOperator, b: Vector, method: str, shift: float, rtol: float) -> Vector:
-    """Solve by conjugate gradients or MINRES, preconditioned by the absolute diagonal; raise `SingularMatrixError`
-    without convergence.
+    """Solve ``(A + shift*I) x = b`` by conjugate gradients ("cg") or MINRES, preconditioned by the absolute diagonal,
+    and return ``x``; raise `SingularMatrixError` if the iteration does not converge.
     """
     scale = np.abs(operator.diagonal() + shift)
     scale[scale <= 1e-12 * scale.max(initial=1.0)] = 1.0
@@ -307,7 +311,9 @@ def _solve_iteratively(operator: LinearOperator, b: Vector, method: str, shift: 
 
 
 def _check_residual(operator: LinearOperator, x: Vector, b: Vector, shift: float, description: str) -> None:
-    """Raise `SingularMatrixError` if the solution ``x`` is not finite or its residual is large."""
+    """Raise `SingularMatrixError` if the solution ``x`` of ``(A + shift*I) x = b`` is not finite or its residual is
+    large.
+    """
     if np.isfinite(x).all():
         residual = float(np.linalg.norm(operator.matvec(x) + shift * x - b))
         if residual <= 1e-6 * max(float(np.linalg.norm(b)), 1e-300):

@@ -182,8 +182,8 @@ def _transparent_args(value: Any) -> tuple[Any, ...]:
 
 
 def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSummands:
-    """Return the summands of ``value``, each with its conditions, as ``([i == j], a[i])``, computed from those of its
-    arguments (``below``).
+    """Return the summands of ``value``, each with its conditions, as ``([i == j], a[i])``. ``below`` has the summands
+    of each of its arguments.
     """
     if isinstance(value, Piecewise) and below:
         return _summands_of_branches([condition for _, condition in value.args], below)
@@ -289,9 +289,7 @@ def _is_known_bound(row: Any) -> bool:
 
 
 def _sum_out_unused_indices(term: DerivativeTerm) -> DerivativeTerm:
-    """Return the term with its value summed over those indices on which no position, condition or other range
-    depends.
-    """
+    """Return the term with its value summed over each index on which no position, condition or other range depends."""
     binders = list(term.binders)
     needed = _free_symbols((*term.row.indices, *term.column.indices, *term.conditions))
     inside: list[IndexRange] = []

@@ -57,7 +57,7 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """The terms, in which the name of a kernel result stands for each value."""
+        """The terms, each with the name of the kernel result that contains its value in place of the value."""
         terms: list[DerivativeTerm] = []
         first = 0
         for group, number in zip(self.groups, self._value_counts, strict=True):
@@ -71,7 +71,9 @@ class ValueKernel:
         return [n * (len(at[0]) if at else 1) for n, at in zip(self._value_counts, points, strict=True)]
 
     def coordinates(self, points: Sequence[Coordinates]) -> list[NDArray[np.int64]]:
-        """Return the arrays of index values that the compiled function takes after the arguments of the derivative."""
+        """Return the arrays of index values to pass to the compiled function after the arguments of the derivative:
+        none for groups whose points are all combinations of index values.
+        """
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
     def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
@@ -173,13 +175,13 @@ class EntryEvaluator:
         return out
 
     def _allocate_buffers(self, dtype: Any) -> _ValueBuffers:
-        """Allocate the memory for the values of all terms."""
+        """Return newly allocated memory for the values of all terms."""
         buffer = np.empty(sum(self._kernel.counts(self._points)), dtype)
         return _ValueBuffers(buffer, self._kernel.results(buffer, self._points))
 
     @cached_property
     def _kernel(self) -> ValueKernel:
-        """The compiled function for the values of those groups of terms that have any points at these sizes."""
+        """The compiled function for the values of all groups of terms that have any points at the current sizes."""
         return self._make_kernel(self._groups)
 
     @cached_property
@@ -203,8 +205,8 @@ def _compiled_sum_sources() -> Callable[..., None]:
 
 
 def _sum_sources(out: NDArray[Any], starts: NDArray[Any], sources: NDArray[Any], values: NDArray[Any]) -> None:
-    """Set ``out[e]`` to the sum of ``values`` at the positions in ``sources`` that belong to the entry e, those from
-    ``starts[e]`` to ``starts[e + 1]``.
+    """Set ``out[e]``, the matrix entry number e, to the sum of ``values[sources[k]]`` for all k from ``starts[e]`` to
+    ``starts[e + 1] - 1``.
     """
     for entry in range(out.shape[0]):
         total = values[sources[starts[entry]]]

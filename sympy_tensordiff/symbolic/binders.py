@@ -214,7 +214,9 @@ class Binder(TensorNode):
 
 
 def _uncached_arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node``; () for a sum or comprehension whose free symbols are already stored."""
+    """Return the arguments of ``node``, for a walk that collects free symbols; () for a sum or comprehension whose free
+    symbols are already stored.
+    """
     return () if isinstance(node, Binder) and node._free is not None else node.args
 
 

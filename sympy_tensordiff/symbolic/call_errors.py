@@ -40,7 +40,9 @@ def explained(function: Function, name: str = "", hints: Mapping[str, str] = Map
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        """Call the wrapped function; raise `ArgumentTypeError` if the arguments do not fit its signature."""
+        """Return the result of the wrapped function; raise `ArgumentTypeError` if the arguments do not fit its
+        signature.
+        """
         try:
             return function(*args, **kwargs)
         except TypeError as error:

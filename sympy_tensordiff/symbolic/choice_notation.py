@@ -65,8 +65,8 @@ def clipped(node: Any) -> tuple[Any, Any, Any] | None:
 
 
 def _bounded(node: Any, name: str) -> tuple[Any, Any]:
-    """Return ``(tensor, scalar)`` if `node` is ``max(tensor, scalar)``, or the minimum, as `name` says; ``(None,
-    None)`` for other nodes.
+    """Return ``(tensor, scalar)`` if `node` is the elementwise maximum of a tensor and a scalar, or the minimum (`name`
+    is "Max" or "Min"); ``(None, None)`` for other nodes.
     """
     if not is_a(node, "TensorFunction") or type(node.template.expr).__name__ != name or len(node.operands) != 2:
         return None, None

@@ -202,8 +202,8 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     infinite = [side in (S.Infinity, S.NegativeInfinity) for side in sides]
 
     def choice(*values: Any) -> Any:
-        """Return the `Piecewise` between the two sides, for scalars ``values`` in place of the operands. Infinite sides
-        are constants and not among these.
+        """Return the `Piecewise` between the two sides, for scalars ``values`` in place of the operands; infinite sides
+        are constants, for which there is no value.
         """
         rest = iter(values)
         a, b = (side if is_infinite else next(rest) for side, is_infinite in zip(sides, infinite, strict=True))

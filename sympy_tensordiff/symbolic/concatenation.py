@@ -19,7 +19,7 @@ from sympy_tensordiff.symbolic.tabulate import digits, read, same_extent, tabula
 
 @explained
 def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
-    """Stack tensors of one shape along a new axis.
+    """Return the tensor of several tensors of one shape, stacked along a new axis.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
 
 @explained
 def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
-    """Join tensors along an existing axis; the other axes have equal extents.
+    """Return the tensor of several tensors joined along an existing axis; the other axes have equal extents.
 
     Parameters
     ----------

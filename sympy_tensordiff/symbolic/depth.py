@@ -73,8 +73,8 @@ KnownMeasures: TypeAlias = dict[int, tuple[Any, Measures]]
 
 
 def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
-    """Return the `Measures` of ``expr``. Those of all its parts are computed too and stored: in the nodes, or in
-    ``known`` for SymPy's own.
+    """Return the `Measures` (depth, size, digest, symmetry) of ``expr``. The measures of all its parts are computed too
+    and stored: in the nodes, or in ``known`` for SymPy's own nodes.
 
     Nodes of ours remember theirs. Native nodes cannot, so a caller who builds an expression step by step passes one
     ``known`` to all calls, and each node is visited once.
@@ -108,21 +108,21 @@ def _without_measures(node: Any) -> tuple[Any, ...]:
     return node.args if getattr(node, "_measures", None) is None else ()
 
 
-class _Passes(local):
-    """For each thread: the recursive methods that are being computed from the bottom up for a deep node, with their
-    results so far.
+class _RunningMethods(local):
+    """Thread-local storage of `answered`: for each recursive method that is being computed for a deep node, its results
+    so far.
     """
 
     def __init__(self) -> None:
         self.running: dict[Hashable, dict[Any, Any]] = {}
 
 
-_passes = _Passes()
+_passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)``, where `answer` is a recursive method. For a deep node it is called for all nodes below
-    first and the results are stored, so that it never recurses deeply.
+    """Return ``answer(node)``, where `answer` is a recursive method. For a deep node it is first called for all nodes
+    below, from the bottom up, and results are stored under the key ``question``, so that it never recurses deeply.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.
@@ -164,8 +164,8 @@ def refuse_walk(node: Any, operation: str) -> None:
 
 
 def not_walked(node: Any, collected: list[Any]) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` that are not yet among the nodes ``collected`` by SymPy's breadth-first walk, so
-    that it visits shared nodes once.
+    """Return the arguments of ``node`` that are not among the nodes ``collected`` so far by SymPy's breadth-first walk,
+    so that the walk visits shared nodes once.
     """
     if _seen.collected is not collected:
         _seen.collected, _seen.ids, _seen.count = collected, set(), 0
@@ -174,8 +174,8 @@ def not_walked(node: Any, collected: list[Any]) -> tuple[Any, ...]:
     return tuple(arg for arg in node._args if id(arg) not in _seen.ids)
 
 
-class _Seen(local):
-    """For each thread: the ids of the nodes that SymPy's latest breadth-first walk has visited."""
+class _VisitedNodes(local):
+    """Thread-local storage of `not_walked`: the ids of the nodes that SymPy's latest breadth-first walk has visited."""
 
     def __init__(self) -> None:
         self.collected: list[Any] | None = None
@@ -183,7 +183,7 @@ class _Seen(local):
         self.count = 0
 
 
-_seen = _Seen()
+_seen = _VisitedNodes()
 
 
 def atoms(node: Any, types: tuple[Any, ...]) -> set[Any]:
@@ -199,8 +199,8 @@ OPERANDS_PER_LEVEL = 50
 
 
 class BoundedDepth:
-    """Keeps scalars of SymPy's own classes from being nested more than ``deepest`` levels: ``hold`` wraps a deeper one
-    as a tensor entry.
+    """Keeps scalars of SymPy's own classes from being nested more than ``deepest`` levels: `bounded` replaces a deeper
+    one by a tensor entry that contains it, which the function ``hold`` makes.
 
     SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. A wrapped
     scalar, the entry of a comprehension without axes, is a leaf for SymPy, and this package reads through it.

@@ -266,8 +266,8 @@ class TensorFunction(Entrywise):
         return result, result is not self
 
     def _with(self, operands: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
-        """Return the node with other ``operands`` and with ``change`` applied to the body of its template. Free symbols
-        that thus enter the body become operands.
+        """Return the node with ``operands`` in place of its own, and with ``change`` applied to the body of its
+        template. Free symbols that the change brings into the body become operands.
         """
         variables = [Dummy(real=True) for _ in operands]
         body = self.applied(*variables)

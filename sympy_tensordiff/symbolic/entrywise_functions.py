@@ -24,7 +24,7 @@ from sympy_tensordiff.symbolic.signatures import Scalar, documented
 
 @explained
 def elementwise(f: Any, *operands: Any) -> Any:
-    """Apply a function of real numbers elementwise.
+    """Apply the function ``f`` of real numbers to tensors entry by entry; return the tensor of its values.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ minimum = _function_of_several("minimum", sympy.Min, "smallest")
 
 @explained
 def hypot(x: Scalar, y: Scalar) -> Any:
-    """``sqrt(x**2 + y**2)``, entry by entry, where no square overflows or underflows.
+    """``sqrt(x**2 + y**2)``, entry by entry, without overflow or underflow of the squares.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ def square(A: Scalar) -> Any:
 
 @explained
 def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
-    """The entries, at least ``low`` and at most ``high``; None is not a bound.
+    """``A`` with each entry raised to at least ``low`` and lowered to at most ``high``; None means no bound.
 
     Parameters
     ----------

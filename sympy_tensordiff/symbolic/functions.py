@@ -326,7 +326,8 @@ def logdet(A: Expression) -> Any:
 
 @explained
 def solve(A: Expression, b: Expression) -> Any:
-    """The solution ``x`` of ``A @ x = b``, of a vector or of the columns of a matrix, as `numpy.linalg.solve`.
+    """The solution ``x`` of ``A @ x = b`` for a vector ``b``, or for each column of a matrix ``b``, as
+    `numpy.linalg.solve`.
 
     Parameters
     ----------

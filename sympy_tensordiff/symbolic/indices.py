@@ -211,8 +211,9 @@ def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
 
 
 def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return ``(form, denominator)`` with ``expr = form/denominator``, for a rational combination of indices. New
-    symbols are added to ``slots``; raise `IndexExpressionError` for other expressions.
+    """Return ``(form, denominator)`` with ``expr = form/denominator``, for a rational combination of indices. ``slots``
+    maps symbols to variable numbers, and new symbols are added to it. Raise `IndexExpressionError` for other
+    expressions.
     """
     if not isinstance(expr, Expr):
         raise IndexExpressionError(f"{expr!r} is no index: an index must be an integer combination of integer symbols")

@@ -244,8 +244,8 @@ class _Lift(Rewriting):
         )
 
     def visit_matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert a matrix or array expression of SymPy's. Its operands are converted first, so that nothing recurses
-        deeply.
+        """Convert a matrix or array expression of SymPy's to this package's classes. Its operands are converted first,
+        so that nothing recurses deeply.
         """
         yield self.all(matrix_operands(expr), scope)  # remembered, so that nothing recurses below
         result = lift_matrix(expr, lambda part: self.run(part, scope))
@@ -349,8 +349,8 @@ class _IntegerIndices:
         return rebound(scope, index, target), target
 
     def _captures(self, position: int, index: Any, target: Any, scope: Scope) -> bool:
-        """Return whether ``target``, the integer symbol for ``index``, could be confused with another symbol in the
-        expression or around it.
+        """Return whether ``target``, the integer symbol that shall replace ``index`` in limit number ``position``,
+        could be confused with another symbol in the expression or around it.
         """
         if target != index and target in symbols_in([self.expr]):
             return True
@@ -370,8 +370,8 @@ def _as_integer_symbol(index: Any) -> Any:
 
 
 def _without_redundant_operands(low: Expr, high: Expr) -> Expr:
-    """Return the upper bound ``high`` without those operands of its `Max` that are certainly below ``low``; they do not
-    change the range.
+    """Return the upper bound ``high``; if it is a `Max`, without operands that are certainly below ``low``, which do
+    not change the range.
     """
     if not isinstance(high, Max):
         return high

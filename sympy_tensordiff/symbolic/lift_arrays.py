@@ -208,8 +208,8 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
-    """Return ``(factors, output labels)`` of `expr`, a product of matrices or arrays. Transposes, diagonals and
-    contractions only change the labels, for which `labels` gives new numbers.
+    """Return ``(factors, output labels)`` of `expr`, a product of matrices or arrays as an einsum. Transposes,
+    diagonals and contractions only change the labels; `labels` yields new ones.
 
     With ``sums=False``, matrix products and contractions are factors of their own.
     """

@@ -99,8 +99,8 @@ def matrix_operands(expr: Any) -> list[Any]:
 
 
 def _matadd(expr: Any, lift: Lift) -> Any:
-    """Convert a sum of matrices. If it is a row, or most matrices in it are transposed, it becomes the transpose of a
-    sum, which has fewer transposes.
+    """Convert SymPy's sum of matrices to a tensor sum. If it is a row, or most matrices in it are transposed, it
+    becomes the transpose of a sum, which has fewer transposes.
 
     SymPy transposes sums term by term; this way a residual and its transpose share one tensor.
     """
@@ -114,8 +114,8 @@ def _matadd(expr: Any, lift: Lift) -> Any:
 
 
 def _matpow(expr: Any, lift: Lift) -> Any:
-    """Convert an integer power of a square matrix, by repeated squaring; raise `UnsupportedError` for another
-    exponent.
+    """Convert SymPy's integer power of a square matrix to products, by repeated squaring; raise `UnsupportedError` for
+    another exponent.
     """
     base, exponent = expr.args
     if base.shape == (1, 1):
@@ -139,13 +139,13 @@ def _matpow(expr: Any, lift: Lift) -> Any:
 
 
 def _inverse(expr: Any, lift: Lift) -> Any:
-    """Convert an inverse matrix; that of a 1 x 1 matrix becomes a power."""
+    """Convert SymPy's inverse of a matrix to a `TensorInverse`; that of a 1 x 1 matrix to a power."""
     matrix = lift(expr.arg)
     return TensorPow(matrix, -1) if expr.shape == (1, 1) else TensorInverse(matrix)
 
 
 def _determinant(expr: Any, lift: Lift) -> Any:
-    """Convert a determinant; that of a 1 x 1 matrix becomes its entry."""
+    """Convert SymPy's determinant to a `TensorDeterminant`; that of a 1 x 1 matrix to its entry."""
     matrix = lift(expr.arg)
     return only_entry(matrix) if expr.arg.shape == (1, 1) else TensorDeterminant(matrix)
 
@@ -159,7 +159,7 @@ def only_entry(matrix: Any) -> Any:
 
 
 def _trace(expr: Any, lift: Lift) -> Any:
-    """Convert a trace to an einsum in which rows and columns have the same label."""
+    """Convert SymPy's trace to an einsum in which rows and columns have the same label."""
     factors, (row, column) = arrays.labelled(expr.arg, lift, itertools.count())
     return arrays.contraction(arrays.renamed(factors, {column: row}), ())
 

@@ -77,8 +77,8 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
-    """Return the notation of a product by indices. An outer product among the operands is split into two vectors, and
-    operands of three or more axes with equal labels are multiplied to one.
+    """Return the notation of a product by indices; ``tensors`` are pairs of labels and notation. An outer product is
+    split into two vectors, and operands of three or more axes with equal labels are multiplied to one.
     """
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:
@@ -112,8 +112,8 @@ class _Network:
                 self.vectors[row] += [] if is_ones(factor) else [factor]
 
     def _connect(self, row: str, column: str, matrix: Any) -> None:
-        """Add ``matrix`` as an edge between two labels. If there is an edge already, the two are multiplied
-        elementwise.
+        """Add ``matrix`` as an edge between the labels ``row`` and ``column``. If there is an edge already, the two
+        matrices are multiplied elementwise.
         """
         known = self.matrices[row].get(column)
         if known is not None and isinstance(known, Transposed):
@@ -148,12 +148,12 @@ class _Network:
         return scalars, next(iter(columns.values()), matrix)
 
     def _edges(self, component: Sequence[str]) -> int:
-        """Return the number of matrices (edges) between the labels of ``component``."""
+        """Return the number of matrices, the edges of the graph, between the labels of ``component``."""
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a label not in ``kept`` with exactly two matrices, which can be replaced by their product there; None
-        if there is none. Labels whose neighbours are connected come first.
+        """Return a label not in ``kept`` at which exactly two matrices meet, so that their product can replace them;
+        None if there is none. Labels whose two neighbours are connected come first.
         """
         ends = {label: list(self.matrices[label]) for label in component if label not in kept}
         found = [label for label in ends if len(ends[label]) == 2]
@@ -209,8 +209,8 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors at ``label``. What hangs at it through a matrix to a label not in ``without`` counts as
-        one vector, ``A @ (B @ v)``.
+        """Return the vectors at ``label``. A matrix from there to a label not in ``without`` is multiplied by the
+        vectors at that label, and counts as a vector, ``A @ v``.
         """
         hanging = [
             Chain((matrix, *self._columns(other, label)))
@@ -220,8 +220,8 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """Return the factors that follow a matrix with columns ``label`` in a chain such as ``A @ B @ v``; ``before``
-        is the label of its rows.
+        """Return the factors that follow a matrix with columns ``label`` and rows ``before`` in a product such as ``A @
+        B @ v``.
         """
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
@@ -229,8 +229,8 @@ class _Network:
         return (self.matrices[label][others[0]], *self._columns(others[0], label))
 
     def _column(self, label: str, without: Collection[str]) -> Any:
-        """Return the elementwise product of all vectors at ``label``, as one vector; a vector of ones if there are
-        none. What hangs at labels in ``without`` is left out.
+        """Return the elementwise product of all vectors at ``label``; a vector of ones if there are none. Matrices to
+        labels in ``without`` are left out, others count as vectors, ``A @ v``.
         """
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 

@@ -44,7 +44,7 @@ def with_norms(expr: Any) -> Any:
         return expr
     if isinstance(expr, Pow) and (tensor := _squared(expr.base)) is not None and (2 * expr.exp).is_Integer:
         return expr if expr.exp.is_Integer else NormOf(tensor) ** (2 * expr.exp)
-    if isinstance(expr, Piecewise) and (value := _at_no_zero(expr)) is not None:
+    if isinstance(expr, Piecewise) and (value := _scalar_away_from_zero(expr)) is not None:
         return with_norms(value)
     args = [with_norms(arg) for arg in expr.args]
     if all(new is old for new, old in zip(args, expr.args, strict=True)):
@@ -52,9 +52,9 @@ def with_norms(expr: Any) -> Any:
     return Piecewise(*args, evaluate=False) if isinstance(expr, Piecewise) else expr.func(*args)
 
 
-def at_no_zero(function: Any) -> Any | None:
-    """Return the tensor ``x`` of a function like ``x/norm(x)``, which is defined as 0 at ``x = 0``, so that this
-    condition need not be printed; None for other functions.
+def value_away_from_zero(function: Any) -> Any | None:
+    """Return the tensor that an elementwise function is away from 0, such as ``x/norm(x)``, if the function is 0 where
+    the norm is 0, so that the condition need not be printed. None for other functions.
     """
     body, operands = function.template.expr, dict(zip(function.template.variables, function.operands, strict=True))
     if not isinstance(body, Piecewise) or len(body.args) != 2 or body.args[1].args != (S.Zero, S.true):
@@ -97,8 +97,10 @@ def _squared(expr: Any) -> Any | None:
     return one if one == other and labels == others and len(set(labels)) == len(labels) else None
 
 
-def _at_no_zero(expr: Piecewise) -> Any | None:
-    """Return the value of a `Piecewise` such as ``x/norm(x)`` that is 0 where the norm is 0; None for any other."""
+def _scalar_away_from_zero(expr: Piecewise) -> Any | None:
+    """Return the value of a `Piecewise` such as ``x/norm(x)`` that is only 0 where the norm is 0, so that the condition
+    need not be printed; None for any other `Piecewise`.
+    """
     if len(expr.args) != 2 or expr.args[1].args != (S.Zero, S.true) or not isinstance(expr.args[0].cond, Ne):
         return None
     value, condition = expr.args[0].args

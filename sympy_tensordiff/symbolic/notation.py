@@ -213,7 +213,9 @@ def total(terms: Iterable[Any]) -> Any:
 
 
 def _comes_after(term: Any, terms: Sequence[Any]) -> bool:
-    """Return whether ``term`` is the transpose of another of ``terms``; a sum is written ``M + M.T``."""
+    """Return whether ``term`` is the transpose of another one of ``terms``, after which it is written in a sum, as in
+    ``M + M.T``.
+    """
     return isinstance(term, Transposed) and any(is_same(term.matrix, other) for other in terms)
 
 
@@ -282,7 +284,9 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
 
 
 def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
-    """Return the transpose of ``f(A)`` as ``f(A.T)``, unless that contains more transposes."""
+    """Return the notation of the transpose of ``matrix``, a function or power of a matrix: ``f(A.T)`` for ``f(A)``, or
+    ``f(A).T`` if that contains fewer transposes.
+    """
     inner = matrix.base if isinstance(matrix, Power) else matrix.args[0]
     moved = transposed(inner, by_terms=by_terms)
     if count_transposes(moved) > count_transposes(inner):
@@ -291,7 +295,9 @@ def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
 
 
 def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
-    """Return the transpose of a product, with its factors transposed if that contains fewer transposes."""
+    """Return the notation of the transpose of a product: that of its factors transposed, or ``(product).T`` if that
+    contains fewer transposes.
+    """
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):
         return _with_fewest_transposes(matrix, Chain(moved[::-1]))

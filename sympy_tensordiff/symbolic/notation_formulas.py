@@ -239,7 +239,7 @@ class LatexWriter(TraditionalWriter):
         return " ".join([r"\begin{cases}", r" \\ ".join(map(" & ".join, branches)), r"\end{cases}"])
 
     def delta(self, left: str, right: str) -> str:
-        """Return a Kronecker delta."""
+        """Return the LaTeX of the Kronecker delta of the indices ``left`` and ``right``."""
         return rf"\delta_{{{left} {right}}}"
 
     def sign_of(self, sign: str) -> str:

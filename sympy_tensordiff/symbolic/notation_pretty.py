@@ -27,15 +27,15 @@ class PrettyWriter(TraditionalWriter):
         self.times, self.by_entry, self.power_sign, self.sigma, self.unit = signs
 
     def parenthesized(self, form: Form) -> Form:
-        """Return ``form`` in parentheses."""
+        """Return the two-dimensional ``form`` in parentheses."""
         return prettyForm(*form.parens())
 
     def bracketed(self, form: Form) -> Form:
-        """Return ``form`` in square brackets."""
+        """Return the two-dimensional ``form`` in square brackets."""
         return prettyForm(*form.parens("[", "]"))
 
     def joined(self, *parts: Any) -> Form:
-        """Return forms and texts side by side."""
+        """Return two-dimensional forms and texts side by side."""
         return prettyForm(*stringPict.next(*parts))
 
     def constant(self, constant: Constant) -> Form:
@@ -46,7 +46,7 @@ class PrettyWriter(TraditionalWriter):
         return prettyForm(name)
 
     def product(self, notation: Product) -> Form:
-        """Return the form of an elementwise product, with a fraction bar if it has divisors."""
+        """Return the two-dimensional form of an elementwise product, with a fraction bar if it has divisors."""
         over, under = fraction(abs(notation.number) * Mul(*notation.scalars))
         inner = [self.at(item, POW) for item in notation.inner]
         divisors = [divisor.tensor for divisor in notation.divisors]
@@ -61,7 +61,7 @@ class PrettyWriter(TraditionalWriter):
         return self.joined("-", form) if notation.number.is_negative else form
 
     def chain(self, notation: Chain) -> Form:
-        """Return the form of a matrix product."""
+        """Return the two-dimensional form of a matrix product."""
         first, *rest = with_sums(notation)
         return self.between(self.times, [self.at(first, SCALED if rest else 0), *(self.at(part, MUL) for part in rest)])
 
@@ -73,21 +73,21 @@ class PrettyWriter(TraditionalWriter):
         return prettyForm(*stringPict(*form.right(" " * exponent.width())).above(top))
 
     def subscript(self, form: Form, below: Sequence[str]) -> Form:
-        """Return ``form`` with indices below it on the right."""
+        """Return the two-dimensional ``form`` with indices below it on the right."""
         indices = stringPict(", ".join(below))
         indices.baseline = form.baseline - form.height()
         return prettyForm(*form.right(indices))
 
     def named(self, name: str, args: Sequence[Any], keywords: Sequence[tuple[str, Any]] = ()) -> Form:
-        """Return the form of a call of the function ``name``; ``abs`` is written as bars, and keywords with the value
-        None are left out.
+        """Return the two-dimensional form of a call of the function ``name``; ``abs`` is written as bars, and keywords
+        with the value None are left out.
         """
         if name == "abs":
             return prettyForm(*args[0].parens("|", "|"))
         return super().named(name, args, [(key, value) for key, value in keywords if value is not None])
 
     def applied(self, notation: Applied) -> Form:
-        """Return the form of an elementwise function that has no name in this package."""
+        """Return the two-dimensional form of an elementwise function that has no name in this package."""
         function = self.parenthesized(self.printer._print(notation.template))
         return self.joined(function, self.parenthesized(self.between(", ", self.arguments(notation.args))))
 
@@ -116,9 +116,9 @@ class PrettyWriter(TraditionalWriter):
         return self.joined(sign, " ", body)
 
     def delta(self, left: str, right: str) -> Form:
-        """Return a Kronecker delta."""
+        """Return the two-dimensional form of the Kronecker delta of the indices ``left`` and ``right``."""
         return prettyForm(f"{self.unit}[{left}, {right}]")
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> Form:
-        """Return ``tensor`` with ``indices`` in brackets."""
+        """Return the two-dimensional form of ``tensor`` with ``indices`` in brackets."""
         return self.joined(self.at(tensor, ATOM), f"[{', '.join(indices)}]")

@@ -78,7 +78,7 @@ class Writer:
         return notation.scalar if isinstance(notation, Repeated) else notation
 
     def at(self, notation: Any, least: int) -> Any:
-        """Return the form of ``notation``, in parentheses if its precedence is below ``least``."""
+        """Return the written form of ``notation``, in parentheses if its precedence is below ``least``."""
         form = self.write(notation)
         return self.parenthesized(form) if self.level(notation) < least else form
 
@@ -94,27 +94,27 @@ class Writer:
         return ATOM if self.has_sums and is_sum(notation) else self.levels.get(type(notation), ATOM)
 
     def joined(self, *parts: Any) -> Any:
-        """Return forms and texts joined from left to right."""
+        """Return written forms and texts joined from left to right."""
         return "".join(parts)
 
     def between(self, sign: str, forms: Sequence[Any]) -> Any:
-        """Return ``forms`` with ``sign`` between them."""
+        """Return the written ``forms`` with ``sign`` between them."""
         return self.joined(forms[0], *(part for form in forms[1:] for part in (sign, form)))
 
     def parenthesized(self, form: Any) -> Any:
-        """Return ``form`` in parentheses."""
+        """Return the written ``form`` in parentheses."""
         return f"({form})"
 
     def arguments(self, args: Sequence[Any]) -> list[Any]:
-        """Return the forms of function arguments."""
+        """Return the written forms of function arguments."""
         return [self.at(arg, 0) for arg in args]
 
     def leaf(self, leaf: Leaf) -> Any:
-        """Return the form of a leaf (a scalar, symbol or comprehension), which SymPy's printer writes."""
+        """Return the written form of a leaf (a scalar, symbol or comprehension), which SymPy's printer writes."""
         return self.printer._print(leaf.node)
 
     def sum(self, notation: Sum) -> Any:
-        """Return the form of a sum: its terms, joined by plus and minus signs."""
+        """Return the written form of a sum: its terms, joined by plus and minus signs."""
         parts: list[Any] = []
         for minus, term in notation.terms:
             parts += [" - " if minus else " + "] if parts else [self.minus] * minus
@@ -122,11 +122,11 @@ class Writer:
         return self.joined(*parts)
 
     def diagonal(self, notation: Diagonal) -> Any:
-        """Return the form of a diagonal matrix as a call of ``diag``."""
+        """Return the written form of a diagonal matrix as a call of ``diag``."""
         return self.call(Call("diag", (notation.vector,)))
 
     def call(self, notation: Call) -> Any:
-        """Return the form of a function call."""
+        """Return the written form of a function call."""
         return self.named(notation.name, self.arguments(notation.args), notation.keywords)
 
     def named(self, name: str, args: Sequence[Any], keywords: Sequence[tuple[str, Any]] = ()) -> Any:

@@ -80,8 +80,8 @@ class TensorOperation(PrintedTensor, TensorExpr):
         return self.entry_of(indices, entry) if self.has_index_form else None
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """Return the entry at ``indices``, written by the operands' entries; ``read(operand, indices, varying)`` is
-        called to write one of those.
+        """Return the entry at ``indices``, in terms of entries of the operands. To write an entry of an operand, it
+        calls ``read(operand, indices, varying)``.
         """
         raise NotImplementedError
 
@@ -106,13 +106,13 @@ class TensorOperation(PrintedTensor, TensorExpr):
 
 def entry(operand: Any, indices: Sequence[Expr], varying: Iterable[Any]) -> Any:
     """Return the entry of ``operand`` at ``indices`` as one `TensorEntry` node, so that the operand stays shared; a
-    scalar is returned unchanged.
+    scalar is returned unchanged. The indices ``varying``, which other functions of this type use, are ignored.
     """
     return operand[tuple(indices)] if shape_of(operand) else operand
 
 
 def varying_in(indices: Iterable[Expr]) -> set[Any]:
-    """Return the free symbols of ``indices``."""
+    """Return the free symbols of ``indices``: the symbols that vary from one entry to another."""
     return set().union(*(index.free_symbols for index in indices))
 
 

@@ -169,16 +169,16 @@ def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
 
 
 def distinct(expr: Any, *, template: bool = False) -> Any:
-    """Return ``expr`` with SymPy's derivative nodes that compare wrongly, or may do so after a substitution, replaced
-    by those of this module.
+    """Return ``expr`` with SymPy's derivative nodes replaced by those of this module where SymPy would confuse two of
+    them, now or after a substitution.
 
     Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
     entered: they are made of such expressions. In a ``template`` any value may replace a symbol.
     """
-    return _DistinctIndices(template).run(expr)
+    return _DistinctDerivatives(template).run(expr)
 
 
-class _DistinctIndices(Rewriting):
+class _DistinctDerivatives(Rewriting):
     """The traversal of `distinct`, which replaces SymPy's derivative classes by those of this module."""
 
     def __init__(self, template: bool) -> None:
@@ -231,7 +231,7 @@ def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _unevaluated_call(function: Any, args: Sequence[Any]) -> Any:
-    """Return ``function(*args)``, unevaluated if SymPy would evaluate it."""
+    """Return the call ``function(*args)`` as an expression, also if SymPy would evaluate it to something else."""
     applied = function(*args)
     if isinstance(applied, function) and applied.args == tuple(args):
         return applied

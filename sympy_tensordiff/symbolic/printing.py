@@ -153,8 +153,8 @@ class PrintedSymbol(Printed):
 
 
 class PrintedComprehension(Printed):
-    """The mixin that prints a comprehension: the body in brackets with the ranges as a subscript; a stack of tensors by
-    these.
+    """The mixin that prints a comprehension: the body in brackets with the ranges as a subscript, or a column of
+    tensors if it stacks tensors.
     """
 
     def _sympystr(self: Any, printer: Any) -> str:

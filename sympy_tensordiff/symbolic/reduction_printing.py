@@ -90,7 +90,7 @@ class PrintedSum(PrintedReduction):
         return super()._latex_body(printer, body)
 
     def _picture(self, printer: Any, this: Any) -> Any:
-        """Return the pretty form with SymPy's sum signs."""
+        """Return the pretty form of the sum ``this``, with SymPy's sum signs."""
         return printer._print_Sum(this)
 
 
@@ -100,7 +100,7 @@ class PrintedProduct(PrintedSum):
     _sign = r"\prod"
 
     def _picture(self, printer: Any, this: Any) -> Any:
-        """Return the pretty form with SymPy's product signs."""
+        """Return the pretty form of the product ``this``, with SymPy's product signs."""
         # SymPy leaves out the parentheses, without which only the first term belongs to the product.
         return printer._print_Product(SimpleNamespace(term=_PrintedBody(this.body), limits=this.limits))
 

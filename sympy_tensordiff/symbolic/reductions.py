@@ -236,7 +236,7 @@ def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 
 @documented(_RUNNING)
 def cumsum(A: Expression, axis: int | None = None) -> Any:
-    """The sums of the entries up to each one.
+    """The running sums: each entry of the result is the sum of the entries up to that position.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def cumsum(A: Expression, axis: int | None = None) -> Any:
 
 @documented(_RUNNING)
 def cumprod(A: Expression, axis: int | None = None) -> Any:
-    """The products of the entries up to each one.
+    """The running products: each entry of the result is the product of the entries up to that position.
 
     Examples
     --------
@@ -316,7 +316,7 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
 
 @explained
 def norm(A: Scalar, ord: Any = 2) -> Any:
-    """A norm of the vector of all entries; of a matrix the 2-norm is that of Frobenius.
+    """A norm of the vector of all entries, so that the 2-norm of a matrix is the Frobenius norm.
 
     NumPy's norms of a matrix by ``ord`` 1, 2 and infinity are others: the first is
     ``td.max(td.sum(td.abs(A), axis=0))``, the last the same with ``axis=1``.

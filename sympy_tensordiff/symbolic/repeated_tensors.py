@@ -67,8 +67,8 @@ def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
-    """Return ``tensor`` without ``axes`` of extent 1 that a product with ones has inserted; None if its operands depend
-    on one of these axes.
+    """Return ``tensor`` without ``axes`` of extent 1, which a product with ones has inserted; None if one of its
+    operands depends on such an axis.
     """
     if is_a(tensor, "EinsumProduct"):
         gone = {tensor.output[axis] for axis in axes}

@@ -44,13 +44,13 @@ def to_matrices(expr: Any) -> Any:
     ``[0, 0]`` of products that have one entry. Names are kept. Raise `UnsupportedError` for a part without a form as a
     matrix, and `ShapeError` if two tensors, a vector and a matrix of one column, would be one `sympy.MatrixSymbol`.
     """
-    return _Matrices().run(hooks.rewritten(in_full(expr), EinsumProduct))
+    return _ToMatrices().run(hooks.rewritten(in_full(expr), EinsumProduct))
 
 
 OF_ONE: Rules = {TensorInverse: sympy.Inverse, TensorDeterminant: sympy.Determinant}
 
 
-class _Matrices(Rewriting):
+class _ToMatrices(Rewriting):
     """The traversal of `to_matrices`: each tensor becomes a SymPy matrix, each scalar a SymPy scalar. Sums over indices
     and comprehensions are refused.
     """
@@ -60,14 +60,14 @@ class _Matrices(Rewriting):
         self.symbols: dict[Any, TensorSymbol] = {}
 
     def visit(self, expr: Any, scope: Scope = EMPTY) -> Recursion[Any]:
-        """Convert one expression; raise `UnsupportedError` for a tensor with more than two axes."""
+        """Return ``expr`` in terms of SymPy matrices; raise `UnsupportedError` for a tensor with more than two axes."""
         if is_whole(expr) and expr.rank > 2:
             raise refusal(expr, f"it has rank {expr.rank}, and a matrix has rank 2; td.einsum can sum axes")
         return super().visit(expr, scope)
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert the arguments of a scalar operation of SymPy's; raise `UnsupportedError` for a node of this package
-        that has no rule.
+        """Return a scalar operation of SymPy's with its arguments written with SymPy's matrices; raise
+        `UnsupportedError` for a node of this package that has no rule.
         """
         if isinstance(expr, TensorNode):
             raise refusal(expr, OTHERWISE.get(type(expr).__name__, "only whole matrices and vectors have one"))
@@ -97,9 +97,9 @@ class _Matrices(Rewriting):
     # -------------------------------------------------------------- entry by entry
 
     def visit_add(self, expr: TensorAdd, scope: Scope) -> Recursion[Any]:
-        """Convert a sum; scalar terms become multiples of a matrix of ones."""
+        """Convert a sum of tensors to a sum of SymPy matrices; scalar terms become multiples of a matrix of ones."""
         terms = yield self.all(expr.operands, scope)
-        ones = sympy.OneMatrix(*columns(expr))
+        ones = sympy.OneMatrix(*matrix_shape_of(expr))
         pairs = zip(expr.operands, terms, strict=True)
         # Terms of one matrix are one multiple of it.
         return sympy.MatAdd(*(term if is_whole(operand) else times(term, ones) for operand, term in pairs)).doit(
@@ -107,14 +107,14 @@ class _Matrices(Rewriting):
         )
 
     def visit_mul(self, expr: TensorMul, scope: Scope) -> Recursion[Any]:
-        """Convert an elementwise product to scalars times a Hadamard product."""
+        """Convert an elementwise product to SymPy scalars times a Hadamard product."""
         factors = yield self.all(expr.operands, scope)
         pairs = list(zip(expr.operands, factors, strict=True))
         scalars = [factor for operand, factor in pairs if not is_whole(operand)]
         return times(*scalars, by_entry(*(factor for operand, factor in pairs if is_whole(operand))))
 
     def visit_pow(self, expr: TensorPow, scope: Scope) -> Recursion[Any]:
-        """Convert an elementwise power; raise `UnsupportedError` if base and exponent are both tensors."""
+        """Convert an elementwise power to SymPy's; raise `UnsupportedError` if base and exponent are both tensors."""
         base, exponent = yield self.all(expr.operands, scope)
         if not is_whole(expr.exponent):
             return HadamardPower(base, exponent)
@@ -126,7 +126,9 @@ class _Matrices(Rewriting):
         return ElementwiseApplyFunction(Lambda(variable, base**variable), exponent)
 
     def visit_function(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
-        """Convert an elementwise function of one matrix; raise `UnsupportedError` if it has several."""
+        """Convert an elementwise function of one matrix to SymPy's `ElementwiseApplyFunction`; raise `UnsupportedError`
+        if it has several matrices.
+        """
         values = yield self.all(expr.operands, scope)
         matrices = list(dict.fromkeys(v for v, operand in zip(values, expr.operands, strict=True) if is_whole(operand)))
         if len(matrices) > 1:
@@ -136,26 +138,26 @@ class _Matrices(Rewriting):
         return ElementwiseApplyFunction(Lambda(variable, body), matrices[0])
 
     def visit_filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
-        """Convert a constant tensor to a zero matrix or a multiple of a matrix of ones."""
+        """Convert a constant tensor to a SymPy zero matrix, or to a multiple of a matrix of ones."""
         value = yield self.visit(expr.value)
         if not expr.rank:
             return value
         if value == 0:
-            return sympy.ZeroMatrix(*columns(expr))
-        return times(value, sympy.OneMatrix(*columns(expr)))
+            return sympy.ZeroMatrix(*matrix_shape_of(expr))
+        return times(value, sympy.OneMatrix(*matrix_shape_of(expr)))
 
     # -------------------------------------------------------------- matrices
 
     def visit_delta(self, expr: DeltaTensor, scope: Scope) -> Any:
-        """Convert a unit tensor to an identity matrix; to 1 if it has no axes."""
+        """Convert a unit tensor to a SymPy identity matrix; to 1 if it has no axes."""
         return sympy.Identity(expr.shape[0]) if expr.shape else S.One
 
     def visit_matrix_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert an inverse or a determinant."""
+        """Convert an inverse or a determinant to SymPy's own."""
         return OF_ONE[type(expr)]((yield self.visit(expr.matrix)))
 
     def visit_cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
-        """Convert a cofactor of order 0 to a determinant; raise `UnsupportedError` for another order."""
+        """Convert a cofactor of order 0 to a SymPy determinant; raise `UnsupportedError` for another order."""
         if expr.order:
             raise refusal(expr, OTHERWISE["TensorAdjugate"])
         return sympy.Determinant((yield self.visit(expr.matrix)))
@@ -170,7 +172,7 @@ class _Matrices(Rewriting):
         return (yield self.visit(whole))
 
     def visit_einsum(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
-        """Convert an einsum to a matrix product; raise `UnsupportedError` if it has no such form."""
+        """Convert an einsum to a product of SymPy matrices; raise `UnsupportedError` if it has no such form."""
         values = yield self.all(expr.operands, scope)
         notation = einsum_notation(expr.inputs, expr.output, list(map(Leaf, values)), expr.label_extents)
         if any(isinstance(part, Einsum) for part in (notation, *getattr(notation, "factors", ()))):
@@ -238,8 +240,8 @@ def by_entry(*matrices: Any) -> Any:
     return matrices[0] if len(matrices) == 1 else sympy.HadamardProduct(*matrices).doit(deep=False)
 
 
-def columns(expr: TensorExpr) -> tuple[Expr, Expr]:
-    """Return the matrix shape of a tensor of rank 1 or 2; a vector is a column."""
+def matrix_shape_of(expr: TensorExpr) -> tuple[Expr, Expr]:
+    """Return ``(rows, columns)`` of the SymPy matrix for a tensor of rank 1 or 2; a vector becomes a column."""
     rows, length = (*expr.shape, S.One)[:2]
     return rows, length
 
@@ -263,7 +265,7 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     may overflow. With `keeps_sums`, a tensor remains a tensor, computed once, if an entry of it with sums is read more
     than once; otherwise short entries are written out at each use, for readers.
     """
-    return _Index(partial(read, keeps_sums=keeps_sums)).run(expr)
+    return _ToIndexNotation(partial(read, keeps_sums=keeps_sums)).run(expr)
 
 
 def for_readers(expr: Any) -> Any:
@@ -273,17 +275,17 @@ def for_readers(expr: Any) -> Any:
     Short sums in entries that are read more than once are written out at each use. No two nested sums or comprehensions
     have an index of the same name, and indices have no numbers as long as there are letters.
     """
-    return _Distinct().run(to_indices(expr, keeps_sums=False))
+    return _DistinctIndexNames().run(to_indices(expr, keeps_sums=False))
 
 
-class _OfTensors(Rewriting):
+class _TensorTraversal(Rewriting):
     """The base of traversals whose ``scope`` contains the indices bound around an expression. For a tensor the scope is
     reduced to the indices that occur in it.
     """
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert ``expr``. For a tensor, ``scope`` (the indices bound around it) is first reduced to the indices that
-        occur in it.
+        """Return ``expr`` converted by the rules of the traversal. For a tensor, ``scope`` (the indices bound around
+        it) is first reduced to the indices that occur in it.
         """
         if scope and is_whole(expr):
             free = expr.free_symbols
@@ -297,7 +299,7 @@ class _OfTensors(Rewriting):
     rules: ClassVar[Rules] = dict.fromkeys((Lambda, TensorSymbol, NamedTensor), visit_leaf)
 
 
-class _Index(_OfTensors):
+class _ToIndexNotation(_TensorTraversal):
     """The traversal of `to_indices`, which writes each tensor operation by entries of its operands."""
 
     def __init__(self, read: Callable[..., Any]) -> None:
@@ -310,7 +312,7 @@ class _Index(_OfTensors):
         return expr if tensor is expr.tensor else self.read(tensor, expr.indices, {index for index, _ in scope} or None)
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert the body of a sum or comprehension."""
+        """Return a sum or comprehension with its body converted to index notation."""
         body = yield self.visit(expr.body, scope | {(index, index) for index in expr.variables})
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
@@ -328,7 +330,7 @@ class _Index(_OfTensors):
         return tabulate(node.shape, node.args, lambda *indices: node.entry_of(indices, self.read), names)
 
     rules: ClassVar[Rules] = {
-        **_OfTensors.rules,
+        **_TensorTraversal.rules,
         TensorEntry: visit_entry,
         Binder: visit_binder,
         TensorOperation: visit_operation,
@@ -337,11 +339,11 @@ class _Index(_OfTensors):
 
 def with_entries_written_out(expr: Any) -> Any:
     """Return ``expr`` with entries of comprehensions with short bodies replaced by the bodies, for printing."""
-    written = _Entries(partial(read, keeps_sums=False)).run(expr)
-    return expr if written is expr else _Distinct().run(written)
+    written = _WrittenOutEntries(partial(read, keeps_sums=False)).run(expr)
+    return expr if written is expr else _DistinctIndexNames().run(written)
 
 
-class _Entries(_Index):
+class _WrittenOutEntries(_ToIndexNotation):
     """The traversal of `with_entries_written_out`: an entry of a comprehension becomes its body if that is short;
     operations on whole tensors are unchanged.
     """
@@ -352,17 +354,17 @@ class _Entries(_Index):
         is_table = isinstance(tensor, TensorComprehension)
         return self.read(tensor, expr.indices, {index for index, _ in scope} or None) if is_table else expr
 
-    rules: ClassVar[Rules] = {**_OfTensors.rules, TensorEntry: visit_entry, Binder: _Index.visit_binder}
+    rules: ClassVar[Rules] = {**_TensorTraversal.rules, TensorEntry: visit_entry, Binder: _ToIndexNotation.visit_binder}
 
 
-class _Distinct(_OfTensors):
+class _DistinctIndexNames(_TensorTraversal):
     """The traversal of `for_readers`, from outside to inside, that gives nested sums and comprehensions distinct index
     names without numbers.
     """
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Rename bound indices whose name contains a number or is that of an index around, and convert the body and
-        limits.
+        """Return a sum or comprehension with converted parts; bound indices with a number in their name, or with the
+        name of an index around, get new names.
         """
         around = [new for _, new in scope]
         for index in expr.variables:
@@ -374,7 +376,7 @@ class _Distinct(_OfTensors):
         args = yield self.all(expr.args, scope)
         return expr if all(map(operator.is_, args, expr.args)) else expr._trusted(args[0], args[1:])
 
-    rules: ClassVar[Rules] = {**_OfTensors.rules, Binder: visit_binder}
+    rules: ClassVar[Rules] = {**_TensorTraversal.rules, Binder: visit_binder}
 
 
 hooks.notations[IndexedSum] = to_indices

@@ -38,7 +38,7 @@ class EntryFunction(Function):
         return cls.values.get(argument)
 
     def fdiff(self, argindex: int = 1) -> Any:
-        """SymPy's hook for `diff`: return the derivative with respect to the only argument."""
+        """SymPy's hook for `diff`: return the derivative with respect to the only argument, from `slope`."""
         if argindex != 1:
             raise ArgumentIndexError(self, argindex)
         return self.slope()

@@ -35,7 +35,8 @@ def scan(
     *,
     total: bool = False,
 ) -> Any:
-    """Apply a step again and again: the states of a recurrence over time, and the other values that each step computes.
+    """Apply a step function again and again; return the states of this recurrence over time, and other values that the
+    steps compute.
 
     Parameters
     ----------
@@ -122,8 +123,8 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return a recurrence of one number, ``s + f(x, t)`` or ``s*f(x, t)``, as running sums or products, which need no
-    loop over states; None for other recurrences.
+    """Return a recurrence of one number, ``s + f(x, t)`` or ``s*f(x, t)``, as running sums or products (the last value
+    only if ``last``), which need no loop over states; None for other recurrences.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -148,8 +149,8 @@ def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool
 
 
 def _over_time(call: _Call, part: Any, length: Any) -> Any:
-    """Return the values of `part`, a part of a step that depends on the time and on numbers in sequences but on no
-    state, for all steps as one tensor.
+    """Return the tensor of the values of `part` at all times. `part` is an expression of a step that depends on the
+    time and on scalar rows of sequences, but on no state.
     """
     names = {str(symbol) for symbol in free_symbols_in([part, *call.sequences]) - {call.time}}
     index = Symbol(next(name for n in count() if (name := f"t_{n}" if n else "t") not in names), integer=True)
@@ -167,8 +168,8 @@ def _result(parts: Any, kind: str, value: Any) -> Any:
 
 
 class _StateBlocks:
-    """A scan of blocks of ``size`` steps (checkpointing). Its derivative stores the states between blocks only, and
-    computes those inside of blocks again.
+    """A scan in blocks of ``size`` steps (checkpointing). Its derivative stores only the states between blocks, and
+    computes the states inside of a block again.
     """
 
     def __init__(self, call: _Call, updates: Sequence[Any], length: Any, reverse: bool, size: Any) -> None:
@@ -295,8 +296,8 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return ``(updates, outputs)`` with each read ``A[t]`` of a tensor at the time replaced by a variable of a new
-        sequence; the derivative with respect to ``A`` is then stacked.
+        """Return ``(updates, outputs)`` in which variables for the rows of sequences replace all reads ``A[t]`` of a
+        tensor at the time. Each such tensor becomes a sequence of the scan, so that its derivative is stacked.
         """
         known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
@@ -340,8 +341,9 @@ def _is_data(sequence: Any) -> bool:
 
 
 def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
-    """Return a key for the row that a read of a step selects: the tensor, then None for the time as first index, or for
-    each axis the data of the time, such as ``idx[t]``, or None; None for other reads.
+    """Return a key for the row that the entry ``A[t, ...]`` or ``A[idx[t], ...]`` of a variable reads in a step at
+    ``time``: ``(A, None)``, or the tensor with ``idx[t]`` for each axis that data select and None for each other. None
+    for any other entry.
     """
     if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:
         return None
@@ -360,7 +362,9 @@ def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
 
 
 def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
-    """Return the tensor whose row at each time is the part of a tensor that data of the time select."""
+    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads at all times: row ``t`` is
+    ``A[idx[t]]``.
+    """
     index, *own = fresh_indices(1 + len(entry.indices), [entry.tensor, length], ["t"])
     limits, places = [(index, length)], []
     for place, extent in zip(entry.indices, entry.tensor.shape, strict=True):

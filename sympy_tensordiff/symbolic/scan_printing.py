@@ -77,8 +77,8 @@ def _formula(scan: Any, show: Any) -> str:
 
 
 def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], bool]:
-    """Return ``(LaTeX of the result, lines that define what is in it, whether parts of steps have names)``. Names are
-    chosen that are not in ``named``, and added to it.
+    """Return ``(LaTeX of the result, lines that define the names in it, whether parts of steps have names)``. New names
+    are not in ``named``, and are added to it.
     """
     time, before = show_time(scan), _time_before(scan)
     found, (value, *updates) = hooks.step_parts(scan.steps)
@@ -90,7 +90,7 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
             rule[state.variable] = before
     parts = _named_parts(scan, found, show, time, named)
     stored = _StoredStates(scan, show, time, named)
-    marked = _Marks(show, {**rule, **{variable: time for variable, _ in scan.sequences}}, stored.rows | parts)
+    marked = _StepWriter(show, {**rule, **{variable: time for variable, _ in scan.sequences}}, stored.rows | parts)
     lines = []
     for state, update in zip(scan.states, updates, strict=True):
         name = show(state.variable)
@@ -119,8 +119,8 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
 
 
 def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -> dict[Any, Any]:
-    """Return what to print for the symbols of the common parts in ``found``: letters not in ``named``, with the time as
-    a subscript if the part changes with it. The letters are added to ``named``.
+    """Return a dictionary from the symbols of the common parts ``found`` to the letters that are printed for them, with
+    the time as a subscript if the part changes with it. The letters are not in ``named``, and are added to it.
     """
     symbols = free_symbols_in([part for one in [scan, *scans_in(scan.outer)] for part in (*one.steps, *one.outer)])
     taken = {show(symbol)[:1] for symbol in symbols}
@@ -138,7 +138,8 @@ def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -
 
 
 class _StoredStates:
-    """The states of other scans that the steps of a scan read; its formula calls them by their own names.
+    """States of other scans that the steps of a scan read as sequences, so that its formula can call them by their own
+    names.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
     in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.
@@ -205,7 +206,7 @@ def _row(sequence: Any, time: Any, show: Any) -> str:
     return _indexed(text if is_closed else rf"\left({text}\right)", str(time.name))
 
 
-class _Marks:
+class _StepWriter:
     """Prints the steps of a scan in LaTeX, with the time as a subscript of each bound variable."""
 
     def __init__(self, show: Any, times: dict[Any, str], others: dict[Any, Any]) -> None:

@@ -58,8 +58,8 @@ class _OverIndices(Rewriting):
 
 
 def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return ``(new scan, function)``: a scan over all values of ``indices``, and the function that returns `scan` as
-    an entry of it. ``ends`` has the first value and the extent of each index.
+    """Return ``(new scan, function)``: one scan that computes `scan` for all values of ``indices``, and a function that
+    returns `scan` as an entry of it. ``ends`` has the first value and the extent of each index.
     """
     first = {index: index + low for index, (low, _) in zip(indices, ends, strict=True) if low != 0}
     whole = scan.subs(first, simultaneous=True) if first else scan
@@ -70,8 +70,8 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return [fresh_index(Symbol("q", integer=True), taken) for _ in shape]
 
     def over(expr: Any, front: Sequence[tuple[Any, Any]] = ()) -> Any:
-        """Return `expr` as a tensor with axes for the ``front`` indices, then for all values of the batch indices, then
-        its own.
+        """Return the tensor of `expr` for all values of the batch indices. Its axes are those of the indices ``front``,
+        then of the batch indices, then the other axes of `expr`.
         """
         own = axes(shape_of(expr)[len(front) :])
         entry = TensorEntry(expr, *(index for index, _ in front), *own) if shape_of(expr) else expr
@@ -79,7 +79,9 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return TensorComprehension(entry, *limits, *zip(own, shape_of(expr)[len(front) :], strict=True))
 
     def row(tensor: Any, places: Sequence[Any], shape: Sequence[Any], front: int = 0) -> Any:
-        """Return the part of `tensor`, a batch, at the batch indices ``places``, which follow ``front`` other axes."""
+        """Return the part of the batch `tensor` at the batch indices ``places``; ``front`` is the number of axes before
+        the batch axes. The result has the axes ``shape``.
+        """
         own = axes(shape)
         entry = TensorEntry(tensor, *own[:front], *places, *own[front:])
         return TensorComprehension(entry, *zip(own, shape, strict=True)) if shape else entry

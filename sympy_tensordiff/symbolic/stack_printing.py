@@ -25,11 +25,11 @@ def stacked_parts(tensor: Any) -> list[Any] | None:
     found = _choices(body, index, int(extent)) if isinstance(body, Piecewise) else _terms(body, index, int(extent))
     if found is None or any(index in part.free_symbols for part in found):
         return None
-    return [_over(tensor.func(part, *rest)) if rest else part for part in found]
+    return [_as_variable(tensor.func(part, *rest)) if rest else part for part in found]
 
 
-def _over(tensor: Any) -> Any:
-    """Return a comprehension, or the variable whose entries it has."""
+def _as_variable(tensor: Any) -> Any:
+    """Return the comprehension ``tensor``; if it has just the entries of a variable, return that variable."""
     entry = tensor.body
     if not getattr(entry, "is_tensor_entry", False) or not entry.tensor.is_symbol:
         return tensor
@@ -38,7 +38,9 @@ def _over(tensor: Any) -> Any:
 
 
 def _choices(body: Piecewise, index: Any, count: int) -> list[Any] | None:
-    """Return the values of a choice among the values of an index, which are as many as there are values."""
+    """Return the values ``[a, b, c]`` of ``Piecewise((a, i < 1), (b, i < 2), (c, True))`` for an ``index`` with
+    ``count`` values; None for another `Piecewise`.
+    """
     *first, last = body.args
     is_ladder = len(body.args) == count and last.args[1] == S.true
     if is_ladder and all(pair.args[1] == (index < n) for n, pair in enumerate(first, 1)):
@@ -64,7 +66,9 @@ def _terms(body: Any, index: Any, count: int) -> list[Any] | None:
 
 
 def leading_indices(tensor: Any) -> tuple[Any, ...]:
-    """Return the indices of the row ``A[2]`` of a variable that a comprehension is; () if it is none."""
+    """Return the leading indices ``(2,)`` if a comprehension has just the entries of ``A[2]``, part of a variable; ()
+    for any other comprehension.
+    """
     own, entry = tuple(tensor.indices), tensor.body
     if not own or not getattr(entry, "is_tensor_entry", False) or not entry.tensor.is_symbol:
         return ()

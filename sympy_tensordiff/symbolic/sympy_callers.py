@@ -76,8 +76,8 @@ ASKING = {id(names) for names in (CSE, SIMPLIFY, *CORE)}
 
 
 class CallerDependent:
-    """The mixin of all nodes that answers some SymPy functions differently from others, because these ignore that sums
-    and comprehensions bind indices.
+    """The mixin of all nodes. It answers some SymPy functions differently, because these functions ignore that sums and
+    comprehensions bind indices.
     """
 
     _args: tuple[Any, ...]
@@ -186,8 +186,8 @@ def asked_for_cases(walk: FrameType) -> bool:
 
 
 def outwards(frame: FrameType | None, wanted: Callable[[FrameType], bool]) -> FrameType | None:
-    """Return the first call frame, starting with ``frame`` and going to its callers, for which ``wanted(frame)`` is
-    true; None if there is none.
+    """Return the first call frame for which ``wanted(frame)`` is true, among ``frame`` and its callers, innermost
+    first; None if there is none.
     """
     while frame is not None and not wanted(frame):
         frame = frame.f_back
@@ -272,8 +272,8 @@ def means_one_argument(entry: Any, asking: FrameType) -> bool:
 
 
 def shown_symbols(node: Any, free: set[Basic], asking: FrameType) -> set[Basic]:
-    """Return ``free``, the free symbols of ``node``, without those that the SymPy function with the call frame
-    ``asking`` would misuse.
+    """Return the free symbols to show to the SymPy function with the call frame ``asking``: ``free``, the free symbols
+    of ``node``, and for `Derivative` the variables too where it would otherwise return a scalar 0.
 
     `Derivative` makes the scalar 0 of an expression without the variable. So an expression that has a shape, or gets
     one from a variable, is shown to it with all variables. Raises `UnsupportedError` if SymPy would differentiate

@@ -73,7 +73,7 @@ def tabulate(
 
 
 def entry_indices(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, ...]:
-    """Return ``indices`` with 0 instead of an index along each axis of extent 1."""
+    """Return ``indices`` with 0 along each axis of extent 1, as broadcasting reads a tensor of this shape."""
     return tuple(S.Zero if extent == 1 else index for index, extent in zip(indices, shape, strict=True))
 
 
@@ -98,7 +98,7 @@ def read(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of a tensor at ``indices``, written in index notation unless that would compute something
+    """Return the entry of a tensor at ``indices``. It is written in index notation unless that would compute something
     repeatedly; a scalar is returned unchanged.
 
     `scope` are the indices that vary around the read (default: those in `indices`). `once` says that the read is used

@@ -15,7 +15,7 @@ from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.symbolic.choice_notation import choice_notation, clipped
 from sympy_tensordiff.symbolic.depth import measures
 from sympy_tensordiff.symbolic.matrix_notation import added_labels, einsum_notation
-from sympy_tensordiff.symbolic.norm_notation import at_no_zero, with_norms
+from sympy_tensordiff.symbolic.norm_notation import value_away_from_zero, with_norms
 from sympy_tensordiff.symbolic.notation import (
     NOTHING,
     Applied,
@@ -226,8 +226,8 @@ def _without_ones(node: Any) -> list[Any]:
 
 
 def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the notations of the operands ``parts``. In Python text those are written without ones if together they
-    have all axes of ``shape``, so that broadcasting repeats them.
+    """Return the notations of the operands ``parts``. In Python text, operands are written without ones if together
+    they have all axes of ``shape``, so that broadcasting repeats them.
     """
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
@@ -286,7 +286,7 @@ def _function(node: Any) -> Any:
     softmax = softmax_notation(node)
     if softmax is not None:
         return softmax
-    if (value := at_no_zero(node)) is not None:
+    if (value := value_away_from_zero(node)) is not None:
         return _notation(value)
     operands = tuple(_without_ones(node))
     body, names = node.template.expr, node.template.variables

@@ -130,7 +130,9 @@ def trampoline(first: Recursion[T]) -> T:
 
 
 def named_in(exprs: Iterable[Any]) -> list[Any]:
-    """Return the named tensors in ``exprs``, each after those in its definition."""
+    """Return the named tensors in ``exprs`` and in their definitions; a tensor comes after the ones that its definition
+    uses.
+    """
     order: dict[Any, None] = {}
     named = [node for node in nodes_in(exprs) if getattr(node, "is_named", False)]
     below = {node: [part for part in nodes_in([node.definition]) if getattr(part, "is_named", False)] for node in named}

@@ -175,8 +175,8 @@ def check_derivative(
 def _read_given_derivatives(
     expression: Expr, variables: tuple[Expr, ...], derivative: Any, is_sequence: bool
 ) -> list[Expr | None]:
-    """Return for each variable the derivative that the user gave to be checked, None if there is none; raise an error
-    for a wrong number or shape.
+    """Return for each of ``variables`` the derivative that the user gave to be checked, or None if there is none; raise
+    an error for a wrong number or shape.
     """
     if derivative is None:
         return [None] * len(variables)
@@ -219,8 +219,8 @@ def _extents(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
 def _check_variable(
     expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float, candidate: Expr | None
 ) -> float:
-    """Compare the derivative with respect to ``wrt`` with differences, at the first random point where it is smooth;
-    return the relative error.
+    """Return the relative error of the derivative with respect to ``wrt``, compared with differences at the first
+    random point where the expression is smooth. ``candidate`` is the derivative if the user gave one, else None.
     """
     expressions = (expression, wrt) if candidate is None else (expression, wrt, candidate)
     points = _draw_points(expression, wrt, expressions, sizes, seed)
@@ -252,14 +252,18 @@ def _check_variable(
 def _compile_jacobian(
     expression: Expr, wrt: Expr, candidate: Expr | None, expressions: tuple[Expr, ...], values: dict[Any, Any]
 ) -> Callable[[dict[Any, Any]], FloatArray]:
-    """Return a function from inputs to the Jacobian, or to the derivative ``candidate`` that the user gave."""
+    """Return a function that computes, from a dictionary of inputs, the Jacobian of ``expression`` with respect to
+    ``wrt``, or the derivative ``candidate`` that the user gave.
+    """
     arguments, _ = call_arguments(expressions, values)
     kernel = lambdify(arguments, jacobian(expression, wrt) if candidate is None else candidate, backend="numpy")
     return lambda drawn: np.asarray(kernel(*call_arguments(expressions, drawn)[1]), dtype=np.float64)
 
 
 def _compile_pullback(expression: Expr, wrt: Expr, values: dict[Any, Any], seed: int) -> _Pullback:
-    """Return a function that multiplies a cotangent by the Jacobian without building the Jacobian (vjp)."""
+    """Return a function that takes inputs and a cotangent and multiplies the cotangent by the Jacobian of
+    ``expression`` with respect to ``wrt``, without building the Jacobian (vjp).
+    """
     cotangent = TensorSymbol("cotangent", shape_of(expression))
     expressions = (expression, wrt, cotangent)
     arguments, _ = call_arguments(expressions, {**values, **random_values(cotangent, values, seed, "float")})
@@ -344,8 +348,8 @@ def _dense_differences(point: Point) -> tuple[FloatArray, NDArray[np.bool_], flo
 def _directional_differences(
     point: Point, pullback: _Pullback, values: dict[Any, Any], generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], float]:
-    """Return ``(pullbacks of random cotangents along random directions, the same by central differences, whether each
-    is smooth, size of rounding errors)``.
+    """Return ``(derivatives by the pullback, the same by central differences, whether each is smooth, size of rounding
+    errors)``, for a few random directions and cotangents.
     """
     actual, expected, smooth, noise = [], [], [], 0.0
     for _ in range(_DIRECTION_COUNT):
@@ -362,8 +366,8 @@ def _directional_differences(
 def _check_error(
     actual: FloatArray, expected: FloatArray, noise: float, rtol: float, wrt: Expr, description: str
 ) -> float:
-    """Return the largest error of ``actual`` relative to ``expected``; raise `DerivativeMismatch` if it is above the
-    tolerance.
+    """Return the largest error of ``actual`` relative to ``expected``; raise `DerivativeMismatch` if an error exceeds
+    ``rtol`` times the largest entry, plus the rounding errors ``noise``.
     """
     if actual.shape != expected.shape:
         raise DerivativeMismatch(f"derivative with respect to {wrt}: shape {actual.shape}, expected {expected.shape}")

@@ -203,8 +203,8 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
 
 
 def _terms(body: Expr, indices: Sequence[Any], *, is_symbolic: bool) -> tuple[list[ErrorTerm], list[ErrorTerm]]:
-    """Return the terms of the error bound of the scalar `body`, one for each operation, and those that come from
-    rounded arguments; `indices` are free in it.
+    """Return two lists of terms of the error bound of the scalar `body`: one term for each operation, and one for each
+    rounded argument. ``indices`` are free in it.
     """
     sweep = Perturbation(body, indices)
     perturbed = sweep.run(body, ())
@@ -242,7 +242,7 @@ def _at_values(symbolic: ErrorBound, values: Mapping[Any, Any], unit: float, dty
 
 
 def _without_unit(bound: Any) -> Any:
-    """Return the factor by which an error bound multiplies the unit roundoff: the bound with 1 in place of that."""
+    """Return an error bound with 1 in place of the unit roundoff."""
     if isinstance(bound, TensorComprehension):
         return TensorComprehension(bound.body.xreplace({UNIT: sympy.S.One}), *bound.limits)
     return bound.xreplace({UNIT: sympy.S.One})
@@ -266,7 +266,9 @@ def _arguments(body: Expr) -> Iterator[Any]:
 
 
 def _of_argument(argument: Any, slope: Any, is_symbolic: bool) -> Any:
-    """Return ``abs(slope*argument)``, summed over the entries of a tensor argument."""
+    """Return the error that rounding ``argument`` causes, in units of the roundoff: ``abs(slope*argument)``, summed
+    over the entries of a tensor.
+    """
     if not isinstance(argument, TensorExpr) or not argument.rank:
         return magnified(1, slope, sympy.Abs(argument), is_symbolic)
     places = [sympy.Symbol(f"{argument.name}_{n}", integer=True) for n in range(argument.rank)]

@@ -47,7 +47,9 @@ Limit = tuple[Any, Any, Any]
 
 
 def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
-    """Return ``weight*abs(slope)*size``, but 0 where the slope is 0, even if ``size`` is infinite there."""
+    """Return ``weight*abs(slope)*size``, the bound of the effect of a rounding error; 0 where the slope is 0, even if
+    ``size`` is infinite there.
+    """
     value = weight * sympy.Abs(slope) * size
     if is_symbolic or slope.is_number:
         return value
@@ -119,8 +121,8 @@ class Perturbation(Rewriting):
         return bool(expr.is_integer) and not expr.atoms(sympy.Function)
 
     def addition(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return an addition with unknown errors. For three or more terms they are those of partial sums, which may be
-        larger than the result.
+        """Return an addition plus a symbol for its unknown rounding error. For three or more terms its bound contains
+        the absolute values of all terms, because partial sums may be larger than the result.
         """
         args = yield self.all(expr.args, scope)
         roundings = len(expr.args) - 1
@@ -206,7 +208,9 @@ class Perturbation(Rewriting):
         return self.scans[expr]
 
     def whole(self, part: Any, scope: Any) -> Recursion[Any]:
-        """Return a scalar or a whole tensor with unknown errors in its entries, in index notation."""
+        """Return ``part``, a scalar or whole tensor in a step of a recurrence, in index notation with unknown errors in
+        its entries.
+        """
         if part in getattr(self.scan, "bound", ()) or getattr(part, "is_symbol", False):
             return part
         written = part.rewrite(IndexedSum)
@@ -227,7 +231,9 @@ class Perturbation(Rewriting):
         return TensorEntry(tensor, *expr.indices)
 
     def at_times(self, size: Any, limits: Sequence[Limit], offsets: Sequence[Any]) -> Any:
-        """Return a size in a step as an entry of its values at all times."""
+        """Return the size of an error in a step of the recurrence as an entry of the tensor that has this size for all
+        times and all values of the bound indices (``limits``, from ``offsets`` on).
+        """
         (_, *inner), (_, *lows) = limits, offsets
         if any(symbol in end.free_symbols for symbol, _, _ in inner for _, *ends in inner for end in ends):
             raise UnsupportedError(f"error_bound: the ranges in the steps of {self.scan} depend on each other")
@@ -238,7 +244,7 @@ class Perturbation(Rewriting):
         return TensorEntry(self.scan.result("stack", row), limits[0][0], *places)
 
     def with_new_indices(self, binder: Any, scope: tuple[Limit, ...]) -> Any:
-        """Return `binder`, a sum or comprehension, with those of its indices renamed that ``scope`` binds already."""
+        """Return `binder`, a sum or comprehension, with new names for its indices that ``scope`` binds already."""
         around = {*self.indices, *(limit[0] for limit in scope)}
         renamed = {}
         for index in around.intersection(binder.variables):
@@ -328,8 +334,8 @@ def _count(reduction: Any) -> Any:
 
 
 def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -> Any:
-    """Return the smallest (`is_low`) or largest value of the affine `end` when the indices of ``scope`` vary, except
-    those in `kept`.
+    """Return the smallest (`is_low`) or largest value of the affine `end` when all indices of ``scope`` except `kept`
+    vary in their ranges.
     """
     end = sympy.sympify(end)
     for index, low, high in reversed(scope):

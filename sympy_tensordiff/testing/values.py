@@ -256,13 +256,15 @@ class _IndexArrayRanges(Accesses):
             self.constrain_read(form, extent, substitute_all(access.around.rows, self.size_values))
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the tensor that a read takes its entry from, to be visited as a whole, so that all entries are
-        considered.
+        """Yield the tensor that ``read`` takes an entry from, with the context ``around``, so that all entries of the
+        tensor are visited and not only this one.
         """
         yield from ((arg, around) for arg in read.args)
 
     def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
-        """Record the numbers with which entries of integer tensors are compared in ``rows``, as a range for these."""
+        """Yield the reads in the conditions ``rows`` as the base class does, and record the numbers with which these
+        compare entries of integer tensors, as a range for the entries.
+        """
         yield from super().tested(rows, around)
         context = substitute_all((*around.rows, *rows), self.size_values)
         for row in substitute_all(rows, self.size_values):
@@ -286,8 +288,8 @@ class _IndexArrayRanges(Accesses):
                     self.constrain_between(bound, 0, None if last is None else floor(last), rows)
 
     def constrain_between(self, form: Affine, low: int | None, high: int | None, rows: tuple[Constraint, ...]) -> None:
-        """Narrow the ranges of the integer tensors in ``form`` so that ``low <= form <= high``; several tensors share
-        the room equally.
+        """Narrow the ranges of the integer tensors in ``form`` so that ``low <= form <= high`` for all of their values;
+        each of several tensors gets an equal share of the interval.
         """
         index_terms = [(v, c) for v, c in form.terms if isinstance(v, Compound) and data_entries([Affine.variable(v)])]
         other_terms = form - Affine(dict(index_terms))

@@ -71,9 +71,8 @@ class Request(NamedTuple):
 
 
 def parse_request(body: bytes) -> Request:
-    """Parse the body of an HTTP request.
-
-    Raise `RequestError` if the body is not a JSON object with these keys, or a value is out of range.
+    """Return the request in the body of an HTTP request; raise `RequestError` if the body is not a JSON object with
+    the fields of `Request` as keys, or a value is out of range.
     """
     try:
         found = json.loads(body.decode("utf-8"))
@@ -139,8 +138,8 @@ def answer_text(body: str, typeset: Typesetter) -> str:
 
 @lru_cache(maxsize=4)
 def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
-    """Return the parsed input and its derivative of the given order. The last few results are cached, since a page asks
-    for several forms of one.
+    """Return the input text ``source``, parsed in ``language``, and its derivative of the given ``order`` by the
+    variables ``wrt``. The last few results are cached, since a page asks for several forms of one.
     """
     parsed = parsed_input(source, LANGUAGES[language])
     names = [name for name in wrt if name in parsed.tensors]  # a name may have been typed over
@@ -194,7 +193,9 @@ def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
 
 
 def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
-    """Return a text with random inputs, the value of the expression and its derivative at these."""
+    """Return a text with random inputs of the sizes ``given``, and the values of the expression and of its derivative
+    at these inputs.
+    """
     expressions = (*parsed.tensors.values(), parsed.expression, derivative)
     values = random_values(expressions, sizes_of(parsed, given), kind="float")
     value, slope = td.evaluate((parsed.expression, derivative), values)

@@ -20,7 +20,9 @@ EXAMPLE = '"declare A[m, n], x[n]  f[i] = sum(A[i, j]*x[j], j)  derivative wrt x
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint for the error message if the unexpected ``token`` is a frequent mistake; else ""."""
+    """Return a hint for the error message if the unexpected ``token`` is a frequent mistake, given the ``expected``
+    terminals and the tokens ``before`` it; else "".
+    """
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         hint = "write a product with `*`, and `derivative wrt` after the only definition"
         return f"{token_text(token)} follows an operand; {hint}"
@@ -63,7 +65,7 @@ INDEXED = Language(
 
 @explained
 def parse_indexed(text: str) -> ParsedExpression:
-    """Parse a text in index notation.
+    """Parse a text in index notation and return it as a `ParsedExpression`.
 
     Parameters
     ----------

@@ -135,7 +135,7 @@ class IndexedBuilder:
             return self.numbers.check_real(value) if isinstance(value, Expr) else value
 
     def _build_number(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the exact value of a number."""
+        """Return the exact value of the number ``part``."""
         return read_number(part)
 
     def _build_name(self, part: Tree, scope: BoundIndices) -> Any:
@@ -173,12 +173,12 @@ class IndexedBuilder:
         raise part.error("several values in parentheses occur only in ranges and in cases of Piecewise")
 
     def _build_signed(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return an operand with a sign."""
+        """Return the expression of an operand with a sign."""
         value = self.number_of(part.children[0], scope)
         return -value if part.text == "-" else value
 
     def _build_sum(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return a sum or difference."""
+        """Return the expression of a sum or difference."""
         terms = [self.number_of(operand, scope) for operand in part.children]
         signs = ("+", *part.tokens)
         return self.join_checked(Add, [term if sign == "+" else -term for sign, term in zip(signs, terms, strict=True)])
@@ -204,7 +204,7 @@ class IndexedBuilder:
         return self.numbers.check_length(self.numbers.join_checked(lambda parts: function(*parts), operands))
 
     def _build_power(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return a power, after checking its numbers."""
+        """Return the expression of a power, after checking that its numbers do not get too long."""
         base, exponent = (self.number_of(operand, scope) for operand in part.children)
         self.numbers.check_power(base, exponent)
         return base**exponent
@@ -216,15 +216,15 @@ class IndexedBuilder:
         return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
 
     def _build_both(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the conditions joined by "and"."""
+        """Return the conjunction of the conditions joined by "and"."""
         return sympy.And(*(self.condition_of(operand, scope) for operand in part.children))
 
     def _build_either(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the conditions joined by "or"."""
+        """Return the disjunction of the conditions joined by "or"."""
         return sympy.Or(*(self.condition_of(operand, scope) for operand in part.children))
 
     def _build_inverse(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the condition negated by "not"."""
+        """Return the negation of the condition after "not"."""
         return sympy.Not(self.condition_of(part.children[0], scope))
 
     # ------------------------------------------------------------------------ calls

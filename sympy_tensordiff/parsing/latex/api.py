@@ -26,7 +26,8 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 def read_latex(text: str) -> ParsedExpression:
-    """Parse a formula in LaTeX. The orders (number of axes) and sizes of names that are not declared are inferred.
+    """Parse a formula in LaTeX and return it as a `ParsedExpression`. The orders (number of axes) and sizes of names
+    that are not declared are inferred.
 
     Raise `ParseError` if the text is invalid, or its tensors do not fit.
     """
@@ -164,15 +165,17 @@ class LatexReader:
         known = {name: order_of_rank(rank) for name, rank in self.ranks.items() if rank <= 2}
         names = {name: node for name, node in self.names.items() if name not in self.higher}
         infer = partial(LatexShapes, formula=self.formula, higher=self.higher)
-        orders, assumed = infer_orders(self.nodes, names, known, False, infer, self.unlikely, capital_number=3)
+        orders, assumed = infer_orders(
+            self.nodes, names, known, False, infer, self.count_unusual_orders, capital_number=3
+        )
         tensors, expression = self.build(orders)
         arguments = tuple(self.argument(node, tensors) for node in self.root.of_kind("argument"))
         notes = [f"{name} is {order_word(order)}" for name, order in assumed.items()]
         return ParsedExpression(tensors, expression, arguments, (*notes, *self.formula.notes))
 
-    def unlikely(self, orders: Mapping[str, int]) -> int:
-        """Return how many names have an unusual order (number of axes): normally a letter is a scalar, and a bold
-        letter a vector.
+    def count_unusual_orders(self, orders: Mapping[str, int]) -> int:
+        """Return how many of the names have an unusual order (number of axes) in ``orders``: usually a letter is a
+        scalar, and a bold letter a vector.
         """
         return sum(
             (order == COLUMN) != (name in self.formula.bold)
@@ -237,8 +240,9 @@ def is_size(declaration: Tree) -> bool:
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
-    """Return the sizes that the formula states, or implies by the largest index that is used, by group of equally long
-    axes.
+    """Return a dictionary from groups of equally long axes (each given by one of its axes) to their sizes, as far as
+    the formula states them or implies them by the largest index of an axis. Raise `ParseError` if sizes contradict each
+    other.
     """
     assert shapes.unified is not None
     root = shapes.unified.root
@@ -257,17 +261,17 @@ def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
         difference = sympy.expand(size - least[at])
         if difference.is_number:
             least[at] = size if difference > 0 else least[at]
-        elif not is_free(size, shapes):
-            if is_free(least[at], shapes):
+        elif not is_useless_bound(size, shapes):
+            if is_useless_bound(least[at], shapes):
                 least[at] = size
             else:
                 raise conflict(node, least[at], size)
-    return {**{at: size for at, size in least.items() if not is_free(size, shapes)}, **known}
+    return {**{at: size for at, size in least.items() if not is_useless_bound(size, shapes)}, **known}
 
 
-def is_free(size: Any, shapes: LatexShapes) -> bool:
-    """Return whether a bound for a size that was derived from an index is useless, because it contains an unbounded
-    index or is just a number.
+def is_useless_bound(size: Any, shapes: LatexShapes) -> bool:
+    """Return whether the lower bound ``size`` of an axis, derived from an index, says nothing: it contains an index, or
+    a name that is not a size.
     """
     free = {str(symbol) for symbol in size.free_symbols}
     return bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes

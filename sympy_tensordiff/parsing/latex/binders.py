@@ -82,8 +82,8 @@ class BinderLowering(LoweringBase):
         upper: Tree | None = None,
         is_open: bool = False,
     ) -> LatexBinder:
-        """Add the index ``part`` to ``scope`` and return it with its range; raise `ParseError` if it is not a free
-        letter.
+        """Add the index ``part`` to ``scope`` with the first value ``lower`` and the last value ``upper`` (excluded if
+        ``is_open``), and return it; raise `ParseError` if it is not a letter, or is declared.
         """
         letter = name_of_index(part)
         if letter is None or letter.isdigit() or letter in self.declared:

@@ -46,10 +46,10 @@ class LatexBuilder(MatrixBuilder):
         return self.values[nodes[-1]]
 
     def _build_index(self, node: Tree) -> Any:
-        """Return the value in the formula of an index or size: its symbol, plus 1 for an index that the formula counts
-        from 1 and the symbol from 0.
+        """Return the value of an index or size as the formula counts it: its symbol, plus 1 for an index if the formula
+        counts from 1, because the symbol counts from 0.
         """
-        return indices(node.text) + self.formula.base_of(node.text)
+        return indices(node.text) + self.formula.offset_of(node.text)
 
     def _build_part(self, node: Tree) -> Any:
         """Return the value of a named part, which a line after "where" defines."""
@@ -80,7 +80,7 @@ class LatexBuilder(MatrixBuilder):
             if binder.upper is not None:
                 upper = self.values[binder.upper] - int(binder.is_open) - base
             else:
-                if binder.axis is None or not self.is_owned(binder.axis):
+                if binder.axis is None or not self.has_own_size(binder.axis):
                     raise binder.node.error(
                         f"no axis tells how far {binder.letter} runs; write its range, as in \\sum_{{i=1}}^{{n}}"
                     )
@@ -89,9 +89,9 @@ class LatexBuilder(MatrixBuilder):
             found.append((indices(binder.letter), lower, upper))
         return found
 
-    def is_owned(self, axis: int) -> bool:
-        """Return whether the size of ``axis`` is known without the range of an index: from a tensor, a constant or a
-        declaration.
+    def has_own_size(self, axis: int) -> bool:
+        """Return whether a tensor, a constant or a declaration determines the size of ``axis``, so that it need not
+        follow from the range of an index.
         """
         assert self.shapes.unified is not None
         root = self.shapes.unified.root
@@ -119,11 +119,11 @@ class LatexBuilder(MatrixBuilder):
         return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
 
     def _build_both(self, node: Tree, *parts: Any) -> Any:
-        """Return the conditions joined by "and"; for tensors of 1 and 0, entry by entry."""
+        """Return the conjunction of the conditions ``parts``; for tensors of 1 and 0, entry by entry."""
         return comparisons.logical_and(*parts) if any(map(shape_of, parts)) else sympy.And(*parts)
 
     def _build_either(self, node: Tree, *parts: Any) -> Any:
-        """Return the conditions joined by "or"; for tensors of 1 and 0, entry by entry."""
+        """Return the disjunction of the conditions ``parts``; for tensors of 1 and 0, entry by entry."""
         return comparisons.logical_or(*parts) if any(map(shape_of, parts)) else sympy.Or(*parts)
 
     def _build_indicator(self, node: Tree, condition: Any) -> Any:
@@ -148,7 +148,7 @@ class LatexBuilder(MatrixBuilder):
             return choice(found)
 
     def _build_column(self, node: Tree, *parts: Any) -> Any:
-        """Return the rows of a column as a tensor."""
+        """Return the tensor of the rows ``parts`` of a column, stacked along a new first axis."""
         return concatenation.stack(parts)
 
     # ------------------------------------------------------------------------ products and functions
@@ -198,7 +198,9 @@ class LatexBuilder(MatrixBuilder):
         return FilledTensor(sympy.Integer(node.text), sizes)
 
     def _build_call(self, node: Tree, *parts: Any) -> Any:
-        """Return a function call; ``softmax`` runs over all axes, ``floor`` and ``ceiling`` take scalars."""
+        """Return the value of a function of ``parts``; ``softmax`` runs over all axes, ``floor`` and ``ceiling`` take
+        scalars.
+        """
         if node.text == "softmax" and len(shape_of(parts[0])) > 1:
             return reductions.softmax(parts[0], axis=None)
         if node.text in ("floor", "ceiling") and not shape_of(parts[0]):

@@ -28,7 +28,7 @@ class LatexLowering(OperandLowering):
     """
 
     def _lower_number(self, node: Tree, scope: Scope) -> Tree:
-        """Convert a number literal."""
+        """Convert a number literal to the node that all text languages share."""
         return leaf("number", node.text, node)
 
     def _lower_letter(self, node: Tree, scope: Scope) -> Tree:
@@ -55,21 +55,23 @@ class LatexLowering(OperandLowering):
         return self.node("relation", node, [self.lower(part, scope) for part in node.children], signs[0], *signs)
 
     def _lower_either(self, node: Tree, scope: Scope) -> Tree:
-        """Convert conditions joined by "and" or "or"."""
+        """Convert conditions joined by "and" or "or" to the node that all text languages share."""
         return self.node(node.kind, node, [self.lower(part, scope) for part in node.children], node.text)
 
     _lower_both = _lower_either
 
     def _lower_sum(self, node: Tree, scope: Scope) -> Tree:
-        """Convert a sum or difference."""
+        """Convert a sum or difference to the node that all text languages share."""
         return self.node("sum", node, [self.lower(part, scope) for part in node.children], node.text, *node.tokens)
 
     def _lower_signed(self, node: Tree, scope: Scope) -> Tree:
-        """Convert an operand with a sign."""
+        """Convert an operand with a sign to the node that all text languages share."""
         return self.node("signed", node, [self.lower(part, scope) for part in node.children], node.text)
 
     def _lower_term(self, node: Tree, scope: Scope) -> Tree:
-        r"""Convert a chain of element-wise products, quotients, ``\bmod`` and einsum products."""
+        r"""Convert a chain of element-wise products, quotients, ``\bmod`` and einsum products to nodes that all text
+        languages share.
+        """
         value = self.lower(node.children[0], scope)
         for token, part in zip(node.tokens, node.children[1:], strict=True):
             other = self.lower(part, scope)
@@ -212,14 +214,14 @@ class LatexLowering(OperandLowering):
         return self.node("indicator", node, [value]) if value.kind in ("relation", "both", "either") else value
 
     def _lower_fraction(self, node: Tree, scope: Scope) -> Tree:
-        r"""Convert a ``\frac``, also one with two digits without braces, ``\frac12``."""
+        r"""Convert a ``\frac`` to a quotient node, also one with two digits without braces, ``\frac12``."""
         if not node.children:
             digits = [leaf("number", digit, node) for digit in node.text if digit.isdigit()]
             return self.node("fraction", node, digits)
         return self.node("fraction", node, [self.lower(part, scope) for part in node.children])
 
     def _lower_root(self, node: Tree, scope: Scope) -> Tree:
-        """Convert a square root; a root of another degree becomes a power."""
+        """Convert a square root to a call node; a root of another degree becomes a power."""
         *degree, radicand = node.children
         value = self.lower(radicand, scope)
         if degree:
@@ -236,11 +238,11 @@ class LatexLowering(OperandLowering):
         return self.node("modulus", node, [self.lower(part, scope)], "braced" if is_braced else "")
 
     def _lower_inner(self, node: Tree, scope: Scope) -> Tree:
-        """Convert an inner product in angle brackets."""
+        """Convert an inner product in angle brackets to one node."""
         return self.node("inner", node, [self.lower(part, scope) for part in node.children])
 
     def _lower_rounded(self, node: Tree, scope: Scope) -> Tree:
-        r"""Convert ``\lfloor x \rfloor`` or ``\lceil x \rceil``."""
+        r"""Convert ``\lfloor x \rfloor`` or ``\lceil x \rceil`` to a call node."""
         name = "floor" if "floor" in node.text else "ceiling"
         return self.node("call", node, [self.lower(node.children[0], scope)], name)
 
@@ -254,7 +256,7 @@ class LatexLowering(OperandLowering):
         return self.node("cases", node, children)
 
     def _lower_column(self, node: Tree, scope: Scope) -> Tree:
-        """Lower a matrix environment of one column: numbers or tensors that are stacked."""
+        """Convert a matrix environment of one column, numbers or tensors that are stacked, to one node."""
         return self.node("column", node, [self.lower(part, scope) for part in node.children])
 
     def _lower_arrow(self, node: Tree, scope: Scope) -> Tree:

@@ -75,9 +75,9 @@ class LoweringBase:
         self.sizes.update(part.text for part in bottom_up(lowered) if part.kind == "index" and part.text not in scope)
         return lowered
 
-    def base_of(self, name: str) -> int:
-        """Return the number to add to ``name`` here to get its value in the text: 1 for an index that the text counts
-        from 1, else 0.
+    def offset_of(self, name: str) -> int:
+        """Return the difference between the index ``name`` as the text counts it and as expressions count it, from 0: 1
+        if the text counts from 1. It is 0 for a size.
         """
         return self.base if name in self.indices or name not in self.sizes else 0
 

@@ -20,7 +20,9 @@ class OperandLowering(BinderLowering):
     """Converts operands with subscripts and superscripts: names, entries, powers, transposes and norms."""
 
     def _lower_bare(self, node: Tree, scope: Scope) -> Tree:
-        """Convert an operand with its subscripts and superscripts."""
+        """Convert an operand with its subscripts and superscripts to the nodes of an entry, a power, a transpose and so
+        on.
+        """
         base, *scripts = node.children
         if base.kind == "braced" and len(base.children) == 1 and name_of(base.children[0]) is not None:
             base = leaf("letter", str(name_of(base.children[0])), base)  # {x}_{i}
@@ -123,7 +125,7 @@ class OperandLowering(BinderLowering):
         return len(items) == 1 and name_of_index(items[0]) == "T" and "T" not in self.declared
 
     def exponent(self, script: Tree, scope: Scope) -> Tree:
-        """Return the exponent that a superscript contains."""
+        """Return the node of the exponent that the superscript ``script`` contains."""
         items = items_of(script) if not script.children else list(script.children)
         if len(items) != 1:
             raise script.error("an exponent is one expression")

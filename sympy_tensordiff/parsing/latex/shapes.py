@@ -31,14 +31,14 @@ SCALAR: Axes = (None, None)
 
 
 def axes_of(present: Sequence[int | None]) -> Axes:
-    """Return the axes of a tensor as a tuple: a pair, with None for missing axes, up to two axes, else a longer
-    tuple.
+    """Return the axes in the format of shape inference: up to two axes as a pair, in which None stands for a missing
+    axis, more axes as a longer tuple.
     """
     return tuple(present) if len(present) > 2 else (*present, None, None)[:2]  # type: ignore[return-value]
 
 
 def rank_of(axes: Axes) -> int:
-    """Return the number of axes that are present."""
+    """Return the number of ``axes`` that are not None."""
     return sum(axis is not None for axis in axes)
 
 
@@ -189,7 +189,7 @@ class LatexShapes(ShapeInference):
         return super()._infer_transpose(node, operand)
 
     def is_number(self, node: Tree, axes: Axes) -> bool:
-        """Return whether ``node`` is a number whatever the orders of the names are."""
+        """Return whether ``node`` is certainly a number, whatever orders are guessed for the names in it."""
         return not has_axis(axes) and node.kind in ("reduction", "number", "index")
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Any, *parts: Axes) -> Axes:
@@ -299,8 +299,8 @@ class LatexShapes(ShapeInference):
 
 
 def greatest_value(node: Tree, scope: Scope, base: int, is_least: bool = False) -> Any:
-    """Return the greatest value of an index expression (the least if `is_least`), counted as in the formula; None if it
-    is not known.
+    """Return the greatest value (the least if `is_least`) of the index expression ``node`` over the ranges of the
+    indices in ``scope``, which the formula counts from ``base``; None if it is not known.
     """
     value = integer_value(node)
     if value is None:
@@ -363,7 +363,7 @@ def integer_value(node: Tree) -> Any:
 
 
 def order_of_rank(rank: int) -> int:
-    """Return the shape code of a tensor with at most two axes."""
+    """Return the shape code of a tensor with ``rank`` axes, at most two: number, column or matrix."""
     return (NUMBER, COLUMN, MATRIX)[rank]
 
 

@@ -75,7 +75,9 @@ class Bars:
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint for the error message if the unexpected ``token`` is a frequent mistake; else ""."""
+    """Return a hint for the error message if the unexpected ``token`` is a frequent mistake, given the ``expected``
+    terminals and the tokens ``before`` it; else "".
+    """
     if token.type == "COMMAND" or (token.type == "NAME" and token.startswith("\\")):
         return f"`{token}` is not read here"
     if token.type == "PRIME":

@@ -53,7 +53,9 @@ _EQUATION = "a formula is an expression without `=`; index notation reads f[i] =
 
 
 def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -> str:
-    """Return a hint for the error message if the unexpected ``token`` is a frequent mistake; else ""."""
+    """Return a hint for the error message if the unexpected ``token`` is a frequent mistake, given the ``expected``
+    terminals and the tokens ``before`` it; else "".
+    """
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         return f"{token_text(token)} follows an operand; write a product with `*`, and `derivative wrt` at the end"
     if token.type == "HEADING":
@@ -95,8 +97,8 @@ _WORD = re.compile(r"\w+")
 
 
 def read_matrix(text: str) -> ParsedExpression:
-    """Parse a matrix formula. The orders (number, vector or matrix) and sizes of names that are not declared are
-    inferred.
+    """Parse a matrix formula and return it as a `ParsedExpression`. The orders (number, vector or matrix) and sizes of
+    names that are not declared are inferred.
     """
     root = read(FORMULAS, text)
     nodes = bottom_up(root.body)
@@ -164,7 +166,9 @@ def _is_numpy(nodes: list[Tree]) -> bool:
 def _build_expression(
     nodes: list[Tree], orders: dict[str, int], declared: dict[str, Tree]
 ) -> tuple[dict[str, TensorSymbol], Any]:
-    """Return ``(tensors by name, expression)``, given the orders of all names (number, vector or matrix)."""
+    """Return ``(tensors by name, expression)`` of the formula ``nodes``, given the ``orders`` of all names (number,
+    vector or matrix) and the ``declared`` shapes.
+    """
     unified = AxisClasses()
     sizes: dict[str, int] = {}
     axes: dict[str, Axes] = {}
@@ -190,8 +194,8 @@ def _build_expression(
 
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """Return the sizes that the text names, such as ``n`` in ``declare x[n]``, by the axis that represents each group
-    of equal ones.
+    """Return a dictionary from axes to the sizes that the text names, such as ``n`` in ``declare x[n]``; an axis
+    represents its group of equally long ones. Raise `ParseError` if a group has two sizes.
     """
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():
@@ -254,8 +258,8 @@ def infer_orders(
     tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
     capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the most plausible orders (number, vector or matrix) of all ``names``, and those of them that only the
-    first letters of the names decided.
+    """Return ``(orders, guessed)``: the most plausible orders (number, vector or matrix) of all ``names``, and the part
+    of them that only the first letters of the names decided.
 
     ``declared`` holds the orders of declared names, ``inference`` the rules for shapes. Of
     equally good readings the one with the least ``tie_break`` is taken. ``capital_number`` is the penalty
@@ -285,8 +289,8 @@ def _readings(
     inference: Inference,
     capital_number: int,
 ) -> list[Reading]:
-    """Return all guesses of orders of the names with which the formula is consistent, the most plausible first; raise
-    `ParseError` if there is none.
+    """Return all guesses of the orders of ``names`` with which the formula ``nodes`` is consistent, the most plausible
+    first; raise `ParseError` if there is none. ``declared`` orders are fixed.
     """
     free = [name for name in names if name not in declared]
     choices = [{**_CAPITAL, NUMBER: capital_number} if name[0].isupper() else _OTHER for name in free]

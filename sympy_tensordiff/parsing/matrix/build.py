@@ -68,11 +68,11 @@ class MatrixBuilder:
         return tuple(self.sizes[root(axis)] for axis in axes if axis is not None)
 
     def _build_number(self, node: Tree) -> Any:
-        """Return the exact value of a number."""
+        """Return the exact value of the number ``node``."""
         return read_number(node)
 
     def _build_name(self, node: Tree) -> Any:
-        """Return a tensor, ``pi``, ``eye`` or a size."""
+        """Return the value of a name: a tensor, ``pi``, the unit matrix for ``eye``, or a size."""
         if node.text in self.tensors:
             return self.tensors[node.text]
         if node.text == "pi":
@@ -88,7 +88,7 @@ class MatrixBuilder:
         return S.Zero
 
     def _build_signed(self, node: Tree, value: Any) -> Any:
-        """Return an operand with a sign."""
+        """Return ``value`` with the sign that ``node`` gives it."""
         return self.operations.negated(value) if node.text == "-" else value
 
     def _build_transpose(self, node: Tree, value: Any) -> Any:
@@ -98,7 +98,7 @@ class MatrixBuilder:
         return operators.transposed(value) if self.orders[node] == MATRIX else value
 
     def _build_sum(self, node: Tree, *parts: Any) -> Any:
-        """Return a sum or difference."""
+        """Return the sum or difference of the operands ``parts``."""
         terms = [*parts[:1]]
         for sign, part in zip(node.tokens, parts[1:], strict=True):
             terms.append(self.operations.negated(part) if sign == "-" else part)

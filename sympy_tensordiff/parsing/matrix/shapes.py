@@ -131,7 +131,7 @@ class ShapeInference:
         return operand if node.text == ".T" and operand[1] is None else operand[::-1]
 
     def _infer_sum(self, node: Tree, *parts: Axes) -> Axes:
-        """Return the axes of a sum."""
+        """Return the axes of a sum of operands with the axes ``parts``."""
         return self.infer_entrywise(node, node.text, node.children, *parts)
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Sequence[Tree], *parts: Axes) -> Axes:
@@ -163,7 +163,9 @@ class ShapeInference:
         return found
 
     def infer_operator(self, node: Tree, sign: str, lefts: list[Tree], right: Tree, left: Axes, axes: Axes) -> Axes:
-        """Return the axes of ``left sign right``, one step of a chain of products and quotients."""
+        """Return the axes of ``left sign right``, one step of a chain of products and quotients. ``left`` are the axes
+        of the factors ``lefts`` before it, ``axes`` those of the operand ``right``.
+        """
         if sign == "@":
             return self.infer_matmul(node, left, axes)
         if sign in (".*", "./"):
