@@ -81,6 +81,10 @@ class _LoopBody:
     work: dict[Node, int] = field(default_factory=dict)
     """About how many operations these parts take."""
 
+    def is_invariant(self, node: Node) -> bool:
+        """Return whether `node` is the same in all iterations: it is computed before the loop, and costs nothing."""
+        return node.free.isdisjoint(self.context.variables)
+
     def store(self, node: Node) -> None:
         """Record that an array stores `node`: this loop reads it, and does not compute its subexpressions."""
         self.stored.add(node)
@@ -361,7 +365,7 @@ class Shifts:
         total, seen, stack = 0, {node}, [node]
         while stack and total <= 2 * READ:
             part = stack.pop()
-            if part not in place.stored:
+            if part not in place.stored and not place.is_invariant(part):
                 total += _own_work(part)
                 new = [arg for arg in part.args if arg not in seen]
                 seen.update(new)
@@ -381,7 +385,8 @@ class Shifts:
         reads_stored = node in place.stored or not place.reading.isdisjoint((node, *node.args))
         known = place.work if reads_stored else self._work
         if node not in known:
-            known[node] = sum(map(_own_work, reachable(node, known=place.stored)))
+            parts = reachable(node, known=place.stored)
+            known[node] = sum(_own_work(part) for part in parts if not place.is_invariant(part))
         return known[node]
 
 

@@ -77,6 +77,8 @@ class Storage:
         self._locals: set[str] = set()
         self._all_locals: set[str] = set()
         self._structures = Structures()
+        self._extremes: dict[tuple[frozenset[Affine], bool], Affine] = {}
+        """The sizes that the host computes, by the forms of which they are the greatest (or least)."""
         self._tried: dict[str, int] = {}
         self._tried_locals: dict[str, int] = {}
         self._uses: Counter[Node] = Counter()
@@ -350,18 +352,22 @@ class Storage:
         return stored
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
-        """Return the greatest (or least) of `forms`. For several, this is a new size that the host computes before the
-        kernels run, named after `owner`.
+        """Return the greatest (or least) of `forms`. For several, this is a size that the host computes before the
+        kernels run, named after `owner`; arrays of equal extents share it, so that one loop may fill them.
         """
         if len(forms) == 1:
             return forms[0]
+        key = frozenset(forms), greatest
+        if key in self._extremes:
+            return self._extremes[key]
         v = self.graph.fresh(f"{owner}_size")
         self.names[v] = self._fresh(f"{owner}_size")
         named = tuple(self.form(form) for form in forms)
         self.sizes.append(programs.Size(self.names[v], named if greatest else (), () if greatest else named))
         sign = 1 if greatest else -1
         self.facts += tuple(Constraint("ge", sign * (Affine.variable(v) - form)) for form in forms)
-        return Affine.variable(v)
+        self._extremes[key] = Affine.variable(v)
+        return self._extremes[key]
 
     def _may_be_worth_storing(self, node: Node, context: Context) -> bool:
         """Return whether an array of the values of `node` may have fewer axes than there are loops around it. This is a
