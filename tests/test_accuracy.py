@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import mpmath
 import numpy as np
 import pytest
 import sympy
 from every import every
 from sympy import Rational, cos, exp, log, sqrt
-from uncompiled import run_as_python
+from uncompiled import numba_as_python
 
 import sympy_tensordiff as td
 
@@ -110,8 +108,8 @@ FUNCTIONS = {
 def test_values_and_derivatives_of_functions(name):
     value, slope, points = FUNCTIONS[name]
     function = getattr(td, name)
-    for backend in ("numpy", "llvm", "numba"):  # LLVM's code, and Numba's text as Python: to compile it takes seconds
-        with run_as_python() if backend == "numba" else nullcontext():
+    for backend in ("numpy", "llvm", "numba"):
+        with numba_as_python(backend):
             compute = td.lambdify(x, (function(x), td.gradient(td.sum(function(x)), x)), backend)
             found = compute(np.array(points, float))
         for own, exactly in zip(found, (value, slope), strict=True):
