@@ -87,3 +87,10 @@ def test_texts_use_the_words_of_the_field():
             texts = [*module.strings, *(token.string for token in tokens if token.type == tokenize.COMMENT)]
             wrong += [f"{module.path}: {word}" for word in words for text in texts if word in " ".join(text.split())]
     assert not wrong
+
+
+def test_a_file_of_tests_says_what_it_protects():
+    first = {
+        path: path.read_text(encoding="utf-8").partition("\n")[0] for path in Path(__file__).parent.rglob("test_*.py")
+    }
+    assert first and not [path for path, line in first.items() if not line.startswith('"""')]
