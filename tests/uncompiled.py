@@ -41,7 +41,9 @@ class CheckedNumPy(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
-        return checking(found) if name in ("empty", "zeros", "ones", "full") else found
+        found = checking(found) if name in ("empty", "zeros", "ones", "full") else found
+        setattr(self, name, found)  # found without a call from now on
+        return found
 
 
 @cache
