@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-
 CALL = re.compile(r"(?<![\w.])(\w+)\(")
 """The name of a function, not of a method, at a call."""
 
