@@ -10,10 +10,12 @@ import traceback
 from contextlib import suppress
 from functools import cache
 from multiprocessing.connection import Connection
-from multiprocessing.context import BaseContext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sympy_tensordiff.app.web.answers import Request
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 MAX_MEMORY = 3 * 2**30
 """The memory limit of a worker, in bytes."""
@@ -158,7 +160,7 @@ class _Worker:
 
 
 @cache
-def _context() -> BaseContext:
+def _context() -> SpawnContext | ForkServerContext:
     """Return the context that starts workers: where the system has it, by forks of one process that has imported the
     package, so that the replacement of a worker takes a tenth of a second.
     """
