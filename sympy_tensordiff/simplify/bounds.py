@@ -116,6 +116,9 @@ class _Tighten:
                 result = yield self.visit(split, facts)
             elif node.op == "index":
                 result = self.graph.index(gist(node.data, facts))
+            elif node.op == "compare":
+                compared: Node = yield self.arguments(node, facts)
+                result = self.decided(compared, facts)
             else:
                 result = yield self.arguments(node, facts)
             self.done[key] = result
@@ -148,6 +151,19 @@ class _Tighten:
                     apart = graph.guard((Constraint("ge", side - 1),), value)
                     return graph.add((apart, graph.guard((Constraint("eq", form),), otherwise)))
         return None
+
+    def decided(self, node: Node, facts: Rows) -> Node:
+        """Return the comparison `node` as true or false if it orders sizes, indices or numbers, as ``0 < n``, and
+        `facts` decide it; else `node`.
+        """
+        forms = [arg.data for arg in node.args if arg.op in ("index", "const")]
+        if node.data not in ("lt", "le") or len(forms) < 2 or not all(isinstance(one, (Affine, int)) for one in forms):
+            return node
+        left, right = map(Affine.of, forms)
+        difference = right - left - (node.data == "lt")
+        if is_implied(Constraint("ge", difference), facts):
+            return self.graph.truth(True)
+        return self.graph.truth(False) if is_implied(Constraint("ge", -difference - 1), facts) else node
 
     def read_through(self, node: Node, read: Node) -> Node:
         """Return the entry that `read` copies, such as ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``. If its comprehension
