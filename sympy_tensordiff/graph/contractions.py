@@ -99,8 +99,10 @@ class Contractions(Arithmetic):
             return self.filled(0, [sizes[label] for label in output])
         if isinstance(coefficient, Fraction) and coefficient.denominator == 1:
             coefficient = coefficient.numerator
-        if not output and not any(labels for _, labels in factors):
-            return self.mul((self.const(coefficient), *(node for node, _ in factors)))
+        if not output and not all(labels for _, labels in factors):
+            scalars = [node for node, labels in factors if not labels]
+            tensors = [factor for factor in factors if factor[1]]
+            return self.mul((self.const(coefficient), *scalars, *([self.ein(1, tensors, (), sizes)] if tensors else ())))
         # By id, so that a product is one node in whatever order it is written.
         factors.sort(key=_id_of)
         return self._core_or_view(coefficient, factors, output, sizes)
