@@ -126,6 +126,7 @@ class TermProducts(SumParts):
         inner = [one for one in map(core_of, summands) if one.op == "add" and one not in self.built]
         inner = [one for one in inner if self.private_parts(one).products[0]]
         volume = self.products.volume(labels, product.extents)
+        shared = [one for one in inner if self.products.uses[one] > 1]
         # A term that is a sum with several uses has many terms of its own: it comes last.
         order = sorted(range(len(summands)), key=lambda n: self.is_shared_sum(core_of(summands[n])))
         best: tuple[int, list[OpenedTerm]] | None = None
@@ -134,7 +135,7 @@ class TermProducts(SumParts):
             if not (opened or is_sparse or inner):
                 continue
             saved = self.work_of_sum(original, opened, volume) // uses if is_saved else 0
-            shares = {one: self.share_of_sum(one, volume) // uses for one in inner if is_saved}
+            shares = {one: self.share_of_sum(one, volume) // uses for one in shared if is_saved}
             is_cheap = opened or inner or (is_saved and is_sparse)
             factor = 2 if not is_cheap else _TERMWISE_FACTOR if is_sparse else 1
             total, terms = 0, dict[int, OpenedTerm]()
