@@ -261,7 +261,8 @@ class Gathering:
                 base, exponent = node, graph.one
             powers.setdefault((base, tuple(labels)), []).append(exponent)
         # x_i x_i summed over i stays a product, x @ x, also times scalars.
-        is_pair, output_labels = sum(bool(labels) for _, labels in self.operands) == 2, {self._representative(label) for label in output}
+        is_pair = sum(bool(labels) for _, labels in self.operands) == 2
+        output_labels = {self._representative(label) for label in output}
         self.operands = []
         for (base, labels), exponents in powers.items():
             if is_pair and len(exponents) == 2 and not output_labels.issuperset(labels) and not _is_negative(exponents):

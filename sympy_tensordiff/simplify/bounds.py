@@ -116,9 +116,6 @@ class _Tighten:
                 result = yield self.visit(split, facts)
             elif node.op == "index":
                 result = self.graph.index(gist(node.data, facts))
-            elif node.op == "compare":
-                compared: Node = yield self.arguments(node, facts)
-                result = self.decided(compared, facts)
             else:
                 result = yield self.arguments(node, facts)
             self.done[key] = result
@@ -126,7 +123,7 @@ class _Tighten:
 
     def arguments(self, node: Node, facts: Rows) -> Recursion[Node]:
         """Return `node` with its arguments tightened. Terms of an addition whose guards complement each other, ``i <
-        j`` and ``i >= j``, are merged.
+        j`` and ``i >= j``, are merged; a comparison of sizes is decided where `facts` decide it.
         """
         args = yield from in_turn(self.visit(arg, facts) for arg in node.args)
         if node.op == "add":
@@ -135,7 +132,8 @@ class _Tighten:
                 result: Node = yield self.visit(self.graph.add(united), facts)
                 return result
             args = pair_opposites(self.graph, args, facts)
-        return self.graph.with_args(node, args)
+        new = self.graph.with_args(node, args)
+        return self.decided(new, facts) if new.op == "compare" else new
 
     def on_one_side(self, node: Node, facts: Rows) -> Node | None:
         """Rewrite a select by ``i != j`` as guarded terms for ``i > j`` and ``i == j``, if `facts` exclude ``i < j``;
