@@ -248,9 +248,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         size = reduce(self.times, (own, other, terms)) if self.is_inlined else str(limit + 1)
         name = multiply(self.module)
         with self.when(lambda: self.new(f"icmp sgt i64 {size}, {limit}")):
-            code = self.new(
-                f"call i32 @{name}(ptr {out}, i64 {steps[0]}, {', '.join(sides)}, {numbers}, {self.module.real} {factor})"
-            )
+            given = ", ".join([f"ptr {out}, i64 {steps[0]}", *sides, numbers, f"{self.module.real} {factor}"])
+            code = self.new(f"call i32 @{name}({given})")
             before = self.new(f"load i32, ptr {self.code}")
             self.line(f"store i32 {self.new(f'or i32 {before}, {code}')}, ptr {self.code}")
         if self.is_inlined:
