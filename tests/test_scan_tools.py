@@ -302,9 +302,11 @@ def test_names_of_parts_are_those_of_nothing_else() -> None:
     inner = td.scan(long_step, h0, x)
     outer = td.scan(lambda h, x, t: long_step(h + td.scan(long_step, h, td.stack((x, h)), last=True), x) * t, h0, x)
     gradient = td.gradient(td.sum(td.scan(long_step, h0, inner) ** 2), h0)
-    for expr, names in ((inner, ("v :=",)), (outer, ("u :=", "v :=")), (gradient, ("states :=", "states_1 :="))):
+    assert str(outer).count("scan(") == 2  # the inner one is written once
+    assert str(gradient).count("states :=") == 2
+    for expr in (inner, outer, gradient):
         text = str(expr)
-        assert all(name in text for name in names)
+        assert "v := tanh(" in text
         assert "lambda u, x: (u :=" not in text
         symbols = [s for s in (W, V, x, h0) if s in expr.free_symbols]
         rng = np.random.default_rng(0)
