@@ -142,7 +142,7 @@ def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> C
     scans: dict[Any, None] = {}  # each after those in its sequences and initial values
     uses: Counter[Any] = Counter()
     for root in operands:
-        found = _counted_scans(root)
+        found = scans_in([root])
         uses.update(found)
         for one in found:
             for scan in postorder(one, scans, lambda node: scans_in(node.outer)):
@@ -163,19 +163,6 @@ def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> C
     parts, reduced = cse([expr.xreplace(plain) for expr in rest], others)
     definitions += [(symbol, expr.xreplace(back)) for symbol, expr in parts]
     return CommonParts((definitions, [expr.xreplace(back) for expr in reduced]))
-
-
-def _counted_scans(root: Any) -> Counter[Any]:
-    """Return how often each scan is written in the text of `root`, without those inside of other scans."""
-    order: dict[Any, None] = {}
-    for node in postorder(root, order, lambda node: () if getattr(node, "is_scan", False) else node.args):
-        order[node] = None
-    times: Counter[Any] = Counter({root: 1})
-    for node in reversed(order):
-        if not getattr(node, "is_scan", False):
-            for arg in node.args:
-                times[arg] += times[node]
-    return Counter({node: times[node] for node in order if getattr(node, "is_scan", False)})
 
 
 def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[Node, Any]) -> tuple[list[Node], Parts]:

@@ -27,6 +27,9 @@ from sympy_tensordiff.symbolic.traversal import named_in, nodes_in
 LONGEST_FORMULA = 100
 """A formula of more signs, which are more than a line of a page, is shown in parts where that makes it shorter."""
 
+LONGEST_STEPS = 50
+"""Steps of a recurrence with more signs are shown in parts where that makes them shorter: there are other lines."""
+
 LETTERS = "rstuvwzabcfgh"
 """Names of parts of which only entries occur, in the order in which they are taken."""
 
@@ -201,7 +204,7 @@ def _parts_of_steps(steps: Sequence[Any], is_text: bool) -> tuple[Sequence[tuple
     no parts if the steps are short, or would not get shorter by them.
     """
     length = _length(dict.fromkeys(steps), is_text)
-    if length <= LONGEST_FORMULA:
+    if length <= LONGEST_STEPS:
         return [], steps
     found, reduced = cse(steps)
     shown = dict.fromkeys([*reduced, *(part for _, part in found)])

@@ -13,6 +13,7 @@ from sympy.printing.pretty.stringpict import prettyForm
 
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.depth import MAX_PRINTED_DEPTH, measures
+from sympy_tensordiff.symbolic.elementwise import Entrywise
 from sympy_tensordiff.symbolic.notation_text import ATOM
 from sympy_tensordiff.symbolic.printing import MOST_NODES, names_a_point, refuse_unprintable, text_instead
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
@@ -167,6 +168,14 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
             rule[state.variable] = before
     parts = _named_parts(scan, found, show, time, named)
     stored = _StoredStates(scan, show, time, named)
+    entrywise = {
+        variable: _entrywise_row(sequence.xreplace(stored.names), variable.rank + 1, time, show)
+        for variable, sequence in scan.sequences
+        if variable not in stored.rows
+    }
+    for variable, row in entrywise.items():
+        if row is not None and sum(isinstance(symbol, TensorSymbol) for symbol in row.free_symbols) <= 2:
+            stored.rows[variable] = row
     marked = _Marks(show, {**rule, **{variable: time for variable, _ in scan.sequences}}, stored.rows | parts)
     lines = []
     for state, update in zip(scan.states, updates, strict=True):
@@ -180,7 +189,8 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
     lines += [f"{show(parts[symbol])} = {marked(part)}" for symbol, part in found]
     for variable, sequence in scan.sequences:
         if variable not in stored.rows:
-            name, row = _indexed(show(variable), time), _row(sequence.xreplace(stored.names), scan.time, show)
+            name, row = _indexed(show(variable), time), entrywise[variable]
+            row = _row(sequence.xreplace(stored.names), scan.time, show) if row is None else show(row)
             lines += [f"{name} = {row}"] * (name != row)
     lines += stored.lines
     shown = next((_indexed(show(s.variable), time) for s in scan.states if s.update == scan.value), None)
@@ -269,6 +279,25 @@ def show_time(scan: Any) -> str:
 def _indexed(name: str, time: str) -> str:
     """Return ``name`` in LaTeX with the time as a subscript; in braces first if it has a subscript already."""
     return f"{name}_{{{time}}}" if "_" not in name else rf"{{{name}}}_{{{time}}}"
+
+
+def _entrywise_row(expr: Any, rank: int, time: str, show: Any) -> Any | None:
+    """Return the row at a time of ``expr``, an entry-by-entry function of stacked states and tensors with the rank
+    ``rank``, such as ``2*h_t - y_t``; None for other expressions.
+    """
+    if not isinstance(expr, Entrywise):
+        return None
+    rows = {}
+    for operand in expr.operands:
+        own = len(getattr(operand, "shape", ()))
+        if own == rank and isinstance(operand, TensorSymbol) and operand.shape[0] == expr.shape[0]:
+            row = MarkedVariable._unchecked(Str(_indexed(show(operand), time)), Tuple(*operand.shape[1:]))
+        else:
+            row = _entrywise_row(operand, rank, time, show) if own == rank else operand
+        if row is None:
+            return None
+        rows[operand] = row
+    return expr.applied(*rows.values()) if rank == 1 else expr.func(*(rows.get(arg, arg) for arg in expr.args))
 
 
 def _row(sequence: Any, time: Any, show: Any) -> str:
