@@ -123,7 +123,8 @@ def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
     groups: dict[Any, list[Any]] = {}
     for one in scans_in(scan.outer):
         groups.setdefault((one.recurrence, one.kind == "sum"), []).append(one)
-    found, rule = [], {}
+    found: list[tuple[str, str]] = []
+    rule: dict[Any, Any] = {}
     for group in groups.values():
         mark = f"\0{len(found)}\0"
         call, selections = _calls(group, show)
