@@ -316,7 +316,7 @@ def test_names_of_parts_are_those_of_nothing_else() -> None:
 
 def test_the_last_value_of_steps_that_is_no_state_is_an_entry_in_texts() -> None:
     full = rnn()
-    last = full.result("last", td.sum(full.states[0].update**2))
+    last = full.result("last", td.sum(full.states[0].update ** 2))
     assert str(last) == "scan(lambda h, x: (tanh(x + W @ h), sum(tanh(x + W @ h)**2)), h0, x)[1][T - 1]"
     values = arrays()
     found, expected = (td.lambdify([*values], e, "numpy")(*values.values()) for e in (read_back(last), last))
