@@ -19,7 +19,16 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.simplify.canonical_signs import content_of
-from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, factor_out_common
+from sympy_tensordiff.simplify.common_factors import (
+    MOST_TERMS,
+    Powers,
+    Product,
+    grouped,
+    joined_groups,
+    node_of,
+    product_of,
+    with_common,
+)
 from sympy_tensordiff.simplify.recognition import with_terms_joined, without_cancelling, without_circles
 
 LEVELS = 4
@@ -32,13 +41,6 @@ class Summed(NamedTuple):
     number: Number
     outside: frozenset[Node]
     node: Node
-
-
-class SummedTerm(NamedTuple):
-    """A term ``number * prod(factors)`` of the body of a sum."""
-
-    number: Number
-    factors: tuple[Node, ...]
 
 
 def merged_sums(
@@ -73,7 +75,7 @@ def _common_outside(graph: Graph, body: Node) -> Node:
     """Return `body` with common factors of its terms taken out, and with sums inside taken term by term where terms
     then cancel.
     """
-    new = factor_out_common(graph, body)
+    new = grouped(graph, body)
     return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
 
 
@@ -183,80 +185,51 @@ def _merge_group(
 ) -> list[Node]:
     """Return the sums in `group`, all over the same range, with those merged whose summands have factors in common."""
     variables, rows, _ = graph.open(group[0].node)
-    alike: dict[Node | None, list[SummedTerm]] = {}
+    alike: dict[Node | None, list[Product]] = {}
     for number, _, node in group:
         own, _, body = graph.open(node)
         tests, body = graph.split_index_choice(graph.substitute(body, renaming_map(own, variables)))
-        factor, body = graph.split_coefficient(body)
-        alike.setdefault(tests, []).append(
-            _with_equations(graph, number * factor, body)
-            if selected
-            else SummedTerm(number * factor, graph.factors(body))
-        )
+        term = _with_equations(graph, body) if selected else product_of(graph, body)
+        alike.setdefault(tests, []).append(term._replace(number=number * term.number))
+
+    def merged(inner: Node) -> Node:
+        """Return `inner`, what is left of merged sums, with sums in it merged in turn, and common factors taken out."""
+        is_addition = inner.op == "add" and levels
+        return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
+
+    def joined(terms: Sequence[Product], common: Powers) -> Product | None:
+        """Return the sum of `terms` as a product with `common`, if one of them has a guard or they are twins such as
+        ``X[i, j]`` and ``X[j, i]``; else None.
+        """
+        if all(base.is_guard_free for term in terms for base in term.powers) and not _are_twins(terms):
+            return None
+        content = content_of([term.number for term in terms]) if selected else 1  # none is found of what is guarded
+        scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]
+        found = with_common(graph, scaled, common, merged)
+        return found._replace(number=found.number * content)
+
     parts = []
     for tests, terms in alike.items():
-        for term in _factored(graph, terms, levels, sizes, selected):
-            body = graph.tested(tests, graph.mul(term.factors))
+        for term in joined_groups(graph, terms, joined):
+            body = graph.tested(tests, node_of(graph, term._replace(number=1)))
             parts.append(graph.scale(term.number, graph.sum(variables, rows, body)))
     return parts
 
 
-def _with_equations(graph: Graph, number: Number, body: Node) -> SummedTerm:
-    """Return ``number*body`` as a product. If `body` is a guard by equations with tensor entries, such as ``p[t] ==
-    i``, the guard of 1 becomes one of the factors.
+def _with_equations(graph: Graph, body: Node) -> Product:
+    """Return `body` as a product. If it is a guard by equations with tensor entries, such as ``p[t] == i``, the guard
+    of 1 becomes one of the factors.
     """
     if body.op != "guard" or not all(row.kind == "eq" and data_entries([row.form]) for row in body.data):
-        return SummedTerm(number, graph.factors(body))
-    factor, inner = graph.split_coefficient(body.args[0])
-    return SummedTerm(number * factor, (graph.guard(body.data, graph.one), *graph.factors(inner)))
+        return product_of(graph, body)
+    inner = product_of(graph, body.args[0])
+    return inner._replace(powers={graph.guard(body.data, graph.one): 1, **inner.powers})
 
 
-def _factored(
-    graph: Graph, terms: Sequence[SummedTerm], levels: int, sizes: frozenset[int], selected: bool
-) -> list[SummedTerm]:
-    """Return `terms` with common factors taken out, starting with the factor that occurs in the most terms."""
-    waiting = list(terms)
-    while (best := _most_shared(waiting)) is not None:
-        common = [factor for factor in best[0].factors if all(factor in term.factors for term in best)]
-        content = content_of([term.number for term in best]) if selected else 1  # none is found of what is guarded
-        inner = graph.add([
-            graph.scale(
-                term.number * Fraction(1, content),
-                graph.mul([factor for factor in term.factors if factor not in common]),
-            )
-            for term in best
-        ])  # fmt: skip
-        if inner.op == "add" and levels:
-            inner = _merged(graph, inner, levels - 1, sizes, selected)
-        number, inner = graph.split_coefficient(factor_out_common(graph, inner))
-        number = number * content
-        place = waiting.index(best[0])
-        waiting = [term for term in waiting if all(term is not other for other in best)]
-        if number:
-            waiting.insert(place, SummedTerm(number, graph.factors(graph.mul([*common, inner]))))
-    return waiting
-
-
-def _most_shared(terms: Sequence[SummedTerm]) -> list[SummedTerm] | None:
-    """Return the terms that contain the most frequent common factor, among groups of terms with a guard or with twins
-    such as ``X[i, j]`` and ``X[j, i]``; None if there is no such group.
-    """
-    found: dict[Node, list[SummedTerm]] = {}
-    for term in terms:
-        for factor in term.factors:
-            found.setdefault(factor, []).append(term)
-    several = [
-        (factor, group)
-        for factor, group in found.items()
-        if len(group) > 1
-        and (any(not part.is_guard_free for term in group for part in term.factors) or _are_twins(group))
-    ]
-    return max(several, key=lambda item: (len(item[1]), not item[0].is_guard_free))[1] if several else None
-
-
-def _are_twins(terms: Sequence[SummedTerm]) -> bool:
+def _are_twins(terms: Sequence[Product]) -> bool:
     """Whether `terms` differ only in the order of indices of one tensor, as ``a*X[i, j]`` and ``a*X[j, i]``."""
-    own = [[f for f in term.factors if any(f not in other.factors for other in terms)] for term in terms]
+    items = [term.powers.items() for term in terms]
+    own = [[base for base, e in item if any((base, e) not in other for other in items)] for item in items]
     reads = [factors[0] for factors in own if len(factors) == 1 and factors[0].op == "read"]
     if len(reads) < len(terms) or any(read.args[0] is not reads[0].args[0] for read in reads):
         return False
