@@ -166,14 +166,15 @@ def _groups(graph: Graph, terms: Sequence[Product]) -> list[tuple[tuple[int, ...
     """Return the positions of `terms` with common factors, and these factors: the groups that save the most signs
     first, at most `MOST_TRIED`.
 
-    Two terms at least have the common exponent, so ``3*x**2 + 2*x`` is no group.
+    Two terms at least have the common exponent, so ``3*x**2 + 2*x`` is no group. A size alone is none either, or it
+    would turn the mean in each term into a bracket.
     """
     length = quotients_of(graph).length
     found: dict[frozenset[tuple[Node, Number]], int] = {}
     groups: list[tuple[int, tuple[int, ...], Powers]] = []
     items = [term.powers.items() for term in terms]
     for n, m in combinations(range(len(terms)), 2):
-        common = {base: e for base, e in items[n] if terms[m].powers.get(base) == e}
+        common = {base: e for base, e in items[n] if base.op != "index" and terms[m].powers.get(base) == e}
         key = frozenset(common.items())
         if not common or key in found:
             continue
