@@ -113,13 +113,14 @@ class _Signs:
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
         """Return the select `node` with the sign of its first value, and the integer that divides all values, taken out
-        as its number.
+        as its number; of one value beside 0, any rational number.
         """
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
         numbers = [value.number for value in values if value.core is not self.graph.zero]
         content = content_of(numbers) if self.numbers else 1
-        number = (-1 if numbers[0] < 0 else 1) * (content if content.denominator == 1 else 1)
+        is_moved = content.denominator == 1 or len(numbers) == 1
+        number = (-1 if numbers[0] < 0 else 1) * (content if is_moved else 1)
         if number == 1:
             return Signed(alone, 1, alone)
         scaled = [self.graph.scale(value.number / Fraction(number), value.core) for value in values]

@@ -128,6 +128,28 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
     return addition if len(found) == len(terms) else graph.add([node_of(graph, term) for term in found])
 
 
+def with_sums_joined(graph: Graph, addition: Node) -> Node:
+    """Return `addition` with the terms of an inner addition joined with it, as in ``x*(a + b) - a - b``, which is
+    ``(x - 1)*(a + b)``; unchanged without such terms.
+    """
+    terms = [product_of(graph, term) for term in addition.args]
+    keys = [frozenset(term.powers.items()) for term in terms]
+    numbers = {key: term.number for key, term in zip(keys, terms, strict=True)}
+    for n, term in enumerate(terms):
+        for base in [base for base, exponent in term.powers.items() if base.op == "add" and exponent == 1]:
+            parts = [product_of(graph, part) for part in base.args]
+            own = [frozenset(part.powers.items()) for part in parts]
+            if any(isinstance(numbers.get(key, 0.0), float) for key in own):
+                continue
+            if len(ratios := {numbers[key] / Fraction(part.number) for key, part in zip(own, parts, strict=True)}) == 1:
+                rest = Product(term.number, {other: e for other, e in term.powers.items() if other is not base})
+                factor = graph.add([node_of(graph, rest), graph.const(ratios.pop())])
+                others = [arg for m, arg in enumerate(addition.args) if m != n and keys[m] not in own]
+                found = graph.add([*others, graph.mul([factor, base])])
+                return with_sums_joined(graph, found) if found.op == "add" else found
+    return addition
+
+
 def with_common(graph: Graph, terms: Sequence[Product], common: Powers, finish: Callable[[Node], Node]) -> Product:
     """Return the sum of `terms` as a product of the factors `common` and of the sum of what is left, after `finish`."""
     left = [

@@ -1,9 +1,9 @@
 """Merging of sums over equal ranges with common factors: ``Sum r*a + Sum r*b`` is ``Sum r*(a + b)``.
 
-Only if there is a sum below one of them, so that something is computed or written once instead of several times: for
-sums of plain products, separate loops are as short, and each reads its tensors in its best order. A tensor and its
-transpose are one factor nevertheless, ``W[i, p] + W[p, i]``, which kernels separate again. And only where all depend on
-the same indices, so that nothing is repeated for more of them than before.
+Only if a factor of one of them is computed, so that something is computed or written once instead of several times:
+for sums of products of entries, separate loops are as short, and each reads its tensors in its best order. A tensor and
+its transpose are one factor nevertheless, ``W[i, p] + W[p, i]``, which kernels separate again. And only where all
+depend on the same indices, so that nothing is repeated for more of them than before.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ from sympy_tensordiff.simplify.common_factors import (
     node_of,
     product_of,
     with_common,
+    with_sums_joined,
 )
 from sympy_tensordiff.simplify.recognition import with_terms_joined, without_cancelling, without_circles
+
+ENTRIES = frozenset({"read", "scalar", "index"})
+"""Factors that take no computation."""
 
 LEVELS = 4
 """The number of times that the remaining summands of merged sums are merged in turn."""
@@ -57,7 +61,8 @@ def merged_sums(
     for part in reachable(*nodes):
         new = part if part.has_tensor_ops else graph.with_args(part, [done[arg] for arg in part.args])
         if new.op == "add" and not new.has_tensor_ops:
-            new = with_terms_joined(graph, new)
+            new = with_sums_joined(graph, new)
+            new = with_terms_joined(graph, new) if new.op == "add" else new
             new = without_circles(graph, new) if new.op == "add" else new
         if new.op == "add" and not new.has_tensor_ops and len(new.args) <= MOST_TERMS and not new.is_guard_free:
             new = _shortened(graph, _merged(graph, new, LEVELS, sizes, selected))
@@ -198,10 +203,10 @@ def _merge_group(
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
 
     def joined(terms: Sequence[Product], common: Powers) -> Product | None:
-        """Return the sum of `terms` as a product with `common`, if one of them has a guard or they are twins such as
-        ``X[i, j]`` and ``X[j, i]``; else None.
+        """Return the sum of `terms` as a product with `common`; None for products of entries, unless they are twins
+        such as ``X[i, j]`` and ``X[j, i]``.
         """
-        if all(base.is_guard_free for term in terms for base in term.powers) and not _are_twins(terms):
+        if all(base.op in ENTRIES for term in terms for base in term.powers) and not _are_twins(terms):
             return None
         content = content_of([term.number for term in terms]) if selected else 1  # none is found of what is guarded
         scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]
@@ -210,9 +215,11 @@ def _merge_group(
 
     parts = []
     for tests, terms in alike.items():
-        for term in joined_groups(graph, terms, joined):
-            body = graph.tested(tests, node_of(graph, term._replace(number=1)))
-            parts.append(graph.scale(term.number, graph.sum(variables, rows, body)))
+        found = [(term.number, node_of(graph, term._replace(number=1))) for term in joined_groups(graph, terms, joined)]
+        if tests is not None and len(found) > 1:  # one test, ``j != p``, is written and evaluated once
+            found = [(1, merged(graph.add([graph.scale(*term) for term in found])))]
+        for number, body in found:
+            parts.append(graph.scale(number, graph.sum(variables, rows, graph.tested(tests, body))))
     return parts
 
 
