@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.cost import CostModel
-from sympy_tensordiff.graph.einsum_normal_form import Label, Operand
+from sympy_tensordiff.graph.einsum_normal_form import Label, Operand, in_order
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -213,7 +213,7 @@ class _Sum:
         self.keys = keys
         self.model = model
         self.given = given
-        self.args = [arg for arg in node.args if arg.shape == node.shape]
+        self.args = node.args
         self.terms = [_term(graph, arg) for arg in self.args]
         self.places: dict[CommonFactor, dict[int, int]] = {}
 
@@ -360,7 +360,9 @@ def _above(top: Node, leaves: set[Node]) -> list[Node]:
 
 
 def _term(graph: Graph, node: Node) -> ContractionParts:
-    """Return the term `node` as one product without nested products; scalar factors are operands of their own."""
+    """Return the term `node` as one product without nested products; scalar factors are operands of their own, and the
+    axes of symmetric matrices are in the order of the result.
+    """
     product = product_of(graph, node)
     parts: list[Operand] = []
     for part, labels in product.parts:
@@ -370,12 +372,12 @@ def _term(graph: Graph, node: Node) -> ContractionParts:
             own = [(arg, lb) for arg, lb in zip(part.args, part.data.inputs, strict=True) if arg.shape]
             part = graph.ein(1, own, part.data.output, dict(enumerate(part.data.extents)))
         parts.append((part, labels))
-    return product._replace(parts=parts)
+    return product._replace(parts=in_order(parts, product.output, graph.symmetric))
 
 
 def _scalars_of(part: Node) -> list[Node]:
-    """Return the scalar operands of a tensor that is a product; [] for other nodes."""
-    return [arg for arg in part.args if not arg.shape] if part.shape and is_core(part) else []
+    """Return the scalar operands of a contraction; [] for other nodes."""
+    return [arg for arg in part.args if not arg.shape] if is_core(part) else []
 
 
 def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
