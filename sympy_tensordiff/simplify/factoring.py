@@ -132,7 +132,8 @@ class CommonFactor(NamedTuple):
     """An operand that terms of a sum may have in common. Two terms can share it if their records are equal: the same
     node, and the same roles of its axes and of the other operands' axes (a result axis, or summed).
 
-    `power` is True for a scalar divisor, else None. Equal candidates of several terms are a common factor.
+    `power` is True for a divisor, else None: ``1/s`` is a factor of ``1/s`` and ``1/s**3``. Equal candidates of several
+    terms are a common factor.
     """
 
     base: Node
@@ -244,13 +245,14 @@ class _Sum:
 
     def _merge_repeated(self) -> None:
         """Merge groups of terms with one common factor whose cofactors have different axes: ``A*B + c*A`` is
-        ``A*(B + c)``, with ``c`` repeated along the axes of ``B``.
+        ``A*(B + c)``, with ``c`` repeated along the axes of ``B``. Rows that are divided are ``diag(1/s) @ (B + c)``.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
             is_full = all(self._is_entrywise(n, m) for n, m in places.items())
+            is_scale = candidate.power is not None and all(role[0] == "axis" for role in candidate.roles)
             for other, its in found:
-                is_repeated = candidate.others > other.others and (is_full or not other.others)
+                is_repeated = candidate.others > other.others and (is_full or is_scale or not other.others)
                 if is_repeated and candidate[:3] == other[:3]:
                     for n, m in its.items():
                         places.setdefault(n, m)
@@ -384,7 +386,7 @@ def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
     """Return the operand number `place` of `term` as a possible common factor; None if its labels rule that out."""
     node, labels = term.parts[place]
     base = _base(node)
-    power = _exponent(node) < 0 if base is not node and _exponent(node) < 0 and not labels else None
+    power = True if base is not node and _exponent(node) < 0 else None
     if power is None:
         base = node
     if not labels:
@@ -395,7 +397,7 @@ def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
     own = tuple(roles[label] for label in labels)
     read = {label for n, (_, own) in enumerate(term.parts) if n != place for label in own}
     others = frozenset(role for label, role in roles.items() if label in read)
-    if set(roles.values()) != {*own, *others}:
+    if power is None and set(roles.values()) != {*own, *others}:
         return None
     return CommonFactor(base, power, own, others)
 
