@@ -5,6 +5,7 @@ from random import Random
 from statistics import median
 
 import corpus_fields
+import corpus_groups
 import corpus_learning
 import corpus_papers
 import corpus_physics
@@ -21,7 +22,7 @@ from sympy_tensordiff.reference import derivative, evaluate, symbols_of
 from sympy_tensordiff.testing.values import random_values
 
 n, y, HALF = td.indices("n"), corpus_physics.y, sympy.Rational(1, 2)
-MODULES = (corpus_learning, corpus_physics, corpus_papers, corpus_fields, corpus_practice)
+MODULES = (corpus_learning, corpus_physics, corpus_papers, corpus_fields, corpus_practice, corpus_groups)
 FORMS = {form.name: form for module in MODULES for form in module.FORMS}
 SIZES = {td.indices(name): size for name, size in {"n": 4, "m": 3, "d": 2, "c": 3}.items()}
 
