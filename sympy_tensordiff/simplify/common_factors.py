@@ -1,4 +1,4 @@
-"""Common factors of the terms of a sum of numbers: ``a*x + a*y + z`` is ``a*(x + y) + z``.
+"""Common factors of the terms of a sum of numbers: ``a*b*x + a*b*y + z`` is ``a*b*(x + y) + z``.
 
 Factors that all terms have stand in front of the sum (`factor_out_common`). Of the others, the group of terms whose
 common factors save the most signs is written as a product, then the next one (`grouped`). So polynomials in one
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.simplify.canonical_signs import content_of, label_of
 from sympy_tensordiff.simplify.quotients import SIGN, quotients_of
 
 MOST_TERMS = 32
@@ -22,6 +23,10 @@ MOST_TERMS = 32
 
 MOST_TRIED = 8
 """The number of groups of terms, the best first, that are written as products to compare their lengths."""
+
+
+WORTH_BRACKETS = 2 * SIGN
+"""The least length that a group of terms saves: brackets are as long as one sign, ``a*x + a*y + z`` stays."""
 
 
 def factor_out_common(graph: Graph, body: Node) -> Node:
@@ -119,9 +124,12 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
 
     def joined(terms: Sequence[Product], common: Powers) -> Product | None:
         """Return the sum of `terms` with `common` in front of it; None if it is as long as the terms."""
-        found = with_common(graph, terms, common, partial(grouped, graph))
+        content = content_of([term.number for term in terms])
+        scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]
+        found = with_common(graph, scaled, common, partial(grouped, graph))
+        found = found._replace(number=found.number * content)
         old = sum(length(node_of(graph, term)) for term in terms) + SIGN * (len(terms) - 1)
-        return found if length(node_of(graph, found)) + SIGN <= old else None
+        return found if length(node_of(graph, found)) + WORTH_BRACKETS <= old else None
 
     terms = [product_of(graph, term) for term in addition.args]
     found = joined_groups(graph, terms, joined)
@@ -193,7 +201,7 @@ def _groups(graph: Graph, terms: Sequence[Product]) -> list[tuple[tuple[int, ...
     """
     length = quotients_of(graph).length
     found: dict[frozenset[tuple[Node, Number]], int] = {}
-    groups: list[tuple[int, tuple[int, ...], Powers]] = []
+    groups: list[tuple[int, list[tuple[int, str]], tuple[int, ...], Powers]] = []
     items = [term.powers.items() for term in terms]
     for n, m in combinations(range(len(terms)), 2):
         common = {base: e for base, e in items[n] if base.op != "index" and terms[m].powers.get(base) == e}
@@ -203,9 +211,10 @@ def _groups(graph: Graph, terms: Sequence[Product]) -> list[tuple[tuple[int, ...
         found[key] = 1
         places = tuple(place for place, term in enumerate(terms) if _is_divided(term.powers, common))
         own = sum(length(graph.pow(base, graph.const(e))) + SIGN for base, e in common.items())
-        groups.append((-(len(places) - 1) * own, places, common))
-    groups.sort(key=lambda group: group[:2])
-    return [(places, common) for _, places, common in groups[:MOST_TRIED]]
+        labels = sorted(label_of(base)[:2] for base in common)  # equal choices in terms at other indices
+        groups.append((-(len(places) - 1) * own, labels, places, common))
+    groups.sort(key=lambda group: group[:3])
+    return [(places, common) for _, _, places, common in groups[:MOST_TRIED]]
 
 
 def _is_divided(powers: Powers, common: Powers) -> bool:

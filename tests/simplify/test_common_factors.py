@@ -23,14 +23,15 @@ FORMS = [
     (x[p] * y[p] * u[p] + x[p] * y[p] * v[p] + z[p], (u[p] + v[p]) * x[p] * y[p] + z[p]),
     # The group that saves the most comes first, and what is left is grouped in turn.
     (
-        x[p] * u[p] + x[p] * v[p] + y[p] * exp(w[p]) * u[p] + y[p] * exp(w[p]) * v[p],
-        (u[p] + v[p]) * (exp(w[p]) * y[p] + x[p]),
+        x[p] * z[p] * u[p] + x[p] * z[p] * v[p] + y[p] * exp(w[p]) * u[p] + y[p] * exp(w[p]) * v[p],
+        (exp(w[p]) * y[p] + x[p] * z[p]) * (u[p] + v[p]),
     ),
     (x[p] * y[p] + x[p] ** 2 * u[p] + x[p] * v[p] + w[p], (u[p] * x[p] + v[p] + y[p]) * x[p] + w[p]),
-    (u[p] / x[p] + v[p] / x[p] + w[p], w[p] + (u[p] + v[p]) / x[p]),
-    (2 * x[p] * u[p] - 4 * x[p] * v[p] + 3 * w[p], "2*(u[p] - 2*v[p])*x[p] + 3*w[p]"),
+    (u[p] * y[p] / x[p] + v[p] * y[p] / x[p] + w[p], w[p] + (u[p] + v[p]) * y[p] / x[p]),
+    (2 * x[p] * y[p] * u[p] - 4 * x[p] * y[p] * v[p] + w[p], "2*(u[p] - 2*v[p])*x[p]*y[p] + w[p]"),
     (x[p] * (u[p] + v[p]) - u[p] - v[p] + w[p], (x[p] - 1) * (u[p] + v[p]) + w[p]),
-    # Polynomials in one variable stay, and so does a mean in each term.
+    # Brackets are worth two signs; polynomials in one variable stay, and so does a mean in each term.
+    (u[p] * x[p] + v[p] * x[p] + w[p], None),
     (3 * x[p] ** 2 + 2 * x[p] + u[p], None),
     (x[p] / n + y[p] / n + u[p], None),
     (x[p] + x[p] * y[p] + u[p], None),
