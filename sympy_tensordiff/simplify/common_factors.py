@@ -68,7 +68,7 @@ def _flat(graph: Graph, term: Node) -> list[Node]:
     return [graph.scale(number, inner) for inner in core.args] if core.op == "add" else [term]
 
 
-Powers = dict[Node, Number]
+Powers = dict[Node, int | Fraction]
 """The exponents of the bases of a product: ``{x: 2, y: -1}`` for ``x**2/y``."""
 
 
@@ -87,20 +87,20 @@ def _powers_of(graph: Graph, term: Node) -> Powers:
     return powers
 
 
-class Product(NamedTuple):
+class PowerProduct(NamedTuple):
     """A term ``number * prod(base**exponent)``."""
 
     number: Number
     powers: Powers
 
 
-def product_of(graph: Graph, term: Node) -> Product:
+def product_of(graph: Graph, term: Node) -> PowerProduct:
     """Return the node `term` as a product."""
     number, core = graph.split_coefficient(term)
-    return Product(number, {} if core is graph.one else _powers_of(graph, core))
+    return PowerProduct(number, {} if core is graph.one else _powers_of(graph, core))
 
 
-def node_of(graph: Graph, product: Product) -> Node:
+def node_of(graph: Graph, product: PowerProduct) -> Node:
     """Return `product` as a node."""
     factors = [graph.pow(base, graph.const(exponent)) for base, exponent in product.powers.items() if exponent]
     return graph.scale(product.number, graph.mul(factors))
@@ -122,7 +122,7 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
         return addition
     length = quotients_of(graph).length
 
-    def joined(terms: Sequence[Product], common: Powers) -> Product | None:
+    def joined(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
         """Return the sum of `terms` with `common` in front of it; None if it is as long as the terms."""
         content = content_of([term.number for term in terms])
         scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]
@@ -150,7 +150,7 @@ def with_sums_joined(graph: Graph, addition: Node) -> Node:
             if any(isinstance(numbers.get(key, 0.0), float) for key in own):
                 continue
             if len(ratios := {numbers[key] / Fraction(part.number) for key, part in zip(own, parts, strict=True)}) == 1:
-                rest = Product(term.number, {other: e for other, e in term.powers.items() if other is not base})
+                rest = PowerProduct(term.number, {other: e for other, e in term.powers.items() if other is not base})
                 factor = graph.add([node_of(graph, rest), graph.const(ratios.pop())])
                 others = [arg for m, arg in enumerate(addition.args) if m != n and keys[m] not in own]
                 found = graph.add([*others, graph.mul([factor, base])])
@@ -158,7 +158,9 @@ def with_sums_joined(graph: Graph, addition: Node) -> Node:
     return addition
 
 
-def with_common(graph: Graph, terms: Sequence[Product], common: Powers, finish: Callable[[Node], Node]) -> Product:
+def with_common(
+    graph: Graph, terms: Sequence[PowerProduct], common: Powers, finish: Callable[[Node], Node]
+) -> PowerProduct:
     """Return the sum of `terms` as a product of the factors `common` and of the sum of what is left, after `finish`."""
     left = [
         node_of(graph, term._replace(powers={base: e - common.get(base, 0) for base, e in term.powers.items()}))
@@ -167,15 +169,17 @@ def with_common(graph: Graph, terms: Sequence[Product], common: Powers, finish: 
     inner = product_of(graph, finish(graph.add([own for rest in left for own in _flat(graph, rest)])))
     return product_of(
         graph,
-        node_of(graph, Product(inner.number, {**common, **{b: e + common.get(b, 0) for b, e in inner.powers.items()}})),
+        node_of(
+            graph, PowerProduct(inner.number, {**common, **{b: e + common.get(b, 0) for b, e in inner.powers.items()}})
+        ),
     )
 
 
 def joined_groups(
     graph: Graph,
-    terms: Sequence[Product],
-    joined: Callable[[Sequence[Product], Powers], Product | None],
-) -> list[Product]:
+    terms: Sequence[PowerProduct],
+    joined: Callable[[Sequence[PowerProduct], Powers], PowerProduct | None],
+) -> list[PowerProduct]:
     """Return `terms` with groups of them replaced by ``joined(group, common factors)``, if that is not None; the groups
     that save the most signs come first.
     """
@@ -192,7 +196,7 @@ def joined_groups(
     return terms
 
 
-def _groups(graph: Graph, terms: Sequence[Product]) -> list[tuple[tuple[int, ...], Powers]]:
+def _groups(graph: Graph, terms: Sequence[PowerProduct]) -> list[tuple[tuple[int, ...], Powers]]:
     """Return the positions of `terms` with common factors, and these factors: the groups that save the most signs
     first, at most `MOST_TRIED`.
 

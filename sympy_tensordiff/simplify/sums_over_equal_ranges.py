@@ -22,7 +22,7 @@ from sympy_tensordiff.simplify.canonical_signs import content_of
 from sympy_tensordiff.simplify.common_factors import (
     MOST_TERMS,
     Powers,
-    Product,
+    PowerProduct,
     grouped,
     joined_groups,
     node_of,
@@ -190,7 +190,7 @@ def _merge_group(
 ) -> list[Node]:
     """Return the sums in `group`, all over the same range, with those merged whose summands have factors in common."""
     variables, rows, _ = graph.open(group[0].node)
-    alike: dict[Node | None, list[Product]] = {}
+    alike: dict[Node | None, list[PowerProduct]] = {}
     for number, _, node in group:
         own, _, body = graph.open(node)
         tests, body = graph.split_index_choice(graph.substitute(body, renaming_map(own, variables)))
@@ -202,7 +202,7 @@ def _merge_group(
         is_addition = inner.op == "add" and levels
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
 
-    def joined(terms: Sequence[Product], common: Powers) -> Product | None:
+    def joined(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
         """Return the sum of `terms` as a product with `common`; None for products of entries, unless they are twins
         such as ``X[i, j]`` and ``X[j, i]``.
         """
@@ -223,7 +223,7 @@ def _merge_group(
     return parts
 
 
-def _with_equations(graph: Graph, body: Node) -> Product:
+def _with_equations(graph: Graph, body: Node) -> PowerProduct:
     """Return `body` as a product. If it is a guard by equations with tensor entries, such as ``p[t] == i``, the guard
     of 1 becomes one of the factors.
     """
@@ -233,7 +233,7 @@ def _with_equations(graph: Graph, body: Node) -> Product:
     return inner._replace(powers={graph.guard(body.data, graph.one): 1, **inner.powers})
 
 
-def _are_twins(terms: Sequence[Product]) -> bool:
+def _are_twins(terms: Sequence[PowerProduct]) -> bool:
     """Whether `terms` differ only in the order of indices of one tensor, as ``a*X[i, j]`` and ``a*X[j, i]``."""
     items = [term.powers.items() for term in terms]
     own = [[base for base, e in item if any((base, e) not in other for other in items)] for item in items]
