@@ -21,8 +21,8 @@ from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.simplify.canonical_signs import content_of
 from sympy_tensordiff.simplify.common_factors import (
     MOST_TERMS,
-    Powers,
     PowerProduct,
+    Powers,
     grouped,
     joined_groups,
     node_of,
