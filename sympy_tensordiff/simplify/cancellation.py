@@ -109,8 +109,9 @@ def without_cancellation(
     """
     tables = {**products, **dict(zip(arrays, roots, strict=False))}
     roots = with_covariances(graph, roots, tables)
-    roots = rewritten(graph, roots, _Rewriter(graph, tables).form)
-    roots = regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)))
+    rewriter = _Rewriter(graph, tables)
+    roots = rewritten(graph, roots, rewriter.form)
+    roots = regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)), rewriter.choices)
     # Series are found where all exponentials have arguments of one sign.
     bounded = lambda node: with_bounded_quotients(graph, node, MAX_POWER) if node.op == "mul" else node  # noqa: E731
     return rewritten(graph, roots, bounded)
@@ -128,6 +129,8 @@ class _Rewriter:
         self.distances: dict[tuple[Node, Node], Node | None] = {}
         self.close_quotients: dict[Node, Node] = {}
         """From logarithms as `log_of_close_quotient` writes them to their arguments."""
+        self.choices: dict[Node, Node] = {}
+        """From differences that became choices between two forms to the differences as they were written."""
 
     def form(self, node: Node) -> Node:
         """Return the entry `node`, whose arguments are already rewritten, with the first applicable rule applied; whole
@@ -259,7 +262,26 @@ class _Rewriter:
         return ScaledTerm(*self.graph.split_coefficient(node))
 
     def joined(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
+        """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair.
+
+        If `one` has a choice between a factor and 0, as the derivative of a norm has, it is one of two forms, too.
+        """
+        graph = self.graph
+        guarded = next((part for part in graph.factors(one.base) if _is_guarded(part)), None)
+        if guarded is not None and one.base is not other.base:
+            rest = [part for part in graph.factors(one.base) if part is not guarded]
+            inner = self.joined(ScaledTerm(one.factor, graph.mul((*rest, guarded.args[1]))), other)
+            outside = graph.scale(other.factor, other.base)
+            return None if inner is None else graph.select(guarded.args[0], inner, outside)
+        found = self.difference_of_terms(one, other)
+        factor, chosen = (1, graph.one) if found is None else graph.split_coefficient(found)
+        if chosen.op == "select":
+            written = graph.add([graph.scale(term.factor, term.base) for term in (one, other)])
+            self.choices[chosen] = graph.scale(_reduced(1 / Fraction(factor)), written)
+        return found
+
+    def difference_of_terms(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
+        """Return ``one + other`` by the first rule that applies; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
         if (found := self.with_common_factors(one, other)) is not None:
             return found
@@ -267,6 +289,9 @@ class _Rewriter:
             return self.noted("f(u) - 1", found)
         if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
             return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))))
+        if other.factor == factor and other.base is graph.one:
+            if (found := share_minus_one(graph, graph.neg(one.base))) is not None:
+                return self.noted("b/sqrt(a + b**2) - 1", graph.scale(-factor, found))
         if other.factor == -2 * factor and other.base is graph.one and is_call(one.base, sympy.erfc):
             opposite = graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))
             return self.noted("2 - erfc(u)", graph.scale(-factor, opposite))
@@ -293,10 +318,21 @@ class _Rewriter:
     def with_common_factors(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` with their common factors in front of a rewritten difference; None if no rule applies
         to the difference.
+
+        Powers of a sum whose exponents differ by 1 have a common factor if the other one is left out of the
+        difference: ``b**2*a**(-3/2) - a**(-1/2)`` is ``(b**2 - a)*a**(-3/2)``.
         """
         graph = self.graph
         factors = graph.factors(one.base), graph.factors(other.base)
         common = [part for part in factors[0] if part in factors[1] and part is not graph.one]
+        for power in factors[0]:
+            more = graph.mul((power.args[0], power)) if power.op == "pow" and power.args[0].op == "add" else None
+            if more in factors[1] and other.factor == -one.factor:
+                rest = [graph.mul([part for part in own if part not in (power, more, *common)]) for own in factors]
+                difference = minus(graph, rest[0], graph.mul((rest[1], power.args[0])))
+                found = minus(graph, rest[0], power.args[0]) if rest[1] is graph.one else difference
+                if has_fewer_terms(found, power.args[0]):
+                    return self.noted("b*a**p - a**(p + 1)", graph.scale(one.factor, graph.mul((*common, power, found))))
         if not common:
             return None
         rests = [graph.mul([part for part in own if part not in common]) for own in factors]
@@ -441,7 +477,7 @@ class _Rewriter:
 
 
 _PRODUCTS = {
-    "u/(k + u**2)": with_large_squares,
+    "u**2/(k + u**2)": with_large_squares,
     "exp(u**2)*erfc(u)": with_scaled_erfc,
     "besseli(m, u)/besseli(n, u)": with_scaled_bessel,
     "exp(u)/expm1(u)": with_bounded_quotients,
@@ -466,6 +502,11 @@ _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
 def body_of(table: Node) -> Node:
     """Return the body of a comprehension; if `table` is not a comprehension, return it unchanged."""
     return table.args[0] if table.op == "comprehension" else table
+
+
+def _is_guarded(node: Node) -> bool:
+    """Return whether `node` is a choice between a value and 0."""
+    return node.op == "select" and node.args[2].op == "const" and node.args[2].data == 0
 
 
 def _is_of_indices(node: Node) -> bool:

@@ -105,22 +105,27 @@ class SeriesTerm(NamedTuple):
         return None if len(known) < len(found) else shifted(product(known, length), self.order)
 
 
-def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
+def regular_at_zero(
+    graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
+) -> list[Node]:
     """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced there by a
     series.
 
     An entry inside of one that is replaced stays as it is.
 
-    `arrays` maps tensors that are computed before to their comprehensions: terms may be read from them.
+    `arrays` maps tensors that are computed before to their comprehensions: terms may be read from them. `choices` maps
+    differences that are a choice between two accurate forms to a formula that has a series. These stay as they are,
+    if they are not terms of another entry.
     """
     nodes = reachable(*roots)
     outer = set(roots)
-    whole = _with_entries_of(graph, nodes, arrays)
+    whole = _with_entries_of(graph, nodes, arrays, choices)
+    accurate = {*choices, *choices.values()}
     parts = ArithmeticParts()
     found: dict[Node, tuple[Node, Node]] = {}
     for node in reversed(nodes):
         if node in outer:
-            choice = by_series(graph, parts, whole[node]) if _may_cancel(node) else None
+            choice = by_series(graph, parts, whole[node]) if _may_cancel(node) and node not in accurate else None
             if choice is None:
                 outer.update(_separate_arguments(parts, whole, node))
             else:
@@ -141,14 +146,16 @@ def _may_cancel(node: Node) -> bool:
     return not node.shape and (node.op in ("add", "mul") or is_logarithm)
 
 
-def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node]) -> dict[Node, Node]:
+def _with_entries_of(
+    graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
+) -> dict[Node, Node]:
     """Return a dictionary from each of ``nodes`` to its form with reads of `arrays` replaced by the formulas of the
-    entries; only formulas of plain arithmetic are inserted.
+    entries; only formulas of plain arithmetic are inserted. Those of `choices` are replaced by the formulas there.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
     done: dict[Node, Node] = {}
-    entries: dict[Node, Node] = {}
+    entries: dict[Node, Node] = dict(choices)
     pending = list(reversed(nodes))
     while pending:
         node = pending[-1]
