@@ -43,6 +43,14 @@ from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 from sympy_tensordiff.graph.functions import softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
+from sympy_tensordiff.simplify.close_values import (
+    complement_of_angle,
+    difference_of_close_values,
+    excess_over_one,
+    law_of_cosines,
+    power_less_one,
+    power_near_one,
+)
 from sympy_tensordiff.simplify.deviances import (
     deviance,
     difference_of_quotients,
@@ -52,6 +60,7 @@ from sympy_tensordiff.simplify.deviances import (
 )
 from sympy_tensordiff.simplify.growing_functions import (
     LOGARITHMS,
+    has_exponential,
     is_call,
     with_bounded_quotients,
     with_scaled_bessel,
@@ -138,7 +147,7 @@ class _Rewriter:
 
         Where no rule applies, one may apply to the entries of arrays that `node` reads.
         """
-        if node.shape or node.op not in ("add", "mul", "call"):
+        if node.shape or node.op not in ("add", "mul", "pow", "call"):
             return node
         found = self.form_as_written(node)
         if found is node and self.entries:
@@ -180,6 +189,11 @@ class _Rewriter:
         """Return the entry `node` with the rule for its operation applied; its reads are not replaced by formulas."""
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
+        if node.op == "pow" and (found := power_near_one(self.graph, node)) is not None:
+            self.choices[found] = node
+            return self.noted("(1 + u)**p", found)
+        if node.op == "mul" or is_call(node, sympy.log):
+            node = self.with_plain_exponentials(node)
         if node.op == "call" and node.data is sympy.log:
             return self.logarithm(node)
         if is_call(node, sympy.acos):
@@ -190,6 +204,22 @@ class _Rewriter:
             if node.op == "mul" and (found := rule(self.graph, node)) is not node:
                 node = self.noted(name, found)
         return node
+
+    def with_plain_exponentials(self, node: Node) -> Node:
+        """Return a logarithm, or a product with exponentials, with differences ``exp(a) - exp(b)`` in it as they were
+        written: the exponentials are divided by the largest one later.
+        """
+        args = node.args
+        for n, arg in enumerate(args):
+            base = arg.args[0] if arg.op == "pow" else arg
+            written = self.choices.get(base, base)
+            others = (*args[:n], *args[n + 1 :], *([base] if arg.op == "pow" else ()))
+            if written.op != "add" or not all(is_call(part, sympy.exp) for term in written.args for part in self.graph.factors(term)[-1:]):
+                continue
+            if node.op == "call" or arg.op == "pow" or any(map(has_exponential, others)):
+                plain = self.graph.with_args(arg, (written, *arg.args[1:])) if arg.op == "pow" else written
+                args = (*args[:n], plain, *args[n + 1 :])
+        return self.graph.with_args(node, args)
 
     def noted(self, law: str, found: Node) -> Node:
         """Count a use of the rewriting rule `law` in the graph, and return `found`."""
@@ -210,6 +240,10 @@ class _Rewriter:
             return self.noted("sum of reciprocals", found)
         if (found := deviance(graph, node, self.close_quotients)) is not None:
             return self.noted("a*log(a/b) - a + b", found)
+        if (found := self.root_of_sum(node, terms)) is not None:
+            return self.noted("sqrt(a + b**2) - b", found)
+        if (found := law_of_cosines(graph, node)) is not None:
+            return self.noted("a**2 + b**2 - 2*a*b*cos(u)", found)
         if (found := with_slopes(graph, node)) is not node:
             return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
         for n, one in enumerate(terms):
@@ -240,6 +274,35 @@ class _Rewriter:
                     parts = (size, graph.neg(least), graph.call(log1p, (ratio,)))
                     rest = [arg for arg in node.args if arg not in own]
                     return graph.add((*rest, *(graph.scale(factor, part) for part in parts)))
+        return None
+
+    def root_of_sum(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
+        """Return a sum with ``sqrt(a + (b + c)**2) - b - c`` by the rule for roots; None without such terms.
+
+        Terms with one inverse root become one, if the rule for ``b/sqrt(a + b**2) - 1`` applies then.
+        """
+        graph = self.graph
+        for factor, base in terms:
+            for power in graph.factors(base):
+                if power.op != "pow" or power.args[0].op != "add":
+                    continue
+                if power is base and power.args[1] is graph.const(_HALF):
+                    for b in (square.args[0] for square in base.args[0].args if square.op == "pow"):
+                        for sign in (1, -1):
+                            own = [graph.scale(-sign * factor, part) for part in b.args if b.op == "add"]
+                            if own and all(part in node.args for part in own):
+                                value = root_minus_value(graph, base, graph.scale(sign, b))
+                                rest = [arg for arg in node.args if arg not in own and arg is not graph.scale(factor, base)]
+                                return None if value is None else graph.add((*rest, graph.scale(factor, value)))
+                own = [arg for arg in node.args if power in graph.factors(arg)]
+                if power.args[1] is graph.const(-_HALF) and len(own) > 1 and len(own) == len(node.args) - 1:
+                    (number,) = [arg for arg in node.args if arg not in own]
+                    if number.op == "const":
+                        scale = graph.const(_reduced(-1 / Fraction(number.data)))
+                        rests = [[part for part in graph.factors(arg) if part is not power] for arg in own]
+                        b = graph.add([graph.mul((scale, *rest)) for rest in rests])
+                        value = share_minus_one(graph, graph.mul((b, power)))
+                        return None if value is None else graph.scale(-number.data, value)
         return None
 
     def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
@@ -276,8 +339,8 @@ class _Rewriter:
         found = self.difference_of_terms(one, other)
         factor, chosen = (1, graph.one) if found is None else graph.split_coefficient(found)
         if chosen.op == "select":
-            written = graph.add([graph.scale(term.factor, term.base) for term in (one, other)])
-            self.choices[chosen] = graph.scale(_reduced(1 / Fraction(factor)), written)
+            terms = [(_reduced(term.factor / Fraction(factor)), term.base) for term in (one, other)]
+            self.choices[chosen] = graph.add([graph.scale(*term) for term in terms])
         return found
 
     def difference_of_terms(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
@@ -295,7 +358,10 @@ class _Rewriter:
         if other.factor == -2 * factor and other.base is graph.one and is_call(one.base, sympy.erfc):
             opposite = graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))
             return self.noted("2 - erfc(u)", graph.scale(-factor, opposite))
-        number = _reduced(Fraction(other.factor) / -Fraction(factor))
+        ratio = _reduced(Fraction(other.factor) / Fraction(factor))
+        if (found := complement_of_angle(graph, one.base, graph.scale(ratio, other.base))) is not None:
+            return self.noted("pi/2 - atan(u)", graph.scale(factor, found))
+        number = _reduced(-ratio)
         if (found := root_minus_value(graph, one.base, graph.scale(number, other.base))) is not None:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         if other.factor != -factor:
@@ -304,6 +370,9 @@ class _Rewriter:
             return found
         if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
             return self.noted("f(a) - f(b)", found)
+        found = None if self.is_of_arrays else difference_of_close_values(graph, one.base, other.base)
+        if found is not None:  # networks store tanh and the like: other functions would cost as much
+            return self.noted("f(a) - f(b)", graph.scale(factor, found))
         if one.base.op != "pow" or other.base.op != "pow":
             return None
         (a, power), (b, same) = one.base.args, other.base.args
@@ -424,6 +493,7 @@ class _Rewriter:
         functions without a rule.
         """
         graph = self.graph
+        base = self.choices.get(base, base)
         if base.op == "pow":
             return self.power_minus_one(base.args[0], base.args[1], factor)
         if base.op != "call":
@@ -453,7 +523,13 @@ class _Rewriter:
         if exponent.op == "const" and base.op == "call" and (base.data, exponent.data) in _SQUARES:
             function, sign, power = _SQUARES[base.data, exponent.data]
             return graph.scale(sign * factor, graph.pow(graph.call(function, base.args), graph.const(power)))
-        return None
+        excess = excess_over_one(graph, base)
+        if excess is None or (exponent.op == "const" and abs(exponent.data) == _HALF):  # roots have another rule
+            return None
+        if exponent.op == "const" and is_difference_power(exponent.data):
+            return graph.scale(factor, self.difference_of_powers(base, graph.one, excess, Fraction(exponent.data)))
+        found = power_less_one(graph, base, exponent)
+        return None if found is None else graph.scale(factor, found)
 
     def arccosine(self, node: Node) -> Node:
         """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; another arccosine unchanged."""

@@ -9,12 +9,13 @@ Where ``d = a - b`` has fewer terms than ``a`` or ``b``, or is itself a differen
     cosh(a) - cosh(b)               2*sinh((a + b)/2)*sinh(d/2)
     tan(a) - tan(b)                 sin(d)/(cos(a)*cos(b))
     atan(a) - atan(b)               atan2(d, 1 + a*b)
-    log(a) - log(b)                 log1p(d/b)                              where d is positive
+    log(a) - log(b)                 log1p(d/b)                              where d is positive or abs(d/b) < 1/2
     log(a/b)                        log1p(d/b)                              where abs(d/b) < 1/2
     log(A) - log(B), A = Sum w*exp(a), B = Sum w*exp(b)      D = log1p(q), q = Sum w*exp(b)*expm1(d) / B
                                                              where -9/10 < q < 2**20
     exp(a)/A - exp(b)/B             exp(b)/B*expm1(d - D)                   where abs(d - D) < 1
     a*log(a) - b*log(b)             d*log(a) + b*log1p(d/b)                 where d is a positive number
+                                                                            or abs(d/b) < 1/2
     sqrt(a + b**2) - b              a/(sqrt(a + b**2) + b)                  where b > 0 and a < 3*b**2
 
 The cosine of ``(a + b)/2 = b + d/2`` is computed by the addition theorem where that angle is large: its sum has a
@@ -45,6 +46,9 @@ _HALF = Fraction(1, 2)
 
 Distance = Callable[[Node, Node], "Node | None"]
 """A function that returns ``a - b`` in a form that keeps its digits, None if it knows none."""
+
+MAX_SQUARED_TERMS = 4
+"""Squares of longer sums are not multiplied out."""
 
 MAX_POLE_ORDER = 4
 """The highest order of the poles of sums that get a common denominator."""
@@ -158,21 +162,24 @@ def _arctangents(graph: Graph, a: Node, b: Node, d: Node) -> Node:
     return graph.call(sympy.atan2, (d, graph.add((graph.one, graph.mul((a, b))))))
 
 
-def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
-    """Return ``log(a) - log(b)`` without cancellation, by log1p of a quotient; None unless the sign of ``d = a - b`` is
-    known.
-    """
-    sign = 1 if sign_facts(graph, d).sign == 1 else -1
-    step = graph.scale(sign, d)
-    if sign_facts(graph, step).sign != 1:
-        return None
-    below = b if sign > 0 else a
-    quotient = graph.mul((step, graph.pow(below, graph.const(-1))))
-    near = graph.call(log1p, (quotient,))
-    if d.op != "const":  # the quotient may be infinite
-        far = [graph.call(sympy.log, (part,)) for part in ((a, b) if sign > 0 else (b, a))]
-        near = graph.select(graph.compare("lt", quotient, graph.one), near, graph.add((far[0], graph.neg(far[1]))))
-    return graph.scale(sign, near)
+def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node:
+    """Return ``log(a) - log(b)`` without cancellation, by log1p of a quotient; `d` is ``a - b``."""
+    signs = sign_facts(graph, d).sign, sign_facts(graph, graph.neg(d)).sign
+    sign, below = (-1, a) if signs[1] == 1 and signs[0] != 1 else (1, b)
+    quotient = graph.mul((graph.scale(sign, d), graph.pow(below, graph.const(-1))))
+    near = graph.scale(sign, graph.call(log1p, (quotient,)))
+    if d.op == "const":
+        return near
+    # The quotient may be infinite, or close to -1.
+    is_near = graph.compare("lt", quotient, graph.one)
+    if 1 not in signs:
+        is_near = graph.compare("lt", graph.call(sympy.Abs, (quotient,)), graph.const(_HALF))
+    return graph.select(is_near, near, _difference_of_calls(graph, sympy.log, a, b))
+
+
+def _difference_of_calls(graph: Graph, function: Any, a: Node, b: Node) -> Node:
+    """Return ``function(a) - function(b)``."""
+    return graph.add((graph.call(function, (a,)), graph.neg(graph.call(function, (b,)))))
 
 
 def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> Node | None:
@@ -263,7 +270,7 @@ _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
     """Return ``log(a/b)`` as ``log1p((a - b)/b)`` where a is close to b. None unless b is a sum, and ``a - b`` has
-    fewer terms than a or is exact near 0.
+    fewer terms than a or b or is exact near 0.
     """
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)
@@ -271,7 +278,8 @@ def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
         return None
     a, b = next(factor for factor in factors if factor is not reciprocal), reciprocal.args[0]
     difference = minus(graph, a, b)
-    if b.op != "add" or not (has_fewer_terms(difference, a) or is_exact_near_zero(difference)):
+    is_short = has_fewer_terms(difference, a) or has_fewer_terms(difference, b)
+    if b.op != "add" or not (is_short or is_exact_near_zero(difference)):
         return None
     share = graph.mul((difference, reciprocal))
     is_near = graph.compare("lt", graph.call(sympy.Abs, (share,)), graph.const(_HALF))
@@ -292,15 +300,21 @@ def is_exact_near_zero(difference: Node) -> bool:
 
 
 def _times_logarithm(graph: Graph, factor: Number, one: Node, other: Node) -> Node | None:
-    """Return ``factor*(a*log(a) - b*log(b))`` where ``a - b`` is a positive number, else None."""
+    """Return ``factor*(a*log(a) - b*log(b))`` without cancellation where ``a - b`` has fewer terms than a; None for
+    other products.
+    """
     a, b = _under_logarithm(graph, one), _under_logarithm(graph, other)
     if a is None or b is None:
         return None
     d = minus(graph, a, b)
-    if d.op != "const" or d.data <= 0:
+    if not has_fewer_terms(d, a):
         return None
-    logarithm = graph.call(log1p, (graph.mul((d, graph.pow(b, graph.const(-1)))),))
-    return graph.scale(factor, graph.add((graph.mul((d, graph.call(sympy.log, (a,)))), graph.mul((b, logarithm)))))
+    share = graph.mul((d, graph.pow(b, graph.const(-1))))
+    near = graph.add((graph.mul((d, graph.call(sympy.log, (a,)))), graph.mul((b, graph.call(log1p, (share,))))))
+    if d.op != "const" or d.data <= 0:
+        is_near = graph.compare("lt", graph.call(sympy.Abs, (share,)), graph.const(_HALF))
+        near = graph.select(is_near, near, minus(graph, one, other))
+    return graph.scale(factor, near)
 
 
 def _under_logarithm(graph: Graph, product: Node) -> Node | None:
@@ -323,13 +337,38 @@ def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
     if graph.known(is_positive) is False:
         return None
     square = graph.pow(b, graph.const(2))
-    rest = graph.add((root.args[0], graph.neg(square)))
-    if not has_fewer_terms(rest, root.args[0]):
+    rest = _rest_of_square(graph, root.args[0], b)
+    if rest is None:
         return None
     # Where the root is at least 2*b, nothing cancels, and the square may be infinite.
     is_near = graph.compare("lt", rest, graph.scale(3, square))
     joined = graph.mul((rest, graph.pow(graph.add((root, b)), graph.const(-1))))
     return graph.select(graph.logic("and", (is_positive, is_near)), joined, graph.add((root, graph.neg(b))))
+
+
+def _rest_of_square(graph: Graph, base: Node, b: Node) -> Node | None:
+    """Return ``base - b**2`` if it has fewer terms than `base`, where squares of sums may be multiplied out; else
+    None.
+    """
+    rest = minus(graph, base, graph.pow(b, graph.const(2)))
+    if has_fewer_terms(rest, base):
+        return rest
+    if b.op != "add" or len(b.args) > MAX_SQUARED_TERMS:
+        return None
+    rest = graph.add((*_multiplied_out(graph, base), *map(graph.neg, _multiplied_out(graph, graph.pow(b, graph.const(2))))))
+    return rest if has_fewer_terms(rest, base) else None
+
+
+def _multiplied_out(graph: Graph, node: Node) -> list[Node]:
+    """Return the terms of `node` with squares of short sums multiplied out."""
+    terms: list[Node] = []
+    for term in node.args if node.op == "add" else (node,):
+        base = term.args[0] if term.op == "pow" and term.args[1] is graph.const(2) else term
+        if base is term or base.op != "add" or len(base.args) > MAX_SQUARED_TERMS:
+            terms.append(term)
+        else:
+            terms += [graph.mul((one, other)) for one in base.args for other in base.args]
+    return terms
 
 
 def share_minus_one(graph: Graph, share: Node) -> Node | None:
@@ -342,8 +381,8 @@ def share_minus_one(graph: Graph, share: Node) -> Node | None:
         return None
     b = graph.mul([factor for factor in factors if factor is not inverse])
     square = graph.pow(b, graph.const(2))
-    rest = graph.add((inverse.args[0], graph.neg(square)))
-    if not has_fewer_terms(rest, inverse.args[0]):
+    rest = _rest_of_square(graph, inverse.args[0], b)
+    if rest is None:
         return None
     root = graph.pow(inverse.args[0], graph.const(_HALF))
     is_near = graph.compare("lt", rest, graph.scale(3, square))

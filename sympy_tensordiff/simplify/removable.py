@@ -172,11 +172,21 @@ def _with_entries_of(
         else:
             done[node] = node if node.shape else graph.with_args(node, [done[arg] for arg in node.args])
             if node.op == "pow" and not node.shape and node.args[1].op != "const":
-                base, exponent = done[node].args
-                if base.op != "const":  # where the base is negative, no entry is near 0: the logarithm is NaN
-                    done[node] = graph.call(sympy.exp, (graph.mul((exponent, graph.call(sympy.log, (base,)))),))
+                if node.args[0].op != "const":  # where the base is negative, no entry is near 0: the logarithm is NaN
+                    done[node] = _by_exponential(graph, *done[node].args)
         pending.pop()
     return done
+
+
+def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
+    """Return ``base**exponent`` for a positive base by the exponential; numbers in the exponent are a power apart."""
+    numbers = _constants(exponent)
+    logarithm = graph.call(sympy.log, (base,))
+    if base.op == "add" and graph.one in base.args:
+        logarithm = graph.call(log1p, (graph.add([arg for arg in base.args if arg is not graph.one]),))
+    rest = graph.add((exponent, *map(graph.neg, numbers)))
+    power = graph.call(sympy.exp, (graph.mul((rest, logarithm)),))
+    return graph.mul((power, *(graph.pow(base, number) for number in numbers)))
 
 
 def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
