@@ -364,9 +364,10 @@ def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series 
 
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
-    """Whether a factor of `term` is infinite where ``u`` is 0."""
+    """Whether a factor of `term` is infinite where ``u`` is 0; a divisor of ``u`` is not."""
     found = [variable.powers.series(factor, _COEFFICIENTS_TO_TELL) for factor in term.factors]
-    return term.order < 0 or any(one is not None and one.order < 0 for one in found)
+    is_divisor = variable.powers.get(variable.lead, 1) < 0
+    return (term.order < 0 and not is_divisor) or any(one is not None and one.order < 0 for one in found)
 
 
 # ---------------------------------------------------------------------------- the choice of the radius
