@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import permutations
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -58,6 +59,7 @@ from sympy_tensordiff.simplify.deviances import (
     quotient_less_one,
     zero_times_logarithm,
 )
+from sympy_tensordiff.simplify.gamma_differences import difference_of_gammas, logarithm_of_beta
 from sympy_tensordiff.simplify.growing_functions import (
     LOGARITHMS,
     has_exponential,
@@ -240,6 +242,8 @@ class _Rewriter:
             return self.noted("sum of reciprocals", found)
         if (found := deviance(graph, node, self.close_quotients)) is not None:
             return self.noted("a*log(a/b) - a + b", found)
+        if (found := self.beta(node, terms)) is not None:
+            return self.form(self.noted("loggamma(x) + loggamma(y) - loggamma(x + y)", found))
         if (found := self.root_of_sum(node, terms)) is not None:
             return self.noted("sqrt(a + b**2) - b", found)
         if (found := law_of_cosines(graph, node)) is not None:
@@ -274,6 +278,20 @@ class _Rewriter:
                     parts = (size, graph.neg(least), graph.call(log1p, (ratio,)))
                     rest = [arg for arg in node.args if arg not in own]
                     return graph.add((*rest, *(graph.scale(factor, part) for part in parts)))
+        return None
+
+    def beta(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
+        """Return a sum with ``loggamma(x) + loggamma(y) - loggamma(x + y)`` in a form that is accurate where x and y
+        differ in size; None without such terms.
+        """
+        gammas = [term for term in terms if is_call(term.base, sympy.loggamma)]
+        for one, two, both in permutations(gammas, 3) if len(gammas) >= 3 else ():
+            if one.factor == two.factor == -both.factor:
+                found = logarithm_of_beta(self.graph, one.base, two.base, both.base)
+                if found is not None:
+                    own = [self.graph.scale(*term) for term in (one, two, both)]
+                    rest = [arg for arg in node.args if arg not in own]
+                    return self.graph.add((*rest, self.graph.scale(one.factor, found)))
         return None
 
     def root_of_sum(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
@@ -413,6 +431,8 @@ class _Rewriter:
         none.
         """
         graph = self.graph
+        if (found := difference_of_gammas(graph, one, other)) is not None:
+            return self.noted("loggamma(x + a) - loggamma(x)", graph.scale(factor, found))
         if (found := quotient_less_one(graph, one, other)) is not None:
             return self.noted("a/b - 1", graph.scale(factor, found))
         if (found := difference_of_quotients(graph, one, other)) is not None:
