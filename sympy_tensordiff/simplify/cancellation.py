@@ -211,17 +211,18 @@ class _Rewriter:
         """Return a logarithm, or a product with exponentials, with differences ``exp(a) - exp(b)`` in it as they were
         written: the exponentials are divided by the largest one later.
         """
-        args = node.args
+        graph, args = self.graph, node.args
         for n, arg in enumerate(args):
-            base = arg.args[0] if arg.op == "pow" else arg
-            written = self.choices.get(base, base)
-            others = (*args[:n], *args[n + 1 :], *([base] if arg.op == "pow" else ()))
-            if written.op != "add" or not all(is_call(part, sympy.exp) for term in written.args for part in self.graph.factors(term)[-1:]):
+            is_power = arg.op == "pow"
+            base = arg.args[0] if is_power else arg
+            factor, chosen = graph.split_coefficient(base)
+            written = self.choices.get(chosen, chosen)
+            if written.op != "add" or not all(is_call(graph.factors(term)[-1], sympy.exp) for term in written.args):
                 continue
-            if node.op == "call" or arg.op == "pow" or any(map(has_exponential, others)):
-                plain = self.graph.with_args(arg, (written, *arg.args[1:])) if arg.op == "pow" else written
-                args = (*args[:n], plain, *args[n + 1 :])
-        return self.graph.with_args(node, args)
+            if node.op == "call" or is_power or any(map(has_exponential, (*args[:n], *args[n + 1 :]))):
+                plain = graph.add([graph.scale(factor, term) for term in written.args])
+                args = (*args[:n], graph.with_args(arg, (plain, *arg.args[1:])) if is_power else plain, *args[n + 1 :])
+        return graph.with_args(node, args)
 
     def noted(self, law: str, found: Node) -> Node:
         """Count a use of the rewriting rule `law` in the graph, and return `found`."""
@@ -310,7 +311,9 @@ class _Rewriter:
                             own = [graph.scale(-sign * factor, part) for part in b.args if b.op == "add"]
                             if own and all(part in node.args for part in own):
                                 value = root_minus_value(graph, base, graph.scale(sign, b))
-                                rest = [arg for arg in node.args if arg not in own and arg is not graph.scale(factor, base)]
+                                rest = [
+                                    arg for arg in node.args if arg not in own and arg is not graph.scale(factor, base)
+                                ]
                                 return None if value is None else graph.add((*rest, graph.scale(factor, value)))
                 own = [arg for arg in node.args if power in graph.factors(arg)]
                 if power.args[1] is graph.const(-_HALF) and len(own) > 1 and len(own) == len(node.args) - 1:
@@ -419,7 +422,9 @@ class _Rewriter:
                 difference = minus(graph, rest[0], graph.mul((rest[1], power.args[0])))
                 found = minus(graph, rest[0], power.args[0]) if rest[1] is graph.one else difference
                 if has_fewer_terms(found, power.args[0]):
-                    return self.noted("b*a**p - a**(p + 1)", graph.scale(one.factor, graph.mul((*common, power, found))))
+                    return self.noted(
+                        "b*a**p - a**(p + 1)", graph.scale(one.factor, graph.mul((*common, power, found)))
+                    )
         if not common:
             return None
         rests = [graph.mul([part for part in own if part not in common]) for own in factors]

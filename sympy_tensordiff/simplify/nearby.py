@@ -355,7 +355,9 @@ def _rest_of_square(graph: Graph, base: Node, b: Node) -> Node | None:
         return rest
     if b.op != "add" or len(b.args) > MAX_SQUARED_TERMS:
         return None
-    rest = graph.add((*_multiplied_out(graph, base), *map(graph.neg, _multiplied_out(graph, graph.pow(b, graph.const(2))))))
+    rest = graph.add(
+        (*_multiplied_out(graph, base), *map(graph.neg, _multiplied_out(graph, graph.pow(b, graph.const(2)))))
+    )
     return rest if has_fewer_terms(rest, base) else None
 
 

@@ -27,7 +27,16 @@ from sympy.codegen.cfunctions import expm1, log1p
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.simplify.power_series import KNOWN, ErrorIntegral, Series, monomial, product, series_of, shifted, total
+from sympy_tensordiff.simplify.power_series import (
+    KNOWN,
+    ErrorIntegral,
+    Series,
+    monomial,
+    product,
+    series_of,
+    shifted,
+    total,
+)
 
 RADII = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)
 """The radii that are tried."""
@@ -171,9 +180,9 @@ def _with_entries_of(
             done[node] = done[entries[node]]
         else:
             done[node] = node if node.shape else graph.with_args(node, [done[arg] for arg in node.args])
-            if node.op == "pow" and not node.shape and node.args[1].op != "const":
-                if node.args[0].op != "const":  # where the base is negative, no entry is near 0: the logarithm is NaN
-                    done[node] = _by_exponential(graph, *done[node].args)
+            if node.op == "pow" and not node.shape and node.args[1].op != "const" and node.args[0].op != "const":
+                # Where the base is negative, no entry is near 0: the logarithm is NaN.
+                done[node] = _by_exponential(graph, *done[node].args)
         pending.pop()
     return done
 
