@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import permutations
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -70,15 +69,15 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_slopes,
 )
 from sympy_tensordiff.simplify.large_squares import log_of_large_square, with_large_squares
-from sympy_tensordiff.simplify.nearby import (
-    has_fewer_terms,
-    minus,
-    nearby,
-    reciprocals,
+from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, reciprocals
+from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
+from sympy_tensordiff.simplify.roots import (
+    difference_of_powers_by_one,
+    root_less_sum,
     root_minus_value,
     share_minus_one,
+    shares_less_number,
 )
-from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
 from sympy_tensordiff.simplify.variances import with_covariances
 
 MAX_TERMS = 12
@@ -243,12 +242,9 @@ class _Rewriter:
             return self.noted("sum of reciprocals", found)
         if (found := deviance(graph, node, self.close_quotients)) is not None:
             return self.noted("a*log(a/b) - a + b", found)
-        if (found := self.beta(node, terms)) is not None:
-            return self.form(self.noted("loggamma(x) + loggamma(y) - loggamma(x + y)", found))
-        if (found := self.root_of_sum(node, terms)) is not None:
-            return self.noted("sqrt(a + b**2) - b", found)
-        if (found := law_of_cosines(graph, node)) is not None:
-            return self.noted("a**2 + b**2 - 2*a*b*cos(u)", found)
+        for name, rule in _SUMS.items():
+            if (found := rule(graph, node)) is not None:
+                return self.form(self.noted(name, found))
         if (found := with_slopes(graph, node)) is not node:
             return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
         for n, one in enumerate(terms):
@@ -279,51 +275,6 @@ class _Rewriter:
                     parts = (size, graph.neg(least), graph.call(log1p, (ratio,)))
                     rest = [arg for arg in node.args if arg not in own]
                     return graph.add((*rest, *(graph.scale(factor, part) for part in parts)))
-        return None
-
-    def beta(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with ``loggamma(x) + loggamma(y) - loggamma(x + y)`` in a form that is accurate where x and y
-        differ in size; None without such terms.
-        """
-        gammas = [term for term in terms if is_call(term.base, sympy.loggamma)]
-        for one, two, both in permutations(gammas, 3) if len(gammas) >= 3 else ():
-            if one.factor == two.factor == -both.factor:
-                found = logarithm_of_beta(self.graph, one.base, two.base, both.base)
-                if found is not None:
-                    own = [self.graph.scale(*term) for term in (one, two, both)]
-                    rest = [arg for arg in node.args if arg not in own]
-                    return self.graph.add((*rest, self.graph.scale(one.factor, found)))
-        return None
-
-    def root_of_sum(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with ``sqrt(a + (b + c)**2) - b - c`` by the rule for roots; None without such terms.
-
-        Terms with one inverse root become one, if the rule for ``b/sqrt(a + b**2) - 1`` applies then.
-        """
-        graph = self.graph
-        for factor, base in terms:
-            for power in graph.factors(base):
-                if power.op != "pow" or power.args[0].op != "add":
-                    continue
-                if power is base and power.args[1] is graph.const(_HALF):
-                    for b in (square.args[0] for square in base.args[0].args if square.op == "pow"):
-                        for sign in (1, -1):
-                            own = [graph.scale(-sign * factor, part) for part in b.args if b.op == "add"]
-                            if own and all(part in node.args for part in own):
-                                value = root_minus_value(graph, base, graph.scale(sign, b))
-                                rest = [
-                                    arg for arg in node.args if arg not in own and arg is not graph.scale(factor, base)
-                                ]
-                                return None if value is None else graph.add((*rest, graph.scale(factor, value)))
-                own = [arg for arg in node.args if power in graph.factors(arg)]
-                if power.args[1] is graph.const(-_HALF) and len(own) > 1 and len(own) == len(node.args) - 1:
-                    (number,) = [arg for arg in node.args if arg not in own]
-                    if number.op == "const":
-                        scale = graph.const(_reduced(-1 / Fraction(number.data)))
-                        rests = [[part for part in graph.factors(arg) if part is not power] for arg in own]
-                        b = graph.add([graph.mul((scale, *rest)) for rest in rests])
-                        value = share_minus_one(graph, graph.mul((b, power)))
-                        return None if value is None else graph.scale(-number.data, value)
         return None
 
     def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
@@ -369,24 +320,35 @@ class _Rewriter:
         graph, factor = self.graph, one.factor
         if (found := self.with_common_factors(one, other)) is not None:
             return found
-        if other.factor == -factor and other.base is graph.one and (found := self.value_minus_one(one.base, factor)):
-            return self.noted("f(u) - 1", found)
-        if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
-            return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))))
-        if other.factor == factor and other.base is graph.one:
-            if (found := share_minus_one(graph, graph.neg(one.base))) is not None:
-                return self.noted("b/sqrt(a + b**2) - 1", graph.scale(-factor, found))
-        if other.factor == -2 * factor and other.base is graph.one and is_call(one.base, sympy.erfc):
-            opposite = graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))
-            return self.noted("2 - erfc(u)", graph.scale(-factor, opposite))
+        if other.base is graph.one and (found := self.with_number(one.base, factor, other.factor)) is not None:
+            return found
         ratio = _reduced(Fraction(other.factor) / Fraction(factor))
         if (found := complement_of_angle(graph, one.base, graph.scale(ratio, other.base))) is not None:
             return self.noted("pi/2 - atan(u)", graph.scale(factor, found))
         number = _reduced(-ratio)
         if (found := root_minus_value(graph, one.base, graph.scale(number, other.base))) is not None:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
-        if other.factor != -factor:
-            return None
+        return self.opposite_terms(factor, one, other) if other.factor == -factor else None
+
+    def with_number(self, base: Node, factor: Number, number: Number) -> Node | None:
+        """Return ``factor*base + number`` by the rule for the function of `base`; None if there is none."""
+        graph = self.graph
+        if number == -factor and (found := self.value_minus_one(base, factor)) is not None:
+            return self.noted("f(u) - 1", found)
+        if number == factor and is_call(base, sympy.erf):
+            return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(base.args[0]),))))
+        if number == factor and (found := share_minus_one(graph, graph.neg(base))) is not None:
+            return self.noted("b/sqrt(a + b**2) - 1", graph.scale(-factor, found))
+        if number == -2 * factor and is_call(base, sympy.erfc):
+            opposite = graph.call(sympy.erfc, (graph.neg(base.args[0]),))
+            return self.noted("2 - erfc(u)", graph.scale(-factor, opposite))
+        return None
+
+    def opposite_terms(self, factor: Number, one: ScaledTerm, other: ScaledTerm) -> Node | None:
+        """Return ``one + other`` for terms with `factor` and its opposite by the first rule that applies, else None."""
+        graph = self.graph
+        if (found := difference_of_powers_by_one(graph, one.base, other.base)) is not None:
+            return self.noted("b*a**p - a**(p + 1)", graph.scale(factor, found))
         if (found := self.of_two_values(factor, one.base, other.base)) is not None:
             return found
         if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
@@ -408,23 +370,10 @@ class _Rewriter:
     def with_common_factors(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` with their common factors in front of a rewritten difference; None if no rule applies
         to the difference.
-
-        Powers of a sum whose exponents differ by 1 have a common factor if the other one is left out of the
-        difference: ``b**2*a**(-3/2) - a**(-1/2)`` is ``(b**2 - a)*a**(-3/2)``.
         """
         graph = self.graph
         factors = graph.factors(one.base), graph.factors(other.base)
         common = [part for part in factors[0] if part in factors[1] and part is not graph.one]
-        for power in factors[0]:
-            more = graph.mul((power.args[0], power)) if power.op == "pow" and power.args[0].op == "add" else None
-            if more in factors[1] and other.factor == -one.factor:
-                rest = [graph.mul([part for part in own if part not in (power, more, *common)]) for own in factors]
-                difference = minus(graph, rest[0], graph.mul((rest[1], power.args[0])))
-                found = minus(graph, rest[0], power.args[0]) if rest[1] is graph.one else difference
-                if has_fewer_terms(found, power.args[0]):
-                    return self.noted(
-                        "b*a**p - a**(p + 1)", graph.scale(one.factor, graph.mul((*common, power, found)))
-                    )
         if not common:
             return None
         rests = [graph.mul([part for part in own if part not in common]) for own in factors]
@@ -584,6 +533,14 @@ _PRODUCTS = {
     "exp(u)/expm1(u)": with_bounded_quotients,
 }
 """The rules of products, by the names that `.plan` shows."""
+
+_SUMS = {
+    "loggamma(x) + loggamma(y) - loggamma(x + y)": logarithm_of_beta,
+    "sqrt(a + b**2) - b": root_less_sum,
+    "b/sqrt(a + b**2) - 1": shares_less_number,
+    "a**2 + b**2 - 2*a*b*cos(u)": law_of_cosines,
+}
+"""The rules of whole sums, by the names that `.plan` shows."""
 
 _COMPLEMENTS = {sympy.erf: sympy.erfc, sympy.erfc: sympy.erf}
 """From functions f to ``1 - f``."""

@@ -7,7 +7,7 @@ For positive ``x`` and ``a``, with ``z = x + 8`` and Stirling's series ``s(z) = 
     trigamma(x + a) - trigamma(x)   likewise
     loggamma(x) + loggamma(y) - loggamma(x + y)     the first, at the larger one of x and y
 
-where ``1 + e`` is the product of ``1 + a/(x + k)`` for k from 0 to 7. Differences of powers of ``1/z`` up to the fifth
+where ``1 + e`` is the product of ``1 + a/(x + k)`` for k from 0 to 7. Differences of powers of ``1/z`` up to 5
 are computed as their divided differences, whose terms do not cancel. Those of higher powers are small: they cancel where
 a is below 1e-9.
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import permutations
 from math import factorial
 
 import sympy
@@ -44,8 +45,8 @@ _LARGEST_FRACTION = 10**6
 
 
 def difference_of_gammas(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other`` without cancellation for log-gamma functions, or polygamma functions of order 0 or 1, whose
-    arguments differ by fewer terms than one of them has; None for others.
+    """Return ``one - other`` without cancellation for log-gamma functions, or polygamma functions of order 0 or 1,
+    whose arguments differ by fewer terms than one of them has; None for others.
     """
     order = _order(one)
     if order is None or _order(other) != order:
@@ -66,16 +67,20 @@ def difference_of_gammas(graph: Graph, one: Node, other: Node) -> Node | None:
     return _where_positive(graph, low, near, graph.add((one, graph.neg(other))))
 
 
-def logarithm_of_beta(graph: Graph, one: Node, two: Node, both: Node) -> Node | None:
-    """Return ``loggamma(x) + loggamma(y) - loggamma(x + y)`` without cancellation, given its three terms; None for
-    other terms.
+def logarithm_of_beta(graph: Graph, node: Node) -> Node | None:
+    """Return a sum with ``loggamma(x) + loggamma(y) - loggamma(x + y)`` without cancellation, also where x and y differ
+    in size; None for other sums.
     """
-    if any(_order(node) != -1 for node in (one, two, both)) or both.args[0] is not graph.add((*one.args, *two.args)):
-        return None
-    x, y = one.args[0], two.args[0]
-    low, high = graph.call(sympy.Min, (x, y)), graph.call(sympy.Max, (x, y))
-    near = graph.add((graph.call(sympy.loggamma, (low,)), graph.neg(_difference(graph, high, low, -1))))
-    return _where_positive(graph, low, near, graph.add((one, two, graph.neg(both))))
+    terms = [graph.split_coefficient(arg) for arg in node.args]
+    gammas = [(factor, base) for factor, base in terms if _order(base) == -1]
+    for (factor, one), (same, two), (opposite, both) in permutations(gammas, 3) if len(gammas) > 2 else ():
+        if factor == same == -opposite and both.args[0] is graph.add((*one.args, *two.args)):
+            low, high = (graph.call(function, (*one.args, *two.args)) for function in (sympy.Min, sympy.Max))
+            near = graph.add((graph.call(sympy.loggamma, (low,)), graph.neg(_difference(graph, high, low, -1))))
+            value = _where_positive(graph, low, near, graph.add((one, two, graph.neg(both))))
+            own = [graph.scale(factor, one), graph.scale(factor, two), graph.scale(-factor, both)]
+            return graph.add((*(arg for arg in node.args if arg not in own), graph.scale(factor, value)))
+    return None
 
 
 def _where_positive(graph: Graph, low: Node, near: Node, far: Node) -> Node:
@@ -126,7 +131,7 @@ def _product_minus_one(graph: Graph, x: Node, a: Node) -> Node:
 
 
 def _coefficients(order: int) -> list[Fraction]:
-    """Return the coefficients, from that of ``r**0``, of the asymptotic series in ``r = 1/z`` without its logarithms."""
+    """Return the coefficients, from that of ``r**0``, of the asymptotic series in ``r = 1/z``, less its logarithms."""
     found = [Fraction(0)] * (2 * TERMS + max(order, 0) + 1)
     sign = 1 if order == -1 else (-1) ** (order + 1)
     if order == 0:

@@ -16,7 +16,6 @@ Where ``d = a - b`` has fewer terms than ``a`` or ``b``, or is itself a differen
     exp(a)/A - exp(b)/B             exp(b)/B*expm1(d - D)                   where abs(d - D) < 1
     a*log(a) - b*log(b)             d*log(a) + b*log1p(d/b)                 where d is a positive number
                                                                             or abs(d/b) < 1/2
-    sqrt(a + b**2) - b              a/(sqrt(a + b**2) + b)                  where b > 0 and a < 3*b**2
 
 The cosine of ``(a + b)/2 = b + d/2`` is computed by the addition theorem where that angle is large: its sum has a
 rounding error that grows with it.
@@ -46,9 +45,6 @@ _HALF = Fraction(1, 2)
 
 Distance = Callable[[Node, Node], "Node | None"]
 """A function that returns ``a - b`` in a form that keeps its digits, None if it knows none."""
-
-MAX_SQUARED_TERMS = 4
-"""Squares of longer sums are not multiplied out."""
 
 MAX_POLE_ORDER = 4
 """The highest order of the poles of sums that get a common denominator."""
@@ -325,72 +321,6 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
         if _function_and_argument(graph, logarithm) == (sympy.log, a):
             return a
     return None
-
-
-def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
-    """Return ``root - b`` without cancellation, as ``c/(root + b)`` for the root ``sqrt(b**2 + c)``; None for other
-    roots, or if `b` is a number that is not positive.
-    """
-    if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
-        return None
-    is_positive = graph.compare("lt", graph.zero, b)
-    if graph.known(is_positive) is False:
-        return None
-    square = graph.pow(b, graph.const(2))
-    rest = _rest_of_square(graph, root.args[0], b)
-    if rest is None:
-        return None
-    # Where the root is at least 2*b, nothing cancels, and the square may be infinite.
-    is_near = graph.compare("lt", rest, graph.scale(3, square))
-    joined = graph.mul((rest, graph.pow(graph.add((root, b)), graph.const(-1))))
-    return graph.select(graph.logic("and", (is_positive, is_near)), joined, graph.add((root, graph.neg(b))))
-
-
-def _rest_of_square(graph: Graph, base: Node, b: Node) -> Node | None:
-    """Return ``base - b**2`` if it has fewer terms than `base`, where squares of sums may be multiplied out; else
-    None.
-    """
-    rest = minus(graph, base, graph.pow(b, graph.const(2)))
-    if has_fewer_terms(rest, base):
-        return rest
-    if b.op != "add" or len(b.args) > MAX_SQUARED_TERMS:
-        return None
-    rest = graph.add(
-        (*_multiplied_out(graph, base), *map(graph.neg, _multiplied_out(graph, graph.pow(b, graph.const(2)))))
-    )
-    return rest if has_fewer_terms(rest, base) else None
-
-
-def _multiplied_out(graph: Graph, node: Node) -> list[Node]:
-    """Return the terms of `node` with squares of short sums multiplied out."""
-    terms: list[Node] = []
-    for term in node.args if node.op == "add" else (node,):
-        base = term.args[0] if term.op == "pow" and term.args[1] is graph.const(2) else term
-        if base is term or base.op != "add" or len(base.args) > MAX_SQUARED_TERMS:
-            terms.append(term)
-        else:
-            terms += [graph.mul((one, other)) for one in base.args for other in base.args]
-    return terms
-
-
-def share_minus_one(graph: Graph, share: Node) -> Node | None:
-    """Return ``share - 1`` without cancellation for a share ``b/sqrt(b**2 + c)``, which is close to 1 for small c; None
-    for others.
-    """
-    factors = share.args if share.op == "mul" else ()
-    inverse = next((factor for factor in factors if factor.op == "pow" and factor.args[0].op == "add"), None)
-    if inverse is None or inverse.args[1].op != "const" or inverse.args[1].data != -_HALF:
-        return None
-    b = graph.mul([factor for factor in factors if factor is not inverse])
-    square = graph.pow(b, graph.const(2))
-    rest = _rest_of_square(graph, inverse.args[0], b)
-    if rest is None:
-        return None
-    root = graph.pow(inverse.args[0], graph.const(_HALF))
-    is_near = graph.compare("lt", rest, graph.scale(3, square))
-    cancels = graph.logic("and", (graph.compare("lt", graph.zero, b), is_near))
-    joined = graph.mul((graph.const(-1), rest, inverse, graph.pow(graph.add((root, b)), graph.const(-1))))
-    return graph.select(cancels, joined, graph.add((share, graph.const(-1))))
 
 
 # ---------------------------------------------------------------------------- reciprocals

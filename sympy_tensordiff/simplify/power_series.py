@@ -16,6 +16,7 @@ import sympy
 from sympy.codegen.cfunctions import expm1, log1p
 
 from sympy_tensordiff.graph.functions import sigmoid
+from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Node
 
 Coefficients = Sequence[Fraction]
