@@ -199,11 +199,11 @@ class _Rewriter:
             return self.logarithm(node)
         if is_call(node, sympy.acos):
             return self.arccosine(node)
-        if node.op == "mul" and (found := zero_times_logarithm(self.graph, node, self.close_quotients)) is not node:
-            return found
+        if node.op == "mul" and (new := zero_times_logarithm(self.graph, node, self.close_quotients)) is not node:
+            return new
         for name, rule in _PRODUCTS.items():
-            if node.op == "mul" and (found := rule(self.graph, node)) is not node:
-                node = self.noted(name, found)
+            if node.op == "mul" and (new := rule(self.graph, node)) is not node:
+                node = self.noted(name, new)
         return node
 
     def with_plain_exponentials(self, node: Node) -> Node:
@@ -311,7 +311,7 @@ class _Rewriter:
         found = self.difference_of_terms(one, other)
         factor, chosen = (1, graph.one) if found is None else graph.split_coefficient(found)
         if chosen.op == "select":
-            terms = [(_reduced(term.factor / Fraction(factor)), term.base) for term in (one, other)]
+            terms = [(_reduced(Fraction(term.factor) / Fraction(factor)), term.base) for term in (one, other)]
             self.choices[chosen] = graph.add([graph.scale(*term) for term in terms])
         return found
 
@@ -325,8 +325,7 @@ class _Rewriter:
         ratio = _reduced(Fraction(other.factor) / Fraction(factor))
         if (found := complement_of_angle(graph, one.base, graph.scale(ratio, other.base))) is not None:
             return self.noted("pi/2 - atan(u)", graph.scale(factor, found))
-        number = _reduced(-ratio)
-        if (found := root_minus_value(graph, one.base, graph.scale(number, other.base))) is not None:
+        if (found := root_minus_value(graph, one.base, graph.scale(-ratio, other.base))) is not None:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         return self.opposite_terms(factor, one, other) if other.factor == -factor else None
 

@@ -8,8 +8,8 @@ For positive ``x`` and ``a``, with ``z = x + 8`` and Stirling's series ``s(z) = 
     loggamma(x) + loggamma(y) - loggamma(x + y)     the first, at the larger one of x and y
 
 where ``1 + e`` is the product of ``1 + a/(x + k)`` for k from 0 to 7. Differences of powers of ``1/z`` up to 5
-are computed as their divided differences, whose terms do not cancel. Those of higher powers are small: they cancel where
-a is below 1e-9.
+are computed as their divided differences, whose terms do not cancel. Those of higher powers are small: they matter
+where a is below 1e-9.
 
 Source: *NIST Digital Library of Mathematical Functions*, sections 5.5, 5.11 and 5.15.
 """

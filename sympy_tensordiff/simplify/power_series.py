@@ -48,7 +48,7 @@ def monomial(node: Node, bases: Mapping[Node, Number]) -> tuple[Number, int] | N
         base, exponent = (factor.args[0], factor.args[1].data) if is_power else (factor, 1)
         if base not in bases or not isinstance(exponent, int | Fraction):
             return None
-        orders[base] = Fraction(exponent) / bases[base]
+        orders[base] = Fraction(exponent) / Fraction(bases[base])
     order = next(iter(orders.values()), Fraction(1, 2))
     if len(orders) < len(bases) or order.denominator != 1 or any(other != order for other in orders.values()):
         return None

@@ -188,8 +188,10 @@ def _with_entries_of(
 
 
 def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
-    """Return ``base**exponent`` for a positive base by the exponential; numbers in the exponent are a power apart."""
-    numbers = _constants(exponent)
+    """Return ``base**exponent`` for a positive base by the exponential. Where the base is a sum, a negative number in
+    the exponent, as derivatives have it, is an exponent of its own.
+    """
+    numbers = [number for number in _constants(exponent) if base.op == "add" and number.data < 0]
     logarithm = graph.call(sympy.log, (base,))
     if base.op == "add" and graph.one in base.args:
         logarithm = graph.call(log1p, (graph.add([arg for arg in base.args if arg is not graph.one]),))
