@@ -11,7 +11,8 @@ For entries, which are real numbers::
     atan(u) - pi/4                  atan2(u - 1, u + 1)
     pi/2 - asin(u)                  acos(u), also pi/2 + asin(u) and pi/2 - acos(u)
     (1 + u)**p - 1                  expm1(p*log1p(u))                       where 1 + u > 0 or p is no integer
-    (1 + u)**p                      exp(p*log1p(u))                         where abs(u) < 1/2 and p is not a number
+    (1 + u)**p                      exp(p*log1p(u))                         where abs(u) < 1/2, if u is a quotient by a
+                                                                            letter of p, so that p is large for small u
     a**2 + b**2 - 2*a*b*cos(u)      (a - b)**2 + 4*a*b*sin(u/2)**2
 
 A rounding error of ``a - b`` changes these differences no more than the rounding errors of ``a`` and ``b`` do.
@@ -27,7 +28,7 @@ from sympy.codegen.cfunctions import expm1, log1p
 
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
 _HALF = Fraction(1, 2)
 
@@ -133,12 +134,16 @@ _ANGLES: dict[Any, Any] = {sympy.atan: _arctangent, sympy.asin: _arcsine, sympy.
 
 
 def power_near_one(graph: Graph, power: Node) -> Node | None:
-    """Return ``(1 + u)**p``, with a `p` that is not a number, by exp and log1p where ``abs(u) < 1/2``; None for others.
+    """Return ``(1 + u)**p`` by exp and log1p where ``abs(u) < 1/2`` if `u` has a divisor that occurs in `p`, as
+    ``(1 + r/m)**(m*t)``; None for others.
 
-    The rounding error of ``1 + u`` is multiplied by `p`.
+    The rounding error of ``1 + u`` is multiplied by `p`, which is large where `u` is small.
     """
     u = excess_over_one(graph, power.args[0]) if power.op == "pow" and power.args[1].op != "const" else None
     if u is None:
+        return None
+    divisors = {part.args[0] for part in graph.factors(u) if part.op == "pow" and part.args[1].op == "const"}
+    if divisors.isdisjoint(reachable(power.args[1])):
         return None
     near = graph.call(sympy.exp, (graph.mul((power.args[1], graph.call(log1p, (u,)))),))
     is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.const(_HALF))
