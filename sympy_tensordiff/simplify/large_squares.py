@@ -55,8 +55,8 @@ def log_of_large_square(graph: Graph, argument: Node) -> Node | None:
 
 
 def with_large_squares(graph: Graph, product: Node) -> Node:
-    """Return `product` with a quotient ``u**2/(k + c*u**2)`` in it computed so that the squares cannot overflow; another
-    product is unchanged.
+    """Return `product` with a quotient ``u**2/(k + c*u**2)`` in it computed so that the squares cannot overflow;
+    another product is unchanged.
     """
     factors = graph.factors(product)
     for divisor in factors:
