@@ -210,9 +210,9 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, with variables that all calls of this
-        method reuse, so that a part which two binders have in common is one node. None of them is in ``taken`` or free
-        in `node`.
+        """Return ``(variables, constraints, body)`` of a sum or other binder. All calls use the same few variables, so
+        that a part that two binders have in common becomes one node. None of the variables is in ``taken`` or free in
+        `node`.
 
         Binders with indices of the same names get the same variables. Use it as `inside`.
         """

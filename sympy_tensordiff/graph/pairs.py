@@ -331,8 +331,8 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
-    """Return the labels on that axis of an inverse which no other operand has, if another operand has its other axis:
-    they are summed after ``inv(A) @ b`` is solved as a linear system. `uses` counts the uses of each label.
+    """Return the labels on an axis of an inverse that no other operand has, if another operand has the label of its
+    other axis. They are summed after ``inv(A) @ b`` is solved as a linear system. `uses` counts the uses of each label.
     """
     found = []
     for node, labels in operands:

@@ -178,9 +178,9 @@ BoundForms: TypeAlias = list[tuple[Affine, int]]
 
 
 def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constraint]) -> tuple[BoundForms, BoundForms]:
-    """Return ``(lower bounds, upper bounds)`` of ``variable`` by a row that multiplies it by a symbol, as pairs of a
-    form and a divisor: ``i >= -floor(r/M)`` for ``M*i + r >= 0``. Raise LoopBoundError if ``known`` do not imply the
-    sign of M.
+    """Return ``(lower bounds, upper bounds)`` of ``variable`` that follow from ``row``, in which a symbol multiplies
+    it, as pairs (form, divisor): ``M*i + r >= 0`` gives ``i >= -floor(r/M)``. Raise LoopBoundError if ``known`` do not
+    imply the sign of M.
     """
     parts = slope(row.form, variable)
     for sign in (1, -1) if parts is not None else ():

@@ -131,7 +131,9 @@ def grows(rows: Collection[Constraint], variable: Variable) -> bool:
 
 
 def simplest(rows: Sequence[Constraint], facts: Sequence[Constraint], max_rows: int | None) -> tuple[Constraint, ...]:
-    """Return ``rows`` without redundant ones. With ``max_rows``, return only so many of them, the simplest."""
+    """Return ``rows`` without those that ``facts`` and the other rows imply. With ``max_rows``, return only so many of
+    them, the simplest.
+    """
     irredundant = without_redundant(rows, facts)
     if max_rows is None or len(irredundant) <= max_rows:
         return irredundant

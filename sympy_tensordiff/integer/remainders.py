@@ -106,8 +106,8 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
 
 
 def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """Return the difference of ``floor(form/divisor)`` and ``quotient``, and the same with the floor written as
-    ``-floor((divisor - 1 - form)/divisor)``: 0 if they are equal in this notation.
+    """Return ``floor(form/divisor) - quotient`` in two notations: as it is, and with each floor ``floor(a/b)`` written
+    ``-floor((b - 1 - a)/b)``. If one of them is 0, both floors are equal.
     """
     by = Affine.of(quotient.divisor)
     down = quotient_by(form, divisor) - Affine.variable(quotient)

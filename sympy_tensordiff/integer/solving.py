@@ -191,8 +191,8 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
     """Return the congruence and the smaller equation into which an equation splits if a number divides all coefficients
-    of the unknowns ``kept``: ``rest mod 2 == 0`` and ``a + rest/2 == 0`` for ``2*a + rest == 0``. None if there is
-    none.
+    of the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None if no number
+    does.
     """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())

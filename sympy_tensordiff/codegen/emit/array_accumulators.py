@@ -17,8 +17,8 @@ from sympy_tensordiff.codegen.ir.walk import values as values_in
 def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
-    """Return statements with fewer accumulators: if two are only added up, as in ``y = s + t``, the terms of t are
-    added to s instead, and ``y = s``. ``axes`` are those of each name; accumulators with other axes, or in ``fixed``,
+    """Return the statements `body`, which end with a store, with fewer accumulators: for ``y = s + t``, the terms of t
+    are added to s instead. ``axes`` maps each accumulator to its axes; those with different axes, or in ``fixed``,
     stay.
     """
     *rest, store = body

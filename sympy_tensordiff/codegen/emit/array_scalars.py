@@ -98,7 +98,9 @@ class VectorPrinter(ScalarPrinter):
 
     @contextmanager
     def inside(self, frame: Frame) -> Iterator[None]:
-        """Context manager: print over the dimensions of ``frame``; index arrays used inside are defined there."""
+        """Context manager: print values as arrays over the dimensions of ``frame``. Arrays of the indices of its new
+        dimensions are defined at this place of its block.
+        """
         outer = self.lanes, self._slots, self.context, self.masks, self.frame
         slot, lanes = frame.block.slot(), frame.lanes
         new = {(dim, lanes.dims_after(dim)): (slot, dict[str, str]()) for dim in lanes.dims}

@@ -140,9 +140,9 @@ class Narrowing:
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
-        """Append a loop over blocks of a long range, so that temporaries stay small: an array along ``span`` and
-        ``others`` has at most ``times*BLOCK`` entries in a block, if possible. Return the range of one block and the
-        frame inside of the loop.
+        """Append a loop over blocks of ``span``, so that temporaries stay small: an array along it and ``others`` has
+        at most ``times*BLOCK`` entries, if possible. Return the range of one block and the frame inside the loop;
+        ``span`` and ``frame`` if no loop is needed.
         """
         lengths = [dim.length for dim in (span, *others)]
         if self.values.dialect.is_fused:

@@ -187,9 +187,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
     def multiply(
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
-        """Emit one matrix product: a BLAS call, or loops if it is small. ``pointers`` and ``steps`` are the first
-        entries and row strides of the matrices, `turned` says which operands are stored transposed. ``rows`` or
-        ``columns`` is -1 if that operand is a vector.
+        """Emit one matrix product with a sum of ``terms`` products per entry: a BLAS call, or loops if it is small.
+        ``pointers`` point to the result and both operands; ``steps`` and `turned` give the operands' row strides and
+        whether they are stored transposed. ``rows`` or ``columns`` is -1 if that operand is a vector.
         """
         out, left, right = pointers
         own, other = ("1" if length == "-1" else length for length in (rows, columns))

@@ -88,7 +88,9 @@ class _MatrixProduct:
         return "\n".join(self.text.render())
 
     def multiply(self, found: LibraryMatrices, product: str) -> None:
-        """Append the products that fill ``product``: one, or one per batch entry, panel or block of rows."""
+        """Append the calls of ``np.dot`` that store the product of the operands ``found`` in the array named
+        ``product``: a single call, or one per batch entry, panel or block of rows.
+        """
         _, _, both, rows, columns, terms = found
         left = self.operand(found.left, both, [rows, terms] if rows else [terms])
         right = self.operand(found.right, both, [terms, columns] if columns else [terms])

@@ -81,9 +81,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return weaker copies of the constraints in ``rows`` on the block of axis values that a thread computes:
-        ``i < stop``, with the end of the block, gives ``i < n``, which holds in all blocks. Other constraints are left
-        out.
+        """Return for each constraint in ``rows`` on the block of axis values that a thread computes, such as ``i <
+        stop``, the weaker one that holds in all blocks: ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(

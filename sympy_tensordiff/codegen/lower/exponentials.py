@@ -54,9 +54,9 @@ class Scaled:
 
     @property
     def grows(self) -> bool:
-        """Whether exponentials are divided by a root of their sum, as in the derivative of ``sqrt(sum(exp(u)))``: that
-        is as large as the root. Scaled, it would be right up to exponents of 1400 instead of 700, at the price of a
-        maximum and of another exponential for each term.
+        """Whether exponentials are divided by a root of their sum, as in the derivative of ``sqrt(sum(exp(u)))``: the
+        quotient grows like the root. It is not scaled, since that would raise the largest exponent from 700 to 1400
+        only, at the price of a maximum and of another exponential for each term.
         """
         return self.degree > 0 and any(factor < 0 and factor % 1 for factor in self.shift.values())
 

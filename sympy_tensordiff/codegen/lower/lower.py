@@ -162,9 +162,9 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a reduction that selects by an entry of an integer array, as ``Sum_i [r[i] == r[q]]*v[i]``, as the
-        read ``s[r[q]]`` of an array with one sum per value. None if it selects by no entry, or an array is not worth
-        it.
+        """Return the read ``s[r[q]]`` of an array with one sum per value, in place of a reduction that selects by an
+        entry of an integer array: ``Sum_i [r[i] == r[q]]*v[i]``. None if it selects by no entry, or an array is not
+        worth it.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -430,9 +430,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a reduction by `op`, such as "sum". Inner variables are moved
-        into a reduction of their own in the body if this depends on fewer integers than the loops have, so that an
-        array can store it.
+        """Split a reduction by `op`, such as "sum", into an outer and an inner one if the inner one depends on fewer
+        integers than there are loops, so that an array can store it. Return the outer one as ``(variables, constraints,
+        body)``, or the whole reduction if there is no such split.
         """
         if not self.temporaries:
             return variables, rows, body

@@ -415,8 +415,8 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with its periodic reads shifted, from ``u[Mod(v - 1, n)] + u[v]`` to
-    ``u[v] + u[Mod(v + 1, n)]``, and the index ``Mod(v - 1, n)`` at which the new node equals the old one. None if ``v``
+    """Return ``(node, start)``: `node` with its periodic reads shifted, from ``u[Mod(v - 1, n)] + u[v]`` to ``u[v] +
+    u[Mod(v + 1, n)]``. The new node at ``start``, here ``Mod(v - 1, n)``, equals the old one at ``v``. None if ``v``
     has other uses, or no read is shifted.
 
     None also where ``v`` is not the index of a whole axis.

@@ -269,8 +269,8 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return `use`, one of several uses of a value at shifted indices, as the read of an array of the value (times
-        a factor). The array is created if it is new. None if it does not contain the entry, or is being filled.
+        """Return a read of an array (times a factor) for `use`, one of several uses of a value at shifted indices. The
+        array is created if it is new. None if it does not contain the entry, or is being filled.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):

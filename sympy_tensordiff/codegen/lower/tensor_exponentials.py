@@ -81,7 +81,7 @@ class _TensorExponentials(Exponentials):
         return graph.with_args(node, args)
 
     def _power(self, shift: Mapping[Node, Any]) -> Node:
-        """Return ``exp(shift)``; 1 for a shift of 0."""
+        """Return ``exp`` of the sum ``shift``, given as a mapping from nodes to factors; 1 for a sum of 0."""
         exponent = self.sum_of(shift)
         return self.graph.call(sympy.exp, (exponent,)) if shift and exponent is not self.graph.zero else self.graph.one
 

@@ -203,8 +203,8 @@ class DeviceCalls:
         return results
 
     def _wait(self, cuda: Any, arrays: Sequence[DeviceArray], handle: int, queue: Any) -> None:
-        """Make the stream of a call wait for the streams on which its argument ``arrays`` are still computed, unless
-        their library has done so.
+        """Make the stream of a call (``queue``, with the number ``handle``) wait for the other streams that still
+        compute its argument ``arrays``. An array that is ready has no stream.
         """
         for other in sorted({array.stream for array in arrays if array.stream is not None} - {handle}):
             record_event(cuda, cuda.external_stream(other)).wait(queue)

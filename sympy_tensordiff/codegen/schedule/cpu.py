@@ -384,7 +384,7 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return two loops in place of the one that fused kernels share: a fast one without the inner loops that a rare
+    """Return two loops in place of `loop`, in which kernels are fused: a fast one without the inner loops that a rare
     condition guards, and the full one, which runs if the condition occurred. None if there are no such inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]

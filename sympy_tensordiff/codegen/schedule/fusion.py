@@ -397,7 +397,9 @@ class _Parts:
         self.rows = frozenset(array.name for array in self.step.rows)
 
     def alloc(self, array: Array) -> Alloc:
-        """Return the allocation of a temporary that stores one row."""
+        """Return the allocation of `array`, a temporary that stores one row at a time. An extent that may be negative
+        is clamped at 0.
+        """
         proves = self.site.prover.proves
         shape = [exactly(e) if proves(Constraint("ge", e)) else Ends((Bound(ZERO), Bound(e))) for e in array.shape]
         return Alloc(array.name, tuple(shape), self.step.filled[0])

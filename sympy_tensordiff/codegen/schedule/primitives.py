@@ -146,9 +146,9 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return the statements that update a running sum at the next entry: ``growth`` multiplies it by the factor that
-    all its terms gain. If the previous entry, whose terms end at ``end``, did not have all earlier terms, ``begin``
-    starts the sum again.
+    """Return the statements that update a running sum for the next entry: ``growth`` multiplies the sum by the factor
+    that all its terms gain. If the previous entry, whose terms end at ``end``, did not have all earlier terms, the sum
+    starts again with ``begin``.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)

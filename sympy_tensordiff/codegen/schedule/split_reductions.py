@@ -244,7 +244,9 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """Return the split loop with the iterations of one partial sum; another statement unchanged."""
+            """If the statement is the loop that is split, return it restricted to the iterations of one partial sum
+            (inside a loop over its chunks, if these are longer than 1). Return another statement unchanged.
+            """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)
             if chunk == 1:
