@@ -23,13 +23,17 @@ class BlockFunction(Protocol):
     def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
 
     def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
-        """The slices of every argument that one block reads."""
+        """Return for each argument the slices, one per axis, that contain all entries that the block numbered `block`
+        reads in a kernel.
+        """
 
     def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
-        """The slices of every argument that the task of one block loads, a list for each argument."""
+        """Return for each argument the list of slices that the task of the block numbered `block` loads in a kernel."""
 
     def cost(self, itemsize: int | None = None, **sizes: int) -> Any:
-        """The number of tasks and the bytes of a call."""
+        """Return the number of tasks and the bytes of a call at the given ``sizes``, with ``itemsize`` bytes per
+        number.
+        """
 
     @property
     def plan(self) -> str:

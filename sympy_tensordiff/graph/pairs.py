@@ -302,7 +302,7 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return that one of `orders` which starts with a product that other einsums need as well, and saves the most
+        """Return the one of `orders` that starts with a product which other einsums need as well, and saves the most
         work by it; None if there is none.
         """
         best: tuple[int, Order] | None = None

@@ -130,8 +130,8 @@ def _axes_of(term: Node) -> tuple[int, ...]:
 
 
 def _is_sum_or_view(node: Node) -> bool:
-    """Return whether a node is a sum of tensors, a view of such a sum that only scales it or permutes its axes, or any
-    view of another node.
+    """Return whether a node is a sum of tensors, a sum that is only scaled or transposed, or a view of a node that is
+    not a sum.
     """
     if is_view(node) and node.args and node.args[0].op == "add":
         return sorted(node.data.inputs[0]) == sorted(node.data.output)

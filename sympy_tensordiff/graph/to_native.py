@@ -202,7 +202,7 @@ class _Native(ExpressionWriter):
 
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return a guard as a `Piecewise`. If SymPy would move that out of an outer sum, return a sum over a new index
-        ``g`` instead, whose range is 0 where the guard holds and empty elsewhere.
+        ``g`` instead: its range contains only 0 where the guard holds, and is empty elsewhere.
         """
         if not self.leaking_indices(node, variables_of_guard(node), scope):
             return (yield super().write_guard(node, scope))

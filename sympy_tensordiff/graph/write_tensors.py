@@ -136,8 +136,8 @@ def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduc
 
 
 def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
-    """Return ``(factor, expr)`` with a sum in ``expr`` written as a mean, if ``factor`` divides by its number of terms
-    n; then ``1/n`` is removed from the factor.
+    """Return ``(factor, expr)`` with a sum in ``expr`` written as a mean if ``factor`` contains ``1/n`` for its number
+    of terms n, which is then removed. Otherwise return both unchanged.
     """
     if isinstance(expr, EinsumProduct):
         factor, (expr,) = with_mean(factor, expr)

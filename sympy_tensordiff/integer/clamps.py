@@ -148,8 +148,8 @@ def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
 
 
 def gist(form: Affine, facts: Rows) -> Affine:
-    """Return ``form`` simplified under ``facts``: quotients, maxima and minima whose value these determine are replaced
-    by it.
+    """Return ``form`` simplified under ``facts``: each quotient, maximum and minimum whose value the facts determine is
+    replaced by this value.
 
     >>> r, M = Affine.variable("r"), Affine.variable("M")
     >>> from sympy_tensordiff.integer.products import quotient_by, times

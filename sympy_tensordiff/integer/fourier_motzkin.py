@@ -97,8 +97,8 @@ def project(
 
 
 def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tuple[Constraint, ...] | None:
-    """Return the constraints on the other variables that hold at exactly those integer points which some integers for
-    the variables in ``drop`` complete to a point of ``rows``; None if the method may not find them.
+    """Return the constraints on the other variables that hold at an integer point exactly if integers for the variables
+    in ``drop`` complete it to a point of ``rows``. None if the method may not find such constraints.
 
     Law: a point of integers satisfies the result if and only if integer values of ``drop`` complete it to a point of
     ``rows``.

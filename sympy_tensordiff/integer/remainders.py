@@ -13,8 +13,8 @@ Remainder = tuple[Affine, Affine, Affine]
 
 
 def remainders_of(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Return ``form`` for printing as a rest and a list of multiples of ``Mod(f, m)``, by both `remainders_in` and
-    `digits_in`.
+    """Return ``(rest, remainders)``: `form` as a rest plus multiples of ``Mod(f, m)``, for printing, as found by
+    `remainders_in` and then by `digits_in`.
     """
     if not form.compounds():
         return form, []

@@ -243,8 +243,8 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Return the solutions ``values + kernel*z`` with a shifted origin and signs such that they are near 0 and grow
-    with the parameters, so that loops read well.
+    """Return ``(values, kernel)`` of the solutions ``values + kernel*z`` with another origin and other signs, so that
+    the solutions are near 0 and grow with the parameters z. Then loops over them read well.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.

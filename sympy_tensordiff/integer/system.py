@@ -409,8 +409,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return ``derived`` without inequalities that cannot help a proof: they contain a product like ``i*j``, not in
-    ``stated``, that all other rows bound from the same side only, or not at all.
+    """Return the inequalities ``derived`` without those that cannot help a proof: they contain a product like ``i*j``,
+    not in ``stated``, that no other inequality bounds from the opposite side.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -64,7 +64,9 @@ def _guarded(conditions: Rows, body: tuple[Statement, ...]) -> tuple[Statement, 
 def find_recurrences(
     kernel: Kernel, extents: Sequence[Affine], depends: Mapping[str, frozenset[str]], prover: Prover
 ) -> dict[str, PrefixScan]:
-    """Return the sums of a kernel that are linear recurrences along its last axis, by their accumulators.
+    """Return the sums of `kernel` that are linear recurrences along its last axis, as a dictionary from the names of
+    their accumulators. ``extents`` are the lengths of the axes; ``depends`` gives the indices on which each name
+    depends.
 
     ``extents`` are those of the axes, ``depends`` the indices of each name.
     """

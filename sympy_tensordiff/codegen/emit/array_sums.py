@@ -297,8 +297,8 @@ class Additions:
     def update(
         self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
     ) -> None:
-        """Append the line of code that adds ``text``, an array expression with the accumulator's dimensions, to the
-        accumulator ``name``, or multiplies or compares it, by ``reduction``.
+        """Append the line of code that combines ``text``, an array expression with the accumulator's dimensions, with
+        the accumulator ``name`` by `reduction`: a sum, product, maximum or minimum.
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """
@@ -372,9 +372,9 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
-        """Return ``(text, dimensions, slices)`` for the addition of an array to a part of the accumulator ``name``.
-        Either the array is padded with zeros to the whole accumulator, and ``slices`` is "", or ``slices`` select the
-        part.
+        """Return ``(text, dimensions, slices)`` for adding an array to a part of the accumulator ``name``, with the
+        dimensions of the array. Either the text pads the array with zeros to the whole accumulator, and ``slices`` is
+        "", or ``slices`` select the part.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]

@@ -410,8 +410,8 @@ class CFile:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield the C condition under which a matrix that is declared symmetric is not, with the return code 2.
-        ``length`` is the number of rows.
+        """Yield the C condition that a matrix declared symmetric is not symmetric, and the return code 2 with which the
+        call is then refused. ``length`` is the number of rows.
         """
         yield f"!is_symmetric({array}, {length})", 2
 

@@ -344,8 +344,8 @@ class CudaFile(CFile):
     # ------------------------------------------------------------------------ checks of data
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(line or C condition, return code)`` for a search on the device, by which a call is refused whose
-        matrix, declared symmetric, is not.
+        """Yield C lines and conditions, each with the return code of the call if it holds, that test on the device
+        whether a matrix declared symmetric is symmetric. ``length`` is the number of rows.
         """
         found = self.names.fresh(f"{array}_asymmetry")
         yield f"{INDENT}int64_t {found};", 0

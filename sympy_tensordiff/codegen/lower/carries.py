@@ -137,8 +137,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the `order` of the axes of an array of running reductions with one axis moved to the end: that along which
-    an entry continues from the previous one. None if there is no such axis.
+    """Return the `order` of the axes of an array of running reductions, changed so that the last axis is one along
+    which each entry continues from the previous one. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]

@@ -186,9 +186,7 @@ class Exponentials:
         return Scaled({}, (yield self.final(node)))
 
     def _rule(self, node: Node) -> Recursion[Scaled]:
-        """Apply the rule for the op of `node`: return it as ``exp(shift)*rest``, with the shift 0 if there is
-        no rule.
-        """
+        """Return `node` as ``exp(shift)*rest``, by the rule for its op; the shift is 0 if there is no rule."""
         found = Scaled({}, node)
         if is_call(node, sympy.exp):
             exponent = yield self.final(node.args[0])
@@ -326,8 +324,8 @@ def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
 
 
 def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict[IndirectIndex, Affine]:
-    """Return the integer-array entries that equations in `rows` give as a form without `variables`, with this form:
-    ``{dst[e]: v}`` for ``v == dst[e]`` and the variable e.
+    """Return a dictionary from integer-array entries that contain one of `variables` to equal forms without them, found
+    in the equations in `rows`: ``{dst[e]: v}`` for ``v == dst[e]`` and the variable e.
     """
     found = {}
     for row in rows:

@@ -517,7 +517,9 @@ class Lowering(Matrices):
         return value
 
     def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a power with an exponent like 3/2 by a root and products, a tenth of the time of a general power."""
+        """Return a power with an exponent like 3/2 as a product with a square root, which takes a tenth of the time of
+        a general power.
+        """
         base: scalars.Scalar = yield self.value(node.args[0], block)
         if not isinstance(base, Name | Load):
             block.values[node.args[0]] = name = Name(self._local("v"))

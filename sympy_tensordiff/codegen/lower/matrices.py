@@ -323,9 +323,9 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return ``(name, labels)`` of an array with the entries of a `matrix`, an existing one or a new one. `roles`
-        are the labels of the product: in both operands, in `matrix` only, and summed. None if the matrix cannot be
-        stored.
+        """Return ``(name, labels)`` of an array with the entries of `matrix`, an existing one or a new one; None if it
+        cannot be stored. `roles` are the product's labels: in both operands and the result, in `matrix` only, and
+        summed.
         """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
@@ -359,7 +359,8 @@ class Matrices(Storage):
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
         """Return the formula of an entry of `matrix`: the product of its factors, summed over the variables that the
-        other operand does not contain. `roles` are the labels of the product, as in `_operand`.
+        other operand does not contain. `roles` are the product's labels: in both operands and the result, in `matrix`
+        only, and summed.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
@@ -370,7 +371,7 @@ class Matrices(Storage):
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
         """Return the axis orders in which an array may store `matrix` for a library call, the preferred one first.
-        `roles` are the labels of the product, as in `_operand`.
+        `roles` are the product's labels: in both operands and the result, in `matrix` only, and summed.
         """
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
@@ -405,7 +406,7 @@ class Matrices(Storage):
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> tuple[str, tuple[Affine, ...]] | None:
         """Return ``(name, labels)`` of an existing array that stores `matrix`; None if there is none. `roles` are the
-        labels of the product, as in `_operand`.
+        product's labels: in both operands and the result, in `matrix` only, and summed.
         """
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):

@@ -35,7 +35,9 @@ class Context:
 
     @property
     def dimension(self) -> int:
-        """The number of independent indices among the axes and loops: each equation between them determines one."""
+        """The number of independent indices among the axes and loops: their number, minus one for each equation between
+        them.
+        """
         equations = [r for r in self.rows if r.kind == "eq" and not r.form.atoms().isdisjoint(self.variables)]
         return len(self.variables) - len(equations)
 

@@ -123,7 +123,7 @@ def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_ou
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
     """Whether the sum, maximum or minimum `node` contributes to entries that data select: an integer-array entry
-    determines or bounds one of `axes`, as in ``Sum_k [p[k] == i]*v[k]`` the axis i.
+    determines or bounds one of `axes`, such as the axis i in ``Sum_k [p[k] == i]*v[k]``.
     """
     for summand in _terms(graph, node):
         rows = _tests(graph, summand)

@@ -91,8 +91,8 @@ class _LoopBody:
         self.is_changed = True
 
     def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Group the ``values`` that may be worth an array by structure (equal up to indices), for which `number` gives
-        a number. Store the groups in `structures`, and return their numbers.
+        """Group the ``values`` that may be worth an array by structure: `number` gives the same number to values that
+        are equal up to indices. Store the groups in `structures`, and return their numbers.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):

@@ -92,9 +92,7 @@ class _TensorExponentials(Exponentials):
         return self.graph.ein(1, operands, labels, dict(enumerate(like.shape)))
 
     def _rule(self, node: Node) -> Recursion[Scaled]:
-        """Apply the rule for the op of `node`: return it as ``exp(shift)*rest``, with the shift 0 if there is
-        no rule.
-        """
+        """Return `node` as ``exp(shift)*rest``, by the rule for its op; the shift is 0 if there is no rule."""
         if _is_exponential(node) and node not in self.kept:
             self.scaled_exponentials.add(node)
             exponent = yield self.final(node.args[0])

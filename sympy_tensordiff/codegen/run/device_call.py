@@ -109,7 +109,9 @@ class DeviceCalls:
         stream: Any,
         check: Callable[[Sequence[DataCheck], Sequence[Any]], None],
     ) -> list[Any]:
-        """Return the results as arrays of the library of the first device array; ``check`` checks data on the host."""
+        """Return the results for ``args``, which contain arrays on a device: ``out``, or new arrays of the library of
+        the first one. ``compute`` runs the kernels on `stream`, ``check`` tests index data on the host.
+        """
         cuda = importlib.import_module("numba.cuda")
         first = next(value for value in args if is_on_device(value))
         library = library_of(first)(cuda)

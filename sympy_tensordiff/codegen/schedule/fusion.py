@@ -170,8 +170,8 @@ class _Fusion:
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return the kernels in `left`, not fused yet, that only `step` reads and that can be fused with `group`
-        together with it.
+        """Return the kernels in `left`, those not fused yet, that only `step` reads and that can join `group` together
+        with it.
         """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [

@@ -79,8 +79,9 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards in the body of `loop` that can be left out between certain bounds of the loop variable, and
-    these bounds. Also return the quotients that are 0 between them, so that remainders become plain indices.
+    """Return the guards in the body of `loop` as bounds of the loop variable, and as conditions that are the same in
+    all iterations: where these hold, no guard is tested. Also return the quotients that are 0 between the bounds, so
+    that remainders become plain indices.
     """
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]
