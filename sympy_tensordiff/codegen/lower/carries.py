@@ -55,8 +55,8 @@ def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the factor of the summand by which all terms of a running sum change in a step of ``v``: ``a**(v - w)`` in
-    ``Sum_{w <= v} a**(v - w)*x[w]``. None if there is none.
+    """Return the factor of the summand by which all terms of a running sum change in a step of ``v``, such as ``a**(v -
+    w)`` in ``Sum_{w <= v} a**(v - w)*x[w]``. None unless exactly one factor depends on ``v``, in this way.
     """
     if node.op != "sum":
         return None

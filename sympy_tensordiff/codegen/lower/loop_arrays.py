@@ -300,7 +300,7 @@ class LoopArrays:
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
         """Yield ``{axis: end}`` for each choice of an end of every index range at which the formula of `stored` equals
-        `value`. Rounded or clamped indices may be constant there.
+        `value`.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """

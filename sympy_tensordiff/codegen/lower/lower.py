@@ -141,9 +141,7 @@ class Lowering(Matrices):
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:
         """Whether `node` reads a tensor at a quotient or remainder, as ``x[(i + k) % n]``, that takes fewer values than
-        the loops have iterations. A copy then saves divisions.
-
-        Then a copy in the order of the loops, ``x[(i + k) % n]`` by ``i + k``, needs no division in them.
+        the loops have iterations. Then a copy by ``i + k`` saves divisions in the loops.
         """
         if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
             return False
@@ -478,11 +476,9 @@ class Lowering(Matrices):
     def _divided_by_norms(
         self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block
     ) -> Recursion[scalars.Scalar]:
-        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``. It is divided step by step,
-        so that powers of norms do not overflow; `groups` are the other factors by the block of their loop.
-
-        The factors are divided by the norms in turn: the whole power may overflow or underflow, and so may the product
-        of all factors.
+        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``. It is divided by one norm
+        after the other, since the whole power may overflow or underflow; `groups` are the other factors by the block of
+        their loop.
         """
         inner = [factor for home, group in groups if home is block for factor in group]
         outer = [(home, group) for home, group in groups if home is not block]

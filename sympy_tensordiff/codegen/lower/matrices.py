@@ -108,8 +108,8 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield the ways to compute the sum `terms` by a matrix product over some of its variables, inside of loops
-        over the others. With `slant`, one bound is triangular.
+        """Yield the way to compute the sum `terms` by a matrix product over those of its variables that have a range of
+        their own, inside of loops over the others; nothing if there is none. With `slant`, one bound is triangular.
         """
         if terms is None:
             return
@@ -155,7 +155,8 @@ class Matrices(Storage):
 
     def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
         """Return ``(left, right, ranges, split)`` for the cheapest way to group the factors of `split` into two
-        matrices: these matrices, and the ranges of their labels. None if loops are cheaper.
+        matrices: these matrices, and the ranges of their labels. None if loops are cheaper, or there are too many
+        factors.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.
         """

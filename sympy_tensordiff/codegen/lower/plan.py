@@ -399,8 +399,8 @@ def is_never_empty(variables: Sequence[int], rows: Sequence[Constraint], facts: 
 
 
 def index_forms(node: Node) -> Sequence[Affine]:
-    """Return the affine index forms in `node` itself: the indices of a read, the extents of a comprehension, or the
-    bounds in a sum or guard; () for other nodes.
+    """Return the affine index forms in `node` itself: the indices of a read, the extents of a comprehension, the bounds
+    in a sum or guard, or an index used as a number; () for other nodes.
     """
     match node.op:
         case "index":

@@ -291,7 +291,7 @@ def _ordered(
     """Return a scatter of `value` at `index` with its loops sorted: first those bounded by sizes alone, then the `free`
     axes, then the others. The conditions ``tests`` are tested at each point.
 
-    Then come the free axes, then the others. The first ones run in the memory order of the integer array.
+    The first ones run in the memory order of the integer array.
     """
     heads: dict[int, Affine] = {}
     shift: dict[int, Affine] = {}

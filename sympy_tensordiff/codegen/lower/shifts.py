@@ -392,7 +392,7 @@ class Shifts:
 
 def without_common_factor(graph: Graph, node: Node) -> tuple[Number, Node]:
     """Return ``(number, rest)`` with ``number*rest == node``: the common numeric factor of the terms of an addition, as
-    2 for ``2*a - 4*b``. The number is 1 if a coefficient is a float.
+    2 for ``2*a - 4*b`` (1 if a coefficient is a float), or the coefficient of another node.
 
     The sign is that of the term that came into the graph first.
     """

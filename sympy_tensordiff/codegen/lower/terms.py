@@ -62,9 +62,6 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 def _with_choices(graph: Graph, total: Node) -> Node:
     """Return an addition with ``[f > 0]*x + [f < 0]*x`` written as ``x if f != 0 else 0``. This is done if ``x``
     contains a reduction, which then takes one loop instead of two.
-
-    Only where ``x`` has a reduction inside: it is computed in one loop with a choice instead of in two loops, which
-    everything that reads it would have again.
     """
     terms = list(total.args) if total.op == "add" and not total.shape else []
     guards = [n for n, term in enumerate(terms) if term.op == "guard"]

@@ -49,7 +49,8 @@ def interior(
     loop: Loop, fresh: Callable[[str], str], lengths: Lengths, is_dear: Callable[[If], bool]
 ) -> tuple[Statement, ...] | None:
     """Return an innermost loop as several: an interior, where all guards hold and are not tested, and the loops before
-    and after it. None if it has no such guards.
+    and after it. None if that does not pay: it needs several guards of statements for which `is_dear` is true, or
+    quotients to remove.
 
     ``lengths`` are those of the axes of arrays.
 

@@ -146,7 +146,7 @@ def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, 
     ``x[idx[i]]``, and then applies functions to the row with vector instructions. Without such reads, return the kernel
     unchanged and None.
 
-    The kernel itself and None if it has no such reads. ``fresh`` makes names.
+    ``fresh`` makes names.
     """
     if not kernel.axes or not all(is_let(statement) or is_store(statement) for statement in kernel.body):
         return kernel, None

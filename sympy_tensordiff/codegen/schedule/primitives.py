@@ -301,8 +301,8 @@ def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Stateme
 
 
 def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
-    """Return the three loops into which `loop` is split at the range in which the statement `number` of its body, a
-    guard, runs: before, inside and after this range. Empty parts are left out.
+    """Return the loops before, inside and after the range in which the statement `number` in the body of `loop`, a
+    guard, runs. A loop without statements is left out.
 
     Statement ``number`` of the loop is an `If`, whose conditions on the variable bound it by integer forms.
 

@@ -54,10 +54,8 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 
 def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
-    """Return `loop` with bounds that do not depend on `axis`, and bounds of `axis` inside of it, so that the two loops
-    can be interchanged: ``i >= j`` for ``j <= i``. None if that is not possible.
-
-    These are the same steps for the same entries, with the axis innermost; None where bounds do not allow for that.
+    """Return `loop` with bounds that do not depend on `axis`, and the bounds of `axis` inside of it, so that the two
+    loops can be interchanged: ``i >= j`` for ``j <= i``. None if that is not possible.
     """
     variable, place = Affine.variable(loop.variable), Affine.variable(axis)
     ends: tuple[list[Bound], list[Bound]] = [], []
@@ -214,8 +212,8 @@ class RowPlan:
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return a plan to move the loop over the last axis of `kernel` inside of its sums, or to continue sums from entry
-    to entry. None if nothing is gained or rows may be empty.
+    """Return a plan to move the loop over the last axis of `kernel` inside of its sums, or else one to continue sums
+    from entry to entry. None if neither is possible and useful.
     """
     return sums_plan(kernel, prover) or scans_plan(kernel)
 

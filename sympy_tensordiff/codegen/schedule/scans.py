@@ -66,9 +66,8 @@ class PrefixScan:
 
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
     """Return the reductions of `kernel` that continue from entry to entry along its last axis (prefix scans), and the
-    rest of its body. `outside` says of each scalar that is set outside of loops whether it has one value per row.
-
-    `outside` maps each name declared at top level to whether it has one value for a whole row.
+    rest of its body. `outside` maps each scalar that is set outside of loops to whether it has one value for a whole
+    row.
     """
     finder = _ScanFinder(kernel, outside)
     return finder.found, tuple(needed(finder.block(kernel.body, ()), set()))

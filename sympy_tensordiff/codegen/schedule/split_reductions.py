@@ -147,8 +147,8 @@ class _Stages:
 
     def with_stored_products(self, kernel: Kernel) -> list[Kernel]:
         """Return two kernels for a sum with a matrix product in each term, as ``sum(b[i, k]*sum(A[i, j]*C[j, k], j),
-        k)``. The first stores the product and can be tiled, the second sums. Without such a product, return only
-        `kernel`.
+        k)``: the first stores the product and can be tiled, the second sums. Without such a product, return a list with
+        only `kernel`.
         """
         for number, loop in enumerate(kernel.body):
             if not isinstance(loop, Loop) or loop.step != 1 or loop.lows != (Bound(ZERO),) or len(loop.highs) > 1:
