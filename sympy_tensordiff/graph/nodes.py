@@ -194,9 +194,8 @@ class Graph(Elementwise):
         """Return ``(variables, constraints, body)`` of a sum or other binder, with the variables with which it was
         built; new ones if some of these are ``taken``.
 
-        Another node may have been made of the same variables. So this is for a look inside, or for
-        a change of the body that is closed again before anything of another node comes near, and
-        only where none of the variables is ``around`` already.
+        Another node may have been made of the same variables. So use this for a look inside, or for a change of the
+        body that is closed again before another node is opened.
         """
         made = self._made_of.get(node)
         if made is None or any(v in taken for v in made[0]):

@@ -219,7 +219,7 @@ class _Pairing(TermProducts):
         return work, self.graph.ein(1, [(node, output), *scalars], output_labels, extents)
 
     def outer_product(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> Node:
-        """Return an einsum that sums nothing; vectors along the same axis of the result are
+        """Return the einsum of `operands`, which sums over nothing. Vectors along the same axis of the result are
         multiplied first: ``a_i b_j c_j d_j`` is the outer product of ``a`` and ``b*c*d``.
 
         Powers and exponentials stay operands of their own: an inverse norm may underflow before a large factor comes.
@@ -242,8 +242,9 @@ class _Pairing(TermProducts):
     def split_tensors(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, new node)`` of an einsum of tensors that sums over labels: in the cheapest order, or with a
-        product ``P`` that occurs twice, as in ``P.T @ M @ P``, computed once.
+        """Return ``(work, new node)`` of an einsum of tensors that sums over labels: in the cheapest order, with a
+        product ``P`` that occurs twice, as in ``P.T @ M @ P``, computed once, or also with the sum ``M`` multiplied
+        out.
 
         The product that a congruence contains twice is computed once, and a sum between is multiplied term by term:
         ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.

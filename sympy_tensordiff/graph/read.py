@@ -179,7 +179,7 @@ class Reader(ConditionReader):
 
     def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
         """Return the node of a scan (a loop over time), or the tensor variable that stands for its result. Raise
-        `UnsupportedError` if it depends on an index around it.
+        `UnsupportedError` if it depends on an index around it, or if this reader is for a function that takes no scans.
         """
         indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
         if indices:

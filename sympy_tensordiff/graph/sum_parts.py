@@ -90,7 +90,8 @@ class SumParts:
 
     def mixes_orders(self, terms: Sequence[Node]) -> bool:
         """Return whether `terms` are multiples of stored tensors in different orders of their axes, as in ``A + A.T``:
-        no order of loops reads all of them contiguously. False where terms may cancel exactly, as in ``A - A.T``.
+        no order of loops reads all of them contiguously. False for other terms, and for terms that may cancel exactly,
+        as in ``A - A.T``.
         """
         found: dict[Node, list[Number]] = {}
         orders = set()

@@ -41,8 +41,8 @@ def split_first_clamp(
     names: Sequence[str], variables: frozenset[int], rows: Rows
 ) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
     """Split ``rows`` into disjoint cases by the first maximum or minimum that contains one of ``variables``: ``max(0,
-    i)`` gives i >= 0 and i < 0. Return pairs (constraints, value of the maximum); None if there is no maximum. Error
-    messages call the variables by their ``names``.
+    i)`` gives i >= 0 and i < 0. Return pairs (constraints, {maximum: value}); None if there is no maximum. Raise
+    UnsupportedError if there are too many, with the ``names`` of the variables.
 
     The substitution maps the maximum to its value in that case. Cases without a point are left out.
     """

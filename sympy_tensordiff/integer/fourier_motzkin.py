@@ -100,9 +100,6 @@ def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tup
     """Return the constraints on the other variables that hold at an integer point exactly if integers for the variables
     in ``drop`` complete it to a point of ``rows``. None if the method may not find such constraints.
 
-    Law: a point of integers satisfies the result if and only if integer values of ``drop`` complete it to a point of
-    ``rows``.
-
     Examples
     --------
     >>> from sympy_tensordiff.integer.affine import Affine

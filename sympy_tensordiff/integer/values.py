@@ -169,8 +169,8 @@ def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> 
 
 
 def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
-    """Return the value of a variable that an equation like ``n*i == p`` determines, and the guard that p is a multiple
-    of n. None without one.
+    """Return ``({variable: value}, guards)`` for a variable that an equation like ``n*i == p`` determines, with the
+    guard that p is a multiple of n. None without one.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
     between 0 and ``M - 1`` is removed from the dividend: ``M*v == p - j`` gives ``floor(p/M)``.
