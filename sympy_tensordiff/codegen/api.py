@@ -72,7 +72,8 @@ def lambdify(
     expand: bool = False,
     blocks: Mapping[Any, int | None] | None = None,
     memory: int | str | None = None,
-) -> BlockFunction: ...
+) -> BlockFunction:
+    """Return a function of Dask arrays that evaluates ``expr`` in blocks, for a backend on Dask."""
 
 
 @overload
@@ -88,7 +89,8 @@ def lambdify(
     expand: bool = False,
     blocks: None = None,
     memory: None = None,
-) -> ArrayFunction: ...
+) -> ArrayFunction:
+    """Return a function of arrays of JAX, PyTorch or CuPy that evaluates ``expr`` by calls of that library."""
 
 
 @overload
@@ -104,7 +106,8 @@ def lambdify(
     expand: bool = False,
     blocks: None = None,
     memory: None = None,
-) -> CompiledFunction: ...
+) -> CompiledFunction:
+    """Return a function that evaluates ``expr``, compiled or in NumPy, for NumPy arrays (or arrays on a GPU)."""
 
 
 @explained
@@ -121,7 +124,7 @@ def lambdify(
     blocks: Mapping[Any, int | None] | None = None,
     memory: int | str | None = None,
 ) -> CompiledFunction | ArrayFunction | BlockFunction:
-    """A callable that evaluates ``expr``.
+    """Return a callable that evaluates ``expr``, given values of the symbols ``args``, by a certain ``backend``.
 
     Parameters
     ----------
@@ -260,7 +263,8 @@ def _options(backend: str, **given: Any) -> dict[str, Any]:
 
 @explained
 def evaluate(expr: Any, values: Mapping[Any, Any], *, functions: Mapping[Any, Callable[..., Any]] | None = None) -> Any:
-    """The value of ``expr``, without compiling: the result of a call of `lambdify` with the backend "numpy".
+    """Return the value of ``expr`` where its symbols have the ``values``, without compiling: the result of a call of
+    `lambdify` with the backend "numpy".
 
     Each call translates ``expr`` again; `lambdify` does that once for many calls.
 
@@ -320,7 +324,7 @@ def generate_code(
     dtype: str | None = None,
     allocate: bool | None = None,
 ) -> str:
-    """The text of the module that `lambdify` would compile, for the same arguments, for use without this package.
+    """Return the text of the module that `lambdify` would compile for the same arguments, for use without this package.
 
     For ``backend="c"`` it is [a file in C99](howto_c.md), with the text of its header as ``.header``; for
     ``backend="cuda_c"`` [a file in CUDA C++](howto_gpu.md) with the same functions for arrays on the device; for

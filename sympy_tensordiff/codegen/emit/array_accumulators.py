@@ -67,8 +67,7 @@ def with_first_additions(lines: list[str], complete: Collection[str]) -> list[st
     """Return the lines of code with ``s = 0`` and a following ``s = s + x`` replaced by ``s = x``. ``complete`` lists
     the additions that set all entries.
 
-    ``complete`` are such additions; one counts as the first if it is the next line that contains the accumulator, in
-    the same block.
+    An addition counts as the first if it is the next line that contains the accumulator, in the same block.
 
     >>> with_first_additions(["s = np.broadcast_to(real(0), (n,))", "s = s + x*x"], {"s = s + x*x"})
     ['s = x*x']

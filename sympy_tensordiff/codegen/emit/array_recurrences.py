@@ -67,8 +67,6 @@ def find_recurrences(
     """Return the sums of `kernel` that are linear recurrences along its last axis, as a dictionary from the names of
     their accumulators. ``extents`` are the lengths of the axes; ``depends`` gives the indices on which each name
     depends.
-
-    ``extents`` are those of the axes, ``depends`` the indices of each name.
     """
     found: dict[str, PrefixScan] = {}
     forms = [bound.form for loop in loops(kernel.body) for bound in bounds(loop)]

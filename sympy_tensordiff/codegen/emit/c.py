@@ -416,8 +416,8 @@ class CFile:
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. It is a
-        generator, since a subclass yields lines that compute them before.
+        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. This is
+        a generator that yields nothing, since the method of a subclass yields lines that compute them.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"

@@ -354,7 +354,7 @@ class CudaFile(CFile):
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
         """Yield the lines that compute the least and the greatest of the ``count`` entries of an integer array on the
-        device, with return codes, and return (as a generator does) the C expressions of both.
+        device, with return codes. As the value of the generator, return the C expressions of both.
         """
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0

@@ -23,10 +23,8 @@ from sympy_tensordiff.integer.rows import Rows
 def check_bounds(
     nest: Sequence[Statement], step: Kernel | FusedKernels, prover: Prover, block: tuple[str, str] | None = None
 ) -> None:
-    """Raise VerificationError if the nest of a step may read or write out of bounds. If it computes only a `block` of
-    the first axis, `block` are the names of its first index and of one past its last.
-
-    ``block`` are the first value of the first axis and one past the last, if the nest fills only a part.
+    """Raise VerificationError if the nest of a step may read or write out of bounds. If it computes only a part of the
+    first axis, `block` has the names of the first index and of one past the last.
     """
     checker = _BoundsChecker(step, prover)
     rows: Rows = ()

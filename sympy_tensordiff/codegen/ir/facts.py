@@ -223,9 +223,8 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return systems of constraints, at least one of which holds if `condition` is true (or false, for
-    ``holds=False``): those of all operands of an "or", two for ``i != j``, one for another comparison. It joins no
-    conditions by "and".
+    """Return systems of constraints, at least one of which holds if `condition`, which joins nothing by "and", is true
+    (or false, for ``holds=False``): those of all operands of an "or", two for ``i != j``, one for another comparison.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):

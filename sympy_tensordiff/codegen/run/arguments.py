@@ -409,9 +409,7 @@ MAX_COPIED_BYTES = 2**15
 
 def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
     """Return `array` if it is writable, else a view or copy that is marked as writable. Numba then compiles one kernel
-    for both kinds; kernels never write to arguments.
-
-    Numba would compile a kernel again for each combination of read-only arrays.
+    for all combinations of writable and read-only arrays; kernels never write to arguments.
     """
     if array.flags.writeable:
         return array

@@ -43,11 +43,8 @@ _lock = threading.Lock()
 
 def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
     """Return the module made from the text ``source``, from a cache if the same text was loaded before with the same
-    ``versions`` of compilers and packages. With `own`, it is a new module, not shared with other callers; without
+    ``versions`` of compilers and packages. With `own`, it is a new module, since the caller will add to it; without
     `on_disk`, it has no file.
-
-    ``own``: a module that is not shared, because it will contain more than its text. Without ``on_disk``, the module
-    has no file.
     """
     own = own or not on_disk
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()
