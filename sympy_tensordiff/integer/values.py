@@ -306,7 +306,9 @@ def find_point(
 def _find_point_of_case(
     rows: Sequence[Constraint], variables: Sequence[Variable], limit: int | None
 ) -> dict[Variable, int] | None:
-    """Return an integer point of rows without maxima and minima, see `find_point`; None if there is none."""
+    """Return an integer point of ``rows``, which contain no maxima and minima; None if there is none. Raise ValueError
+    after ``limit`` steps.
+    """
     solved = _numeric_system(rows, variables)
     if solved.is_empty:
         return None

@@ -372,9 +372,9 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
-        """Return ``(text, dimensions, slices)`` for adding an array to a part of the accumulator ``name``, with the
-        dimensions of the array. Either the text pads the array with zeros to the whole accumulator, and ``slices`` is
-        "", or ``slices`` select the part.
+        """Return ``(text, dimensions, slices)`` for adding an array, ``text``, to a part of the accumulator ``name``.
+        Either the new text pads the array with zeros to the whole accumulator, and ``slices`` is "", or ``slices``
+        select the part. ``dimensions`` are those along which the array varies.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]

@@ -223,7 +223,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         factor: str,
     ) -> None:
         """Emit loops for a small matrix product, in which the innermost loop reads contiguous entries. ``lengths`` are
-        the rows, columns and terms; the other parameters are those of `multiply`.
+        the rows, columns and terms; ``pointers`` point to the result and both operands; ``steps`` and `turned` give the
+        operands' row strides and whether they are stored transposed.
         """
         (out, left, right), (rows, columns, terms) = pointers, lengths
         has_columns = columns != "1"
