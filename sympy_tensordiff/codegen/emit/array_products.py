@@ -172,8 +172,8 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Return the arrangement of the factors, in one or two operands, with the least work. None if an ordinary sum
-        is as good.
+        """Return the arrangement of the factors in one or two operands with the least work, or in more operands if the
+        library's compiler fuses sums. None if an ordinary sum is as good, or there are too many factors.
         """
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]

@@ -223,8 +223,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((row,), others)`` with the only constraint that relates the loop to some dimension; ``((), ())`` if
-    there is none.
+    """Return ``((row,), others)`` for a constraint that relates the loop to a dimension to which no other constraint
+    relates it; ``((), ())`` without one.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])

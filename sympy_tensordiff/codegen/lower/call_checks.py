@@ -154,10 +154,8 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the integer-array entry that the message of a failed check names: ``p[i]`` for the read ``x[p[i]]``.
-        None if the index has no such entry.
-
-        None where no data decide.
+        """Return the integer-array entry that the message of a failed check names: ``p[i]`` for the read ``x[p[i]]``,
+        or an entry on which the range of the index or a condition of the read depends. None if there is none.
         """
         form = row.form
         found = innermost_first([form])

@@ -55,8 +55,8 @@ class Matrices(Storage):
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
-        """Return the sum `node` as the read of an array that a library's matrix product fills; None if loops are as
-        fast.
+        """Return the sum `node` by means of an array that a library's matrix product fills: the read of its entry,
+        summed over the remaining variables. None if loops are as fast.
         """
         if not self.library or node.args[0].op != "mul" or self._is_excluded(node):
             return None

@@ -142,7 +142,9 @@ class _CorrelationFinder:
         return Load(kernel.array, tuple([form.substitute(values) for form in index])), kernel, fills
 
     def zeros(self, scatter: Scatter) -> list[Step] | None:
-        """Return the steps that fill the array of `scatter` with zeros, if nothing else writes to it; else None."""
+        """Return ``[step]`` with the step that fills the array of `scatter` with zeros, if nothing else writes to the
+        array and the scatter adds to each entry once; else None.
+        """
         writers = self.flow.writers[scatter.array]
         first = writers[0]
         is_zero = type(first) is Kernel and first.body == (Set(first.entry, Number(0)),)

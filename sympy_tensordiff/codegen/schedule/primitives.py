@@ -272,10 +272,8 @@ def _in_steps(
 
 
 def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a loop whose `sums` are computed in parts of `size` terms each. The parts are added to totals in double
-    precision, for accuracy.
-
-    A part has ``size`` terms, or is a round of the loop where that holds other loops.
+    """Return statements for `loop` in which its `sums` are computed in parts of `size` terms each (or one iteration, if
+    it contains other loops). The parts are added to totals in double precision, for accuracy.
     """
     totals, parts = ({name: Name(fresh(f"{name}_{what}")) for name in sums} for what in ("total", "part"))
     begin: list[Statement] = [Set(parts[name], Number(0)) for name in sums]
