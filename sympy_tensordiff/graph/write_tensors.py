@@ -120,8 +120,8 @@ def write_einsum(
 
 
 def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduct]]:
-    """Return ``(factor*n, [mean])`` if ``factor`` contains ``1/n`` for the number n of terms of the sum `total`; else
-    ``(factor, [total])``.
+    """Return ``(factor*n, [mean])`` if ``factor`` contains ``1/n`` for the symbolic number n of terms of the sum
+    `total`; else ``(factor, [total])``.
     """
     extents = total.label_extents
     count = sympy.Mul(*(extents[label] for label in added_labels(total.inputs, total.output)))

@@ -163,7 +163,9 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that fills the array `name` entry by entry with `body`, and with 0 where ``guard`` fails."""
+        """Add the kernel that fills the array `name` entry by entry with `body`, and with 0 where ``guard`` fails. Add
+        a further kernel for each term of `body` that is a scatter or 0 off a diagonal.
+        """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
         scatters = bool(self.graph.integers)

@@ -437,8 +437,8 @@ class _Logarithm:
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """Yield the definitions of the auxiliary arrays of the log-sum-exp. The arrays "power" and "share" of softmaxes
-        are defined only if `is_shared`.
+        """Yield the definitions of the auxiliary arrays of the log-sum-exp, and last its own. The arrays "power" and
+        "share" of softmaxes are defined only if `is_shared`.
         """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]
