@@ -273,9 +273,7 @@ def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Seq
     axis = Affine.variable(single[0])
 
     def along(node: Node) -> Node:
-        """Return the read `node` with the index of the result's axis of extent 1 on all of its own axes of extent 1;
-        other nodes are unchanged.
-        """
+        """Return the read `node` with the index ``q`` at all axes of extent 1; other nodes are unchanged."""
         if node.op != "read":
             return node
         pairs = zip(node.data, node.args[0].shape, strict=True)

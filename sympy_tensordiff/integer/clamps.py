@@ -73,7 +73,7 @@ def split_first_clamp(
 
 def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
     """Yield disjoint systems of constraints that together have the points of ``rows``, without maxima and minima over
-    ``variables``. An error message uses ``names``.
+    ``variables``. Error messages call the variables by their ``names``.
     """
     waiting = [rows]
     while waiting:
@@ -86,7 +86,7 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether the equations in ``rows`` contain more of ``variables`` if ``part``, which is ``max(0, form)``, is
+    """Return whether more of ``variables`` stay in the equations of ``rows`` if ``part``, which is ``max(0, form)``, is
     replaced by 0 than if it is replaced by the form.
 
     The tie belongs to that case then: a clamped index has its tie where it is not clamped, and the cases at the ends

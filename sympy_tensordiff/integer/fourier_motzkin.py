@@ -227,8 +227,8 @@ def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | N
 
 
 def _simplest_bounds(rows: Iterable[Constraint], variable: Variable, sign: int) -> dict[int, Affine]:
-    """Map each coefficient of ``variable`` in a lower bound (``sign`` 1) or an upper one to the rest of the simplest
-    such bound.
+    """Return a dictionary from the coefficients that ``variable`` has in its lower bounds (``sign`` 1) or upper ones in
+    ``rows`` to the other terms of the simplest bound with this coefficient.
     """
     forms = [form for row in rows if (form := _bounding_form(row, variable, sign)) is not None]
     forms.sort(key=lambda form: complexity(Constraint("ge", form)), reverse=True)

@@ -135,8 +135,8 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Return a bound of ``p`` as one of ``t = floor(p/M)``: ``t >= s`` for ``p >= M*s``. Other rows are returned
-    unchanged.
+    """Return a row that bounds ``p`` as a bound of ``t = floor(p/M)``: ``t >= s`` for ``p >= M*s``. Other rows are
+    returned unchanged.
 
     To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
     """

@@ -304,8 +304,8 @@ class System:
         return None if vector is None else self._minimum_of_vector(vector, None)
 
     def _minimum_of_vector(self, vector: Vector, stop_at: int | None) -> Fraction | None:
-        """Return the least value of a vector over the rational points; any value at most ``stop_at`` may be returned.
-        None if it is unbounded.
+        """Return the least value of the linear form ``vector`` over the rational points; None if it is unbounded. If
+        the least value is at most ``stop_at``, a greater one that is at most ``stop_at`` may be returned.
         """
         if all(self.only_in_box[i] for i, c in enumerate(vector[:-1]) if c):
             least = self._least_in_box(vector)

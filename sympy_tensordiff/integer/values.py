@@ -119,7 +119,7 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
     """Return ``(value, form)`` if two constraints leave at most one value for ``v``: ``floor(h/c)`` for ``l <= c*v <=
-    h``. It satisfies them where ``form >= 0``. None if they leave more.
+    h``. The value satisfies them where ``form >= 0``. None if they leave more values.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:
@@ -274,8 +274,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy. It implies ``row`` for
-    all other values. None if these values are unknown.
+    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy, so that the result
+    implies ``row`` for all other values. None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst

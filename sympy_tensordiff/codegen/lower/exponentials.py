@@ -54,9 +54,9 @@ class Scaled:
 
     @property
     def grows(self) -> bool:
-        """Whether exponentials are divided by a root of their sum, as in the derivative of ``sqrt(sum(exp(u)))``: the
-        quotient grows like the root. It is not scaled, since that would raise the largest exponent from 700 to 1400
-        only, at the price of a maximum and of another exponential for each term.
+        """Whether exponentials are divided by a root of their sum, as in the derivative of ``sqrt(sum(exp(u)))``, so
+        that the quotient grows like the root. Scaling it would raise the largest exponent from 700 to 1400 only, at the
+        price of a maximum and of another exponential for each term.
         """
         return self.degree > 0 and any(factor < 0 and factor % 1 for factor in self.shift.values())
 
@@ -239,7 +239,7 @@ class Exponentials:
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
         """Return a select between a value and 0 as ``exp(shift)*rest``. Where it is 0, the shift is very negative, so
-        that it is no maximum.
+        that it is never the greatest.
         """
         graph = self.graph
         condition = yield self.final(node.args[0])

@@ -164,8 +164,8 @@ class Shifts:
     """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
-        """Decide which values the loops that compute ``entries`` use several times, possibly at shifted indices, and
-        are worth an array. Record them in `domains` and `members`.
+        """Choose the values that are worth an array, because the loops that compute ``entries`` use them several times,
+        possibly at shifted indices. Record them in `domains` and `members`.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.

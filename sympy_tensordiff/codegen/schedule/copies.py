@@ -57,8 +57,8 @@ def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
 
 
 def copied(step: Step) -> tuple[Factor, Load] | None:
-    """Return ``(factor, load)`` if a kernel only computes ``factor*load`` and each index of the load is another axis,
-    as in a transpose; else None.
+    """Return ``(factor, load)`` if a kernel only computes ``factor*load`` and each index of the load is a plain
+    variable, as in a transpose; else None.
     """
     if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None

@@ -353,7 +353,7 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
     """Return the loops before, inside and after the range in which the costly conditional statement in ``loop`` runs,
-    so that none of them tests it. None if there is not exactly one such statement, or it contains loops.
+    so that none of them tests it. None if there is not exactly one such statement, or if ``loop`` contains loops.
     """
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None

@@ -80,8 +80,8 @@ def _with_row_inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) 
 
 
 def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
-    """Return ``[loop]``, the loop `row` around `body`, with the factors of products that do not change in it multiplied
-    first; [] for an empty body.
+    """Return ``[loop]`` with the loop `row` around `body`, in which products multiply those factors first that do not
+    change in it; [] for an empty body.
     """
     own = {statement.name for statement in body if is_let(statement)}
 
