@@ -215,7 +215,9 @@ Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
 def _orders(
     inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
 ) -> tuple[Order, ...]:
-    """Return the result of `orders_of_least_work`; the arguments are hashable so that it can be cached."""
+    """Return the cheapest contraction order of an einsum, followed by equally cheap ones that start with a different
+    product. The arguments are hashable, so that results can be cached.
+    """
     sizes = dict(sizes_of_labels)
 
     def order(path: Path) -> Order:

@@ -55,7 +55,9 @@ def needs_no_copies(step: ContractionStep) -> bool:
 
 
 def product_text(step: ContractionStep | Trapezoid, names: FormNames, is_parallel: bool) -> str:
-    """Return the function of a matrix product, or of a triangular one, without decorator."""
+    """Return the function of a matrix product, or of a triangular one, without decorator. With ``is_parallel``, it runs
+    on several cores.
+    """
     return _MatrixProduct(step, names.copy(), is_parallel).print()
 
 
@@ -149,7 +151,9 @@ class _MatrixProduct:
         return "prange" if self.is_parallel else "range"
 
     def define(self, wish: str, text: str) -> str:
-        """Append the definition of a new name for a value, and return the name."""
+        """Append a line that assigns the value of the expression ``text`` to a new name like ``wish``, and return the
+        name.
+        """
         name = self.names.fresh(wish)
         self.lines.line(f"{name} = {text}")
         return name
@@ -178,7 +182,9 @@ class _MatrixProduct:
         return self.matrix(array, both, groups, is_turned)
 
     def array(self, wish: str, labels: Labels) -> str:
-        """Append the allocation of an array with the axes ``labels``, and return its name."""
+        """Append the allocation of an array with the axes ``labels`` and a new name like ``wish``, and return the
+        name.
+        """
         shape = tuple_text(self.lengths[label] for label in labels)
         return self.define(wish, f"np.empty({shape}, {self.target}.dtype)")
 

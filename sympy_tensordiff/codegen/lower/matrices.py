@@ -187,8 +187,8 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return how many of the operands' reads have a summed index in their last axis, so that they are contiguous.
-        It decides between products of equal cost.
+        """Return how many reads in the operands ``first`` and ``second`` of a product have a summed index in their last
+        axis, so that they are contiguous. It decides between products of equal cost.
         """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)

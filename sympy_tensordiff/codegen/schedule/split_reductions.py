@@ -268,7 +268,9 @@ class _Stages:
         return first, replace(kernel, body=tuple(needed(body, set())))
 
     def size(self, wish: str, value: Affine) -> Affine:
-        """Return a new size with the value ``max(value, 1)``, which the host computes before any kernel runs."""
+        """Return a new size with a name like ``wish`` and the value ``max(value, 1)``, which the host computes before
+        any kernel runs.
+        """
         self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(1))))
         return Affine.variable(self.sizes[-1].name)
 
