@@ -242,9 +242,8 @@ class _Pairing(TermProducts):
     def split_tensors(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, new node)`` of an einsum of tensors that sums over labels: in the cheapest order, with a
-        product ``P`` that occurs twice, as in ``P.T @ M @ P``, computed once, or also with the sum ``M`` multiplied
-        out.
+        """Return ``(work, new node)`` of an einsum of tensors that sums over labels, multiplied in the cheapest order.
+        A product ``P`` that occurs twice, as in ``P.T @ M @ P``, may be computed once, and a sum ``M`` multiplied out.
 
         The product that a congruence contains twice is computed once, and a sum between is multiplied term by term:
         ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
@@ -332,8 +331,9 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
-    """Return the labels on an axis of an inverse that no other operand has, if another operand has the label of its
-    other axis. They are summed after ``inv(A) @ b`` is solved as a linear system. `uses` counts the uses of each label.
+    """Return the labels like ``i`` of an operand ``inv(A)[i, j]``: no other operand has ``i``, but another one has
+    ``j``. The sum over ``i`` is computed after ``inv(A) @ b`` is solved as a linear system. `uses` counts the uses of
+    each label.
     """
     found = []
     for node, labels in operands:

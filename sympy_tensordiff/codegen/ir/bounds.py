@@ -80,8 +80,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return for each constraint in ``rows`` on the block of axis values that a thread computes, such as ``i <
-        stop``, the weaker one that holds in all blocks: ``i < n``. Other constraints are left out.
+        """Return those constraints in ``rows`` that limit the axis to the block of a thread, such as ``i < stop``, each
+        replaced by the weaker one that holds in all blocks: ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(

@@ -27,8 +27,8 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The memory cost of a loop that is innermost: the cache lines read per iteration, and, to decide between equal
-    ones, the distance of the axes along which it reads from the last axis.
+    """The memory cost of a loop that is innermost: the number of cache lines read per iteration. Loops with equal
+    numbers are compared by ``distance``: how far the axes along which they read are from the last axis.
     """
 
     lines: int

@@ -182,8 +182,9 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 def _solved(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`, such as
-    ``p[k] == i``, or, without `by_data`, one without integer-array entries, such as ``i == j``. None if there is none.
+    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`: an equation
+    with integer-array entries, such as ``p[k] == i``, or without them, such as ``i == j``, if not `by_data`. None if
+    there is none.
     """
     for row in rows:
         if row.kind == "eq" and bool(data_entries([row.form])) == by_data:

@@ -86,7 +86,7 @@ def fuse(program: Program, prover: Prover) -> Program:
 @dataclass
 class _Group:
     """Kernels that will share a loop over their first axis, with the arrays that they fill and read. ``others`` are the
-    arrays that steps in between fill.
+    arrays filled by steps that stand between these kernels.
     """
 
     extent: Affine

@@ -32,8 +32,8 @@ MAX_TIMES = 2
 
 
 class RowBlocks(NamedTuple):
-    """The result of `with_row_launches`: the program with row-wise functions in single GPU launches, and the loops that
-    threads of a block share, by the array that they fill.
+    """A program in which row-wise functions are single GPU launches, as `with_row_launches` returns it.
+    ``shared_loops`` maps arrays to the loops of their kernels whose iterations the threads of a block share.
     """
 
     program: Program
