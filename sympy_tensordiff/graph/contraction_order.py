@@ -56,8 +56,8 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected value of the extent `form` in small units, a few of which are subtracted for an axis that
-        counts as shorter, so that sizes of equal expected value differ.
+        """Return the expected value of the extent `form`, in small units. A few of these are subtracted for an axis
+        that counts as shorter, so that sizes of equal expected value differ.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)

@@ -131,8 +131,8 @@ def _axes_of(term: Node) -> tuple[int, ...]:
 
 
 def _is_sum_or_view(node: Node) -> bool:
-    """Return whether a node is a sum of tensors, a sum that is only scaled or transposed, or a view of a node that is
-    not a sum.
+    """Return whether a node is a sum of tensors or a view of a tensor. A view of a sum only counts if it scales or
+    transposes the sum.
     """
     if is_view(node) and node.args and node.args[0].op == "add":
         return sorted(node.data.inputs[0]) == sorted(node.data.output)

@@ -200,8 +200,8 @@ def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constrai
 def positive_divisors(
     variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the guards ``M >= 1`` to be tested before the loop over ``variable``, for symbols M by which its bounds
-    divide and that only ``rows`` imply to be positive.
+    """Return the guards ``M >= 1`` to be tested before the loop over ``variable``, for the symbols M by which its
+    bounds are divided. A guard is left out if ``known`` imply that M is positive, without the loop's ``rows``.
 
     These guards are tested outside of the loop: if the loop has no points, a divisor may be 0.
     """

@@ -362,8 +362,8 @@ class CompiledFunction:
 
     @no_collection()
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
-        """Return the functions for results of a dtype, compiled by LLVM, those in ``parallel`` to be run on several
-        cores; None if Numba has to compile them.
+        """Return the functions of the program for results of a dtype, compiled by LLVM; those in ``parallel`` run on
+        several cores. None if Numba has to compile them.
         """
         try:
             return llvm.load_program(

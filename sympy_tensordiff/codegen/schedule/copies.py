@@ -49,8 +49,8 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return a `note` of the plan with the name of its array, if this was removed, replaced by the name of the array
-    that takes its place; other notes unchanged.
+    """Return a `note` of the plan in which the name of a removed array (in ``gone``) is replaced by that of the array
+    that takes its place. Notes on other arrays are unchanged.
     """
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note
