@@ -8,6 +8,7 @@ import pytest
 import sympy
 from every import every
 from sympy import Rational, cos, exp, log, sqrt
+from uncompiled import numba_as_python
 
 import sympy_tensordiff as td
 
@@ -107,8 +108,10 @@ FUNCTIONS = {
 def test_values_and_derivatives_of_functions(name):
     value, slope, points = FUNCTIONS[name]
     function = getattr(td, name)
-    for backend in ("numpy", "numba", "llvm"):
-        found = td.lambdify(x, (function(x), td.gradient(td.sum(function(x)), x)), backend)(np.array(points, float))
+    for backend in ("numpy", "llvm", "numba"):
+        with numba_as_python(backend):
+            compute = td.lambdify(x, (function(x), td.gradient(td.sum(function(x)), x)), backend)
+            found = compute(np.array(points, float))
         for own, exactly in zip(found, (value, slope), strict=True):
             if exactly is None:
                 continue

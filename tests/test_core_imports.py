@@ -3,7 +3,9 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import sympy_tensordiff as td
 from sympy_tensordiff import lazy
@@ -67,6 +69,13 @@ def test_the_core_imports_no_numerical_library() -> None:
     command = [sys.executable, "-c", PROGRAM, " ".join(REFUSED)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
+
+
+def test_all_modules_can_be_imported() -> None:
+    """Import each module, also those without an example, which the search for examples leaves out."""
+    for module in walk_packages(td.__path__, f"{td.__name__}."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
 
 
 def test_names_that_are_imported_late_are_those_of_the_type_checkers() -> None:

@@ -5,6 +5,7 @@ from random import Random
 from statistics import median
 
 import corpus_fields
+import corpus_groups
 import corpus_learning
 import corpus_papers
 import corpus_physics
@@ -21,7 +22,7 @@ from sympy_tensordiff.reference import derivative, evaluate, symbols_of
 from sympy_tensordiff.testing.values import random_values
 
 n, y, HALF = td.indices("n"), corpus_physics.y, sympy.Rational(1, 2)
-MODULES = (corpus_learning, corpus_physics, corpus_papers, corpus_fields, corpus_practice)
+MODULES = (corpus_learning, corpus_physics, corpus_papers, corpus_fields, corpus_practice, corpus_groups)
 FORMS = {form.name: form for module in MODULES for form in module.FORMS}
 SIZES = {td.indices(name): size for name, size in {"n": 4, "m": 3, "d": 2, "c": 3}.items()}
 
@@ -77,15 +78,17 @@ LONGER = {
     "softmax, its Jacobian": 1.58,
     "range measurements": 1.45,
     "Hellinger distance": 1.34,
-    "layer normalisation of whole tensors": 1.27,
     "entropy of a softmax": 1.26,
     "chi-squared divergence": 1.25,
     "differences as a whole tensor": 1.25,
+    "swarm": 1.25,
     "hinge loss": 1.23,
     "batch normalisation": 1.22,
     "two layers, hyperbolic tangent": 1.2,
     "calibration by a temperature": 1.2,
+    "smoothed particles": 1.2,
     "Morse": 1.18,
+    "peridynamics": 1.17,
     "multidimensional scaling": 1.17,
     "multinomial regression": 1.17,
     "attention of a sequence to itself by the map of values": 1.17,

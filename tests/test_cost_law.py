@@ -150,3 +150,25 @@ def test_what_is_never_chosen_is_0_beside_a_quotient_that_is_infinite():
     expected = np.outer(x @ arrays[2], one) + np.outer(x, arrays[2] @ one)
     np.testing.assert_allclose(found[0], expected)
     np.testing.assert_allclose(found[1], np.outer(x @ tangent, one) + np.outer(x, tangent @ one))
+
+
+i, j, n = td.indices("i j n")
+x, A = td.TensorSymbol("x", n), td.TensorSymbol("A", (n, n))
+
+
+def normalised(y):
+    """Divide the vector by its norm, entry by entry."""
+    norm = td.sqrt(td.IndexedSum(y[j] ** 2, (j, 0, n - 1)))
+    return td.TensorComprehension(y[i] / norm, (i, n))
+
+
+@pytest.mark.parametrize("y", [x, A @ x, A @ normalised(x), td.inv(A + A) @ td.exp(x)])
+def test_norms_of_unit_vectors_have_no_derivatives(y):
+    """In index notation, and on whole tensors as a product of vectors times scalars."""
+    entries = td.TensorComprehension(y[i], (i, n))
+    squares = td.IndexedSum(entries[j] ** 2, (j, 0, n - 1))
+    square = td.IndexedSum(entries[i] ** 2 / squares, (i, 0, n - 1))
+    for value in (td.sum((y / td.norm(y)) ** 2), square, td.sqrt(square)):
+        for wrt in (x, A):
+            assert td.cost(td.gradient(value, wrt)).operations == 0
+        assert td.cost(td.hvp(value, x, td.TensorSymbol("v", n))).operations == 0

@@ -168,7 +168,8 @@ def product_with_hessian(f, x):
     ("derivative", "family", "depths", "most"),
     [
         (td.hessian, gated, (3, 6), 3),
-        (td.gradient, attention, (2, 4), 6),
+        (td.gradient, attention, (3, 6), 2.8),
+        (product_with_hessian, attention, (2, 4), 3.5),
         (product_with_hessian, normalised, (2, 4), 2.6),
     ],
 )

@@ -7,44 +7,71 @@ import io
 import re
 import tokenize
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import sympy_tensordiff
 
 PACKAGE = Path(sympy_tensordiff.__file__).parent
-TREES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
-
 NOT_AT_THE_BEGINNING = {"What", "Where", "How", "That", "Which"}
 LIMIT_WITHOUT_NOUN = re.compile(r"_?(MOST|LEAST|FEW|LONG|MANY|LARGE|SMALL|NEAR|WIDE|ENOUGH|[A-Z]+EST)$")
 
 
+class Source(NamedTuple):
+    """The parts of a module that the rules are about."""
+
+    path: str
+    text: str
+    definitions: list[tuple[str, str]]  # of the module, classes and functions: names and docstrings
+    classes: list[str]
+    targets: list[str]  # of assignments of the module
+    strings: list[str]  # that are statements
+
+
+def source(path: Path) -> Source:
+    """Return the parts of the module at `path`."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.Expr))]
+    definitions = [node for node in nodes if not isinstance(node, ast.Expr)]
+    strings = [
+        node.value.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    targets = [node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None) for node in tree.body]
+    return Source(
+        path.relative_to(PACKAGE).as_posix(),
+        text,
+        [(getattr(node, "name", "the module"), ast.get_docstring(node) or "") for node in definitions],
+        [node.name for node in definitions if isinstance(node, ast.ClassDef)],
+        [target.id for target in targets if isinstance(target, ast.Name)],
+        [string for string in strings if isinstance(string, str)],
+    )
+
+
+@cache
+def sources() -> list[Source]:
+    """Return the modules; trees of all take too much memory to keep them."""
+    return [source(path) for path in sorted(PACKAGE.rglob("*.py"))]
+
+
 def test_no_two_classes_share_a_name():
     places = defaultdict(set)
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].add(path)
+    for module in sources():
+        for name in module.classes:
+            places[name].add(module.path)
+    assert places
     assert not {name for name, where in places.items() if len(where) > 1}
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun():
-    wrong = []
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
-            doc = ast.get_docstring(node) if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)) else None
-            if doc and doc.split()[0] in NOT_AT_THE_BEGINNING:
-                wrong.append(f"{path}: {getattr(node, 'name', 'the module')}")
-    assert not wrong
+    named = [(module.path, name, doc) for module in sources() for name, doc in module.definitions if doc]
+    assert named and not [(path, name) for path, name, doc in named if doc.split()[0] in NOT_AT_THE_BEGINNING]
 
 
 def test_limits_say_what_they_limit():
-    wrong = []
-    for path, tree in TREES.items():
-        for node in tree.body:
-            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-            if isinstance(target, ast.Name) and LIMIT_WITHOUT_NOUN.match(target.id):
-                wrong.append(f"{path}: {target.id}")
-    assert not wrong
+    named = [(module.path, name) for module in sources() for name in module.targets]
+    assert named and not [(path, name) for path, name in named if LIMIT_WITHOUT_NOUN.match(name)]
 
 
 DIALECT = ("manieth", "anyway", "by what", "what stands", "taken apart", "is told", "are told", "way of the data")
@@ -53,10 +80,17 @@ DIALECT = ("manieth", "anyway", "by what", "what stands", "taken apart", "is tol
 def test_texts_use_the_words_of_the_field():
     """Keep the private dialect out of docstrings and comments: DESIGN.md lists it under Language."""
     wrong = []
-    for path, tree in TREES.items():
-        texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-        texts = [text.value for text in texts if isinstance(text, ast.Constant) and isinstance(text.value, str)]
-        lines = io.StringIO((PACKAGE / path).read_text()).readline
-        texts += [token.string for token in tokenize.generate_tokens(lines) if token.type == tokenize.COMMENT]
-        wrong += [f"{path}: {word}" for word in DIALECT for text in texts if word in " ".join(text.split())]
+    for module in sources():
+        words = [word for word in DIALECT if word in " ".join(module.text.split())]
+        if words:  # tokens take longer than all else
+            tokens = tokenize.generate_tokens(io.StringIO(module.text).readline)
+            texts = [*module.strings, *(token.string for token in tokens if token.type == tokenize.COMMENT)]
+            wrong += [f"{module.path}: {word}" for word in words for text in texts if word in " ".join(text.split())]
     assert not wrong
+
+
+def test_a_file_of_tests_says_what_it_protects():
+    first = {
+        path: path.read_text(encoding="utf-8").partition("\n")[0] for path in Path(__file__).parent.rglob("test_*.py")
+    }
+    assert first and not [path for path, line in first.items() if not line.startswith('"""')]

@@ -271,5 +271,5 @@ def test_one_convolution_stays_in_few_files() -> None:
         derive()
     finally:
         sys.setprofile(before)
-    assert len(files) <= 41, sorted(files)  # one of them explains calls that do not fit
+    assert len(files) <= 42, sorted(files)  # one of them explains calls that do not fit
     assert len(packages) <= 430

@@ -99,11 +99,10 @@ def test_text_and_formula() -> None:
 def test_stored_states_have_their_own_names_in_formulas() -> None:
     """The adjoint reads as in a textbook: one recursion forwards, one backwards."""
     formula = td.latex(td.gradient(td.sum(rnn() ** 2), W))
-    slope = r"\left(1 - h_{t}^{\odot 2}\right) \odot \left(\mathrm{d}h_{t+1} + \mathrm{d}y_{t}\right)"
+    slope = r"\left(1 - h_{t}^{\odot 2}\right) \odot \left(\mathrm{d}h_{t+1} + 2 h_{t}\right)"
     assert formula == (
         rf"\sum_{{t = 0}}^{{T - 1}} \left({slope}\right) h_{{t-1}}^{{\top}} \;\text{{where}}\; "
         rf"\mathrm{{d}}h_{{t}} = W^{{\top}} \left({slope}\right),\; \mathrm{{d}}h_{{T}} = \mathbf{{0}},\; "
-        r"\mathrm{d}y_{t} = \left(2 h\right)_{t},\; "
         r"h_{t} = \tanh\left(x_{t} + W h_{t-1}\right),\; h_{-1} = h_{0}"
     )
     last = td.latex(td.gradient(td.sum(rnn(last=True) ** 2), h0))

@@ -103,7 +103,59 @@ def missing() -> Any:
     return td.scan(step, {"mean": 0, "P": 1}, {"y": y, "s": seen}, total=True)[1], (a, b, g, y)
 
 
-FIELDS = (control, bodies, epidemic, filtering, path, conjugate_gradients, descent, missing)
+def seasons() -> Any:
+    """Smoothing with a trend and a season, as Holt and Winters do it: the oldest season is replaced."""
+
+    def step(level: Any, trend: Any, season: Any, y: Any) -> Any:
+        new = a * (y - season[0]) + (1 - a) * (level + trend)
+        latest = g * (y - new) + (1 - g) * season[0]
+        season = td.concatenate([season[1:], latest * td.ones(1)])
+        return (new, b * (new - level) + (1 - b) * trend, season), (y - level - trend - season[0]) ** 2
+
+    return td.scan(step, {"level": 0, "trend": 1, "season": x0}, {"y": y}, total=True)[1], (a, b, g, x0, y)
+
+
+def returns() -> Any:
+    """The returns of temporal differences, TD(lambda), backwards in time."""
+    V, r = td.TensorSymbol("V", T + 1), y
+    G = td.scan(lambda G, x: x[0] + g * ((1 - a) * x[1] + a * G), V[T], (r, V[1:]), reverse=True)
+    return td.sum((G - V[:-1]) ** 2), (a, g, V, r)
+
+
+def alignment() -> Any:
+    """The probability of labels in a given order, as in connectionist temporal classification."""
+
+    def step(a: Any, x: Any) -> Any:
+        return td.logaddexp(a, td.concatenate([-50 * td.ones(1), a[:-1]])) + x - td.logsumexp(x)
+
+    return td.scan(step, td.TensorComprehension(-50 * i, (i, n)), X @ A, last=True)[n - 1], (A, X)
+
+
+def tridiagonal() -> Any:
+    """The solution of tridiagonal equations, as Thomas': the second scan runs backwards over the first one."""
+    upper, right = td.TensorSymbol("upper", T), td.TensorSymbol("right", T)
+    forwards = lambda c, d, u, r, y: (u / (4 + y - y * c), (r - y * d) / (4 + y - y * c))  # noqa: E731
+    c, d = td.scan(forwards, {"c": 0, "d": 0}, {"u": upper, "r": right, "y": y})
+    (x,) = td.scan(lambda x, c, d: (d - c * x,), {"x": 0}, {"c": c, "d": d}, reverse=True)
+    return td.sum(x**2), (upper, right, y)
+
+
+def selective() -> Any:
+    """A state space whose steps depend on the input, as in Mamba."""
+    B, C = td.TensorSymbol("B", (m, n)), td.TensorSymbol("C", (m, n))
+
+    def step(h: Any, x: Any) -> Any:
+        rate = td.log(1 + td.exp(A @ x))
+        h = td.exp(-rate[:, None] * td.exp(B.T)) * h + (rate * x)[:, None] * (B @ x)[None, :]
+        return h, h @ (C @ x)
+
+    return td.sum(td.scan(step, td.zeros((n, m)), X)[1] ** 2), (A, B, C, X)
+
+
+FIELDS = (
+    *(control, bodies, epidemic, filtering, path, conjugate_gradients, descent, missing),
+    *(seasons, returns, alignment, tridiagonal, selective),
+)
 
 
 @pytest.mark.parametrize("field", FIELDS)

@@ -269,3 +269,72 @@ def test_parts_of_a_gradient_with_entries_are_a_stack() -> None:
     assert formula.count(r"\begin{pmatrix}") == 1
     assert r"\delta" not in formula
     assert r"\sigma\left(\left(u_{t}\right)_{0, :}\right)" in formula
+
+
+# ---------------------------------------------------------------------------- texts of long steps
+
+
+def read_back(expr: Any) -> Any:
+    """Return what Python reads in the text of ``expr``, with the names of the package and the symbols in it."""
+    symbols = {**{name: td.indices(name) for name in "ijpq"}, **{str(symbol): symbol for symbol in expr.free_symbols}}
+    return eval(str(expr), {name: getattr(td, name) for name in td.__all__} | {"Mod": sympy.Mod} | symbols)
+
+
+@pytest.mark.parametrize(("name", "longest"), [("lstm", 1000), ("kalman", 800), ("lorenz96", 3000), ("gru", 550)])
+def test_texts_name_the_common_parts_of_steps(name: str, longest: int) -> None:
+    program = practice.PROGRAMS[name]()
+    values, _ = practice.point(program, 3)
+    for expr in (program.loss, td.gradient(program.loss, program.tensors[0])):
+        assert len(str(expr)) < longest
+        args = [tensor for tensor in program.tensors if tensor in expr.free_symbols]
+        given = [value for tensor, value in zip(program.tensors, values, strict=True) if tensor in args]
+        found, expected = (td.lambdify(args, e, "numpy")(*given) for e in (read_back(expr), expr))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def long_step(u: Any, x: Any) -> Any:
+    """A step with a part that occurs several times, whose state has the name that parts have."""
+    part = td.tanh(W @ u + V @ x + td.sum(x) * td.sin(u))
+    return part * (1 + td.exp(part)) / (2 + part**2)
+
+
+def test_names_of_parts_are_those_of_nothing_else() -> None:
+    inner = td.scan(long_step, h0, x)
+    outer = td.scan(lambda h, x, t: long_step(h + td.scan(long_step, h, td.stack((x, h)), last=True), x) * t, h0, x)
+    gradient = td.gradient(td.sum(td.scan(long_step, h0, inner) ** 2), h0)
+    assert str(gradient).count("states :=") == 2
+    for expr in (inner, outer, gradient):
+        text = str(expr)
+        assert "v := tanh(" in text
+        assert "lambda u, x: (u :=" not in text
+        symbols = [s for s in (W, V, x, h0) if s in expr.free_symbols]
+        rng = np.random.default_rng(0)
+        given = [rng.normal(size=(4, 2) if s == x else (2, 2) if s in (W, V) else 2) for s in symbols]
+        found, expected = (td.lambdify(symbols, e, "numpy")(*given) for e in (read_back(expr), expr))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_the_last_value_of_steps_that_is_no_state_is_an_entry_in_texts() -> None:
+    full = rnn()
+    last = full.result("last", td.sum(full.states[0].update ** 2))
+    assert str(last) == "scan(lambda h, x: (tanh(x + W @ h), sum(tanh(x + W @ h)**2)), h0, x)[1][T - 1]"
+    values = arrays()
+    found, expected = (td.lambdify([*values], e, "numpy")(*values.values()) for e in (read_back(last), last))
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_cotangents_of_stacked_states_are_written_in_the_recursion() -> None:
+    """Backpropagation through time as in a textbook: no rows of differences."""
+    y = td.TensorSymbol("y", (T, n))
+    formula = td.latex(td.gradient(td.sum((rnn() - y) ** 2) / 2, h0))
+    assert r"\left(\mathrm{d}h_{t+1} + h_{t} - y_{t}\right)" in formula
+    assert r"\mathrm{d}y" not in formula
+    numbers = td.scan(lambda s, x: td.sum(x) * sympy.sin(s), 1, x)
+    formula = td.latex(td.gradient(td.sum(numbers**2 * td.exp(numbers)), x))
+    assert r"e^{s_{t}}" in formula
+
+
+def test_filters_are_written_with_their_gain() -> None:
+    program = practice.PROGRAMS["kalman"]()
+    formula = td.latex(td.gradient(program.loss, program.tensors[-1]))
+    assert r"P_{t} &= g_{t} - f_{t} H g_{t} \\" in formula

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -41,7 +41,9 @@ class CheckedNumPy(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
-        return checking(found) if name in ("empty", "zeros", "ones", "full") else found
+        found = checking(found) if name in ("empty", "zeros", "ones", "full") else found
+        setattr(self, name, found)  # found without a call from now on
+        return found
 
 
 @cache
@@ -95,3 +97,10 @@ def run_as_python() -> Iterator[None]:
         patch.setattr(compiling.CompiledFunction, "_run_translating_errors", run_checked)
         patch.setattr(compiling.CompiledFunction, "_load_llvm", lambda *given: None)  # the text for Numba instead
         yield
+
+
+def numba_as_python(backend: str) -> AbstractContextManager[None]:
+    """Run Numba's texts as Python if that is the ``backend``: LLVM's code, of the same loops, stands for what compilers
+    make of them.
+    """
+    return run_as_python() if backend == "numba" else nullcontext()

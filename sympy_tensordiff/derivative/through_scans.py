@@ -292,7 +292,7 @@ def _pruned(
     kept = [state for state in states if state.variable in needed]
     free = free_symbols_in([*(value for _, value in wanted), *(state.update for state in kept)])
     rows = [(variable, sequence) for variable, sequence in sequences if variable in free]
-    return [Scan(k, value, kept, rows, scan.time, scan.length, scan.reverse) for k, value in wanted]
+    return Scan.results_of(wanted, kept, rows, scan.time, scan.length, scan.reverse)
 
 
 # ---------------------------------------------------------------------------- pullbacks

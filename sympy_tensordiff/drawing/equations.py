@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import sympy
@@ -26,6 +26,9 @@ from sympy_tensordiff.symbolic.traversal import named_in, nodes_in
 
 LONGEST_FORMULA = 100
 """A formula of more signs, which are more than a line of a page, is shown in parts where that makes it shorter."""
+
+LONGEST_STEPS = 50
+"""Steps of a recurrence with more signs are shown in parts where that makes them shorter: there are other lines."""
 
 LETTERS = "rstuvwzabcfgh"
 """Names of parts of which only entries occur, in the order in which they are taken."""
@@ -196,19 +199,24 @@ def _with_parts(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str
     return _equations([None] * len(reduced), found, reduced)
 
 
-def _parts_of_steps(steps: Sequence[Any]) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
-    """Return ``(common parts, steps in terms of them)`` for the steps of a scan. There are no parts if the formulas are
-    short, or would not get shorter by them.
+def _parts_of_steps(steps: Sequence[Any], is_text: bool) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
+    """Return ``(common parts, steps in terms of them)`` for the steps of a scan, printed as text or as LaTeX. There are
+    no parts if the steps are short, or would not get shorter by them.
     """
-    length = 0
-    for step in dict.fromkeys(steps):
-        length = LONGEST_UNREAD if measures(step).is_unprintable else length + count_signs(in_latex(step))
-    if length <= LONGEST_FORMULA:
+    length = _length(dict.fromkeys(steps), is_text)
+    if length <= LONGEST_STEPS:
         return [], steps
     found, reduced = cse(steps)
     shown = dict.fromkeys([*reduced, *(part for _, part in found)])
-    new = sum(LONGEST_UNREAD if measures(e).is_unprintable else count_signs(in_latex(e)) for e in shown)
-    return (found, reduced) if new < length else ([], steps)
+    return (found, reduced) if _length(shown, is_text) < length else ([], steps)
+
+
+def _length(exprs: Iterable[Any], is_text: bool) -> int:
+    """Return the number of signs of expressions, as text or in LaTeX."""
+    return sum(
+        LONGEST_UNREAD if measures(e).is_unprintable else len(str(e)) if is_text else count_signs(in_latex(e))
+        for e in exprs
+    )
 
 
 hooks.formula.register(_in_notebook)

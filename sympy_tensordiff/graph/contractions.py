@@ -86,7 +86,8 @@ class Contractions(Arithmetic):
         not in `output`.
 
         Each operand is a pair of a node and one label per axis. Labels may repeat within an operand and in the output;
-        `extents` has the extents of output labels that occur in no operand.
+        `extents` has the extents of output labels that occur in no operand. Scalars are factors of a result without
+        axes: that is the product of them with the einsum of the tensors.
         """
         factors, sizes = list(operands), extents or {}
         if coefficient == 0 or not is_normal_operand_list(factors):
@@ -99,8 +100,11 @@ class Contractions(Arithmetic):
             return self.filled(0, [sizes[label] for label in output])
         if isinstance(coefficient, Fraction) and coefficient.denominator == 1:
             coefficient = coefficient.numerator
-        if not output and not any(labels for _, labels in factors):
-            return self.mul((self.const(coefficient), *(node for node, _ in factors)))
+        if not output and not all(labels for _, labels in factors):
+            scalars = [node for node, labels in factors if not labels]
+            if tensors := [factor for factor in factors if factor[1]]:
+                scalars.append(self.ein(1, tensors, (), sizes))
+            return self.mul((self.const(coefficient), *scalars))
         # By id, so that a product is one node in whatever order it is written.
         factors.sort(key=_id_of)
         return self._core_or_view(coefficient, factors, output, sizes)

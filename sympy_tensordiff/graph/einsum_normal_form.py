@@ -261,8 +261,9 @@ class Gathering:
             if base.shape != node.shape or exponent.shape:
                 base, exponent = node, graph.one
             powers.setdefault((base, tuple(labels)), []).append(exponent)
-        # x_i x_i summed over i stays a product, x @ x.
-        is_pair, output_labels = len(self.operands) == 2, {self._representative(label) for label in output}
+        # x_i x_i summed over i stays a product, x @ x, also times scalars.
+        is_pair = sum(bool(labels) for _, labels in self.operands) == 2
+        output_labels = {self._representative(label) for label in output}
         self.operands = []
         for (base, labels), exponents in powers.items():
             if is_pair and len(exponents) == 2 and not output_labels.issuperset(labels) and not _is_negative(exponents):

@@ -142,7 +142,7 @@ class NodeTable:
         plain = op not in _SCOPES and (
             op not in ("read", "index") or linear(own) or not _has_quotient_or_positive_part(own)
         )
-        plain = plain and not (op == "compare" and args[0].op == "index")
+        plain = plain and not (op == "compare" and any(a.op == "index" for a in args))
         total, whole = is_total(op, data, args), _takes_tensors(op, shape)
         for a in args:
             if a.free:

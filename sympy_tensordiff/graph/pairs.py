@@ -109,6 +109,7 @@ class _Pairing(TermProducts):
         self.terms.clear()
         self.shared.clear()
         self.rejected.clear()
+        self.refused.clear()
         for part in parts:
             if part in self.products.absorbed:
                 continue

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contraction_order import Extents, Labelled, Products
 from sympy_tensordiff.graph.contractions import is_core
-from sympy_tensordiff.graph.interning import Number, Recursion, in_turn
+from sympy_tensordiff.graph.interning import Number, Recursion
 from sympy_tensordiff.graph.multiplied_sums import MultipliedSum, multiplied_sums
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.sum_parts import SumParts, core_of
@@ -68,6 +68,10 @@ class TermProducts(SumParts):
         """Sums with several uses that are computed as matrices nevertheless."""
         self.rejected: set[Node] = set()
         """The products of terms of sums that are not multiplied term by term."""
+        self.refused: dict[tuple[Node, Node, int], set[Node]] = {}
+        """The products with a sum that are not multiplied term by term, with those of the terms that take too much
+        work.
+        """
 
     @abstractmethod
     def split_in_order(
@@ -124,6 +128,9 @@ class TermProducts(SumParts):
         a term of the sum. A term that multiplies a sum with several uses is the factor of that sum.
         """
         operand, labels = product.operands[product.position]
+        key = core_of(self.graph.ein(1, product.operands, product.output, product.extents)), operand, work
+        if key in self.refused and not any(map(self.is_computed_elsewhere, self.refused[key])):
+            return None
         original = self.written.get(operand, operand)
         uses = 1 if operand in self.single else self.products.uses[original]
         is_saved = uses > 0 and (uses == 1 or original not in self.built)
@@ -133,36 +140,48 @@ class TermProducts(SumParts):
         inner = [one for one in map(core_of, summands) if one.op == "add" and one not in self.built]
         inner = [one for one in inner if self.private_parts(one).products[0]]
         volume = self.products.volume(labels, product.extents)
-        best: tuple[int, int, list[OpenedTerm], frozenset[Node]] | None = None
+        shared = [one for one in inner if self.products.uses[one] > 1]
+        # A term that is a sum with several uses has many terms of its own: it comes last.
+        order = sorted(range(len(summands)), key=lambda n: self.is_shared_sum(core_of(summands[n])))
+        best: tuple[int, list[OpenedTerm]] | None = None
+        refused: set[Node] = set()
         for opened in self.private_parts(original).products if is_saved else [frozenset[Node]()]:
-            if opened or is_sparse or inner or is_mixed:
-                strided = _STRIDED_READ * volume if is_mixed else 0
-                saved_work = (self.work_of_sum(original, opened, volume) + strided) // uses if is_saved else 0
-                terms = yield from in_turn(self.opened_term(product, term, opened) for term in summands)
-                total = sum(cost for (cost, _), _ in terms)
-                total += sum(
-                    self.products.volume([*one.axes, *one.operand[1]], one.extents)
-                    for _, one in terms
-                    if one is not None
-                )
-                for one in inner if is_saved else ():
-                    if self.done[one] in self.shared:
-                        every = self.private_parts(one).products[-1]
-                        saved_work += self.work_of_sum(one, every, volume) // (uses * self.products.uses[one])
-                if best is None or total - saved_work < best[0] - best[1]:
-                    best = total, saved_work, terms, opened
+            if not (opened or is_sparse or inner or is_mixed):
+                continue
+            strided = _STRIDED_READ * volume if is_mixed else 0
+            saved = (self.work_of_sum(original, opened, volume) + strided) // uses if is_saved else 0
+            shares = {one: self.share_of_sum(one, volume) // uses for one in shared if is_saved}
+            is_cheap = opened or inner or (is_saved and (is_sparse or is_mixed))
+            factor = 2 if not is_cheap else _TERMWISE_FACTOR if is_sparse else 1
+            total, terms = 0, dict[int, OpenedTerm]()
+            for n in order:
+                terms[n] = (work_of_term, node), factored = yield self.opened_term(product, summands[n], opened)
+                if factored is not None:
+                    work_of_term += self.products.volume([*factored.axes, *factored.operand[1]], factored.extents)
+                elif self.is_computed_elsewhere(core_of(node)):
+                    continue
+                else:
+                    refused.add(core_of(node))
+                total += work_of_term
+                if factor * total > work + saved + sum(shares.values()):
+                    break
+            saved += sum(share for one, share in shares.items() if self.done[one] in self.shared)
+            if factor * total <= work + saved and (best is None or total - saved < best[0]):
+                best = total - saved, [terms[n] for n in range(len(summands))]
         if best is None:
-            return None
-        total, saved_work, terms, opened = best
-        is_cheap = opened or inner or (is_saved and (is_sparse or is_mixed))
-        products = [(cost, core_of(part)) for (cost, part), factored in terms if factored is None]
-        known = sum(cost for cost, one in products if self.is_computed_elsewhere(one))
-        if (2 if not is_cheap else _TERMWISE_FACTOR if is_sparse else 1) * (total - known) > work + saved_work:
-            self.rejected.update(one for _, one in products)
+            self.rejected |= refused
+            self.refused[key] = refused
             return None
         if uses > 1 and is_saved:
             self.shared[operand] = original
-        return terms
+        return best[1]
+
+    def share_of_sum(self, total: Node, volume: int) -> int:
+        """Return the work that each use of the sum `total` of ``volume`` entries saves if all of them are multiplied
+        out.
+        """
+        every = self.private_parts(total).products[-1]
+        return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
         """Return ``((work, node), None)`` for `product` with `term` in place of its sum. If the new product has another

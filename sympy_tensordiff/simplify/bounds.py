@@ -123,7 +123,7 @@ class _Tighten:
 
     def arguments(self, node: Node, facts: Rows) -> Recursion[Node]:
         """Return `node` with its arguments tightened. Terms of an addition whose guards complement each other, ``i <
-        j`` and ``i >= j``, are merged.
+        j`` and ``i >= j``, are merged; a comparison of sizes is decided where `facts` decide it.
         """
         args = yield from in_turn(self.visit(arg, facts) for arg in node.args)
         if node.op == "add":
@@ -132,7 +132,8 @@ class _Tighten:
                 result: Node = yield self.visit(self.graph.add(united), facts)
                 return result
             args = pair_opposites(self.graph, args, facts)
-        return self.graph.with_args(node, args)
+        new = self.graph.with_args(node, args)
+        return self.decided(new, facts) if new.op == "compare" else new
 
     def on_one_side(self, node: Node, facts: Rows) -> Node | None:
         """Rewrite a select by ``i != j`` as guarded terms for ``i > j`` and ``i == j``, if `facts` exclude ``i < j``;
@@ -148,6 +149,19 @@ class _Tighten:
                     apart = graph.guard((Constraint("ge", side - 1),), value)
                     return graph.add((apart, graph.guard((Constraint("eq", form),), otherwise)))
         return None
+
+    def decided(self, node: Node, facts: Rows) -> Node:
+        """Return the comparison `node` as true or false if it orders sizes, indices or numbers, as ``0 < n``, and
+        `facts` decide it; else `node`.
+        """
+        forms = [arg.data for arg in node.args if arg.op in ("index", "const")]
+        if node.data not in ("lt", "le") or len(forms) < 2 or not all(isinstance(one, (Affine, int)) for one in forms):
+            return node
+        left, right = map(Affine.of, forms)
+        difference = right - left - (node.data == "lt")
+        if is_implied(Constraint("ge", difference), facts):
+            return self.graph.truth(True)
+        return self.graph.truth(False) if is_implied(Constraint("ge", -difference - 1), facts) else node
 
     def read_through(self, node: Node, read: Node) -> Node:
         """Return the entry that `read` copies, such as ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``. If its comprehension

@@ -43,6 +43,14 @@ from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 from sympy_tensordiff.graph.functions import softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
+from sympy_tensordiff.simplify.close_values import (
+    complement_of_angle,
+    difference_of_close_values,
+    excess_over_one,
+    law_of_cosines,
+    power_less_one,
+    power_near_one,
+)
 from sympy_tensordiff.simplify.deviances import (
     deviance,
     difference_of_quotients,
@@ -50,8 +58,10 @@ from sympy_tensordiff.simplify.deviances import (
     quotient_less_one,
     zero_times_logarithm,
 )
+from sympy_tensordiff.simplify.gamma_differences import difference_of_gammas, logarithm_of_beta
 from sympy_tensordiff.simplify.growing_functions import (
     LOGARITHMS,
+    has_exponential,
     is_call,
     with_bounded_quotients,
     with_scaled_bessel,
@@ -59,15 +69,15 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_slopes,
 )
 from sympy_tensordiff.simplify.large_squares import log_of_large_square, with_large_squares
-from sympy_tensordiff.simplify.nearby import (
-    has_fewer_terms,
-    minus,
-    nearby,
-    reciprocals,
+from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, reciprocals
+from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
+from sympy_tensordiff.simplify.roots import (
+    difference_of_powers_by_one,
+    root_less_sum,
     root_minus_value,
     share_minus_one,
+    shares_less_number,
 )
-from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
 from sympy_tensordiff.simplify.variances import with_covariances
 
 MAX_TERMS = 12
@@ -107,8 +117,9 @@ def without_cancellation(
     """
     tables = {**products, **dict(zip(arrays, roots, strict=False))}
     roots = with_covariances(graph, roots, tables)
-    roots = rewritten(graph, roots, _Rewriter(graph, tables).form)
-    roots = regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)))
+    rewriter = _Rewriter(graph, tables)
+    roots = rewritten(graph, roots, rewriter.form)
+    roots = regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)), rewriter.choices)
     # Series are found where all exponentials have arguments of one sign.
     bounded = lambda node: with_bounded_quotients(graph, node, MAX_POWER) if node.op == "mul" else node  # noqa: E731
     return rewritten(graph, roots, bounded)
@@ -126,6 +137,8 @@ class _Rewriter:
         self.distances: dict[tuple[Node, Node], Node | None] = {}
         self.close_quotients: dict[Node, Node] = {}
         """From logarithms as `log_of_close_quotient` writes them to their arguments."""
+        self.choices: dict[Node, Node] = {}
+        """From differences that became choices between two forms to the differences as they were written."""
 
     def form(self, node: Node) -> Node:
         """Return the entry `node`, whose arguments are already rewritten, with the first applicable rule applied; whole
@@ -133,7 +146,7 @@ class _Rewriter:
 
         Where no rule applies, one may apply to the entries of arrays that `node` reads.
         """
-        if node.shape or node.op not in ("add", "mul", "call"):
+        if node.shape or node.op not in ("add", "mul", "pow", "call"):
             return node
         found = self.form_as_written(node)
         if found is node and self.entries:
@@ -175,16 +188,38 @@ class _Rewriter:
         """Return the entry `node` with the rule for its operation applied; its reads are not replaced by formulas."""
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
+        if node.op == "pow" and (found := power_near_one(self.graph, node)) is not None:
+            self.choices[found] = node
+            return self.noted("(1 + u)**p", found)
+        if node.op == "mul" or is_call(node, sympy.log):
+            node = self.with_plain_exponentials(node)
         if node.op == "call" and node.data is sympy.log:
             return self.logarithm(node)
         if is_call(node, sympy.acos):
             return self.arccosine(node)
-        if node.op == "mul" and (found := zero_times_logarithm(self.graph, node, self.close_quotients)) is not node:
-            return found
+        if node.op == "mul" and (new := zero_times_logarithm(self.graph, node, self.close_quotients)) is not node:
+            return new
         for name, rule in _PRODUCTS.items():
-            if node.op == "mul" and (found := rule(self.graph, node)) is not node:
-                node = self.noted(name, found)
+            if node.op == "mul" and (new := rule(self.graph, node)) is not node:
+                node = self.noted(name, new)
         return node
+
+    def with_plain_exponentials(self, node: Node) -> Node:
+        """Return a logarithm, or a product with exponentials, with differences ``exp(a) - exp(b)`` in it as they were
+        written: the exponentials are divided by the largest one later.
+        """
+        graph, args = self.graph, node.args
+        for n, arg in enumerate(args):
+            is_power = arg.op == "pow"
+            base = arg.args[0] if is_power else arg
+            factor, chosen = graph.split_coefficient(base)
+            written = self.choices.get(chosen, chosen)
+            if written.op != "add" or not all(is_call(graph.factors(term)[-1], sympy.exp) for term in written.args):
+                continue
+            if node.op == "call" or is_power or any(map(has_exponential, (*args[:n], *args[n + 1 :]))):
+                plain = graph.add([graph.scale(factor, term) for term in written.args])
+                args = (*args[:n], graph.with_args(arg, (plain, *arg.args[1:])) if is_power else plain, *args[n + 1 :])
+        return graph.with_args(node, args)
 
     def noted(self, law: str, found: Node) -> Node:
         """Count a use of the rewriting rule `law` in the graph, and return `found`."""
@@ -205,6 +240,9 @@ class _Rewriter:
             return self.noted("sum of reciprocals", found)
         if (found := deviance(graph, node, self.close_quotients)) is not None:
             return self.noted("a*log(a/b) - a + b", found)
+        for name, rule in _SUMS.items():
+            if (found := rule(graph, node)) is not None:
+                return self.form(self.noted(name, found))
         if (found := with_slopes(graph, node)) is not node:
             return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
         for n, one in enumerate(terms):
@@ -257,26 +295,64 @@ class _Rewriter:
         return ScaledTerm(*self.graph.split_coefficient(node))
 
     def joined(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair."""
+        """Return ``one + other`` in a form that loses no digits; None if no rule applies to the pair.
+
+        If `one` has a choice between a factor and 0, as the derivative of a norm has, it is one of two forms, too.
+        """
+        graph = self.graph
+        guarded = next((part for part in graph.factors(one.base) if _is_guarded(part)), None)
+        if guarded is not None and one.base is not other.base:
+            rest = [part for part in graph.factors(one.base) if part is not guarded]
+            inner = self.joined(ScaledTerm(one.factor, graph.mul((*rest, guarded.args[1]))), other)
+            outside = graph.scale(other.factor, other.base)
+            return None if inner is None else graph.select(guarded.args[0], inner, outside)
+        found = self.difference_of_terms(one, other)
+        factor, chosen = (1, graph.one) if found is None else graph.split_coefficient(found)
+        if chosen.op == "select":
+            terms = [(_reduced(Fraction(term.factor) / Fraction(factor)), term.base) for term in (one, other)]
+            self.choices[chosen] = graph.add([graph.scale(*term) for term in terms])
+        return found
+
+    def difference_of_terms(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
+        """Return ``one + other`` by the first rule that applies; None if no rule applies to the pair."""
         graph, factor = self.graph, one.factor
         if (found := self.with_common_factors(one, other)) is not None:
             return found
-        if other.factor == -factor and other.base is graph.one and (found := self.value_minus_one(one.base, factor)):
-            return self.noted("f(u) - 1", found)
-        if other.factor == factor and other.base is graph.one and is_call(one.base, sympy.erf):
-            return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))))
-        if other.factor == -2 * factor and other.base is graph.one and is_call(one.base, sympy.erfc):
-            opposite = graph.call(sympy.erfc, (graph.neg(one.base.args[0]),))
-            return self.noted("2 - erfc(u)", graph.scale(-factor, opposite))
-        number = _reduced(Fraction(other.factor) / -Fraction(factor))
-        if (found := root_minus_value(graph, one.base, graph.scale(number, other.base))) is not None:
+        if other.base is graph.one and (found := self.with_number(one.base, factor, other.factor)) is not None:
+            return found
+        ratio = _reduced(Fraction(other.factor) / Fraction(factor))
+        if (found := complement_of_angle(graph, one.base, graph.scale(ratio, other.base))) is not None:
+            return self.noted("pi/2 - atan(u)", graph.scale(factor, found))
+        if (found := root_minus_value(graph, one.base, graph.scale(-ratio, other.base))) is not None:
             return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
-        if other.factor != -factor:
-            return None
+        return self.opposite_terms(factor, one, other) if other.factor == -factor else None
+
+    def with_number(self, base: Node, factor: Number, number: Number) -> Node | None:
+        """Return ``factor*base + number`` by the rule for the function of `base`; None if there is none."""
+        graph = self.graph
+        if number == -factor and (found := self.value_minus_one(base, factor)) is not None:
+            return self.noted("f(u) - 1", found)
+        if number == factor and is_call(base, sympy.erf):
+            return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(base.args[0]),))))
+        if number == factor and (found := share_minus_one(graph, graph.neg(base))) is not None:
+            return self.noted("b/sqrt(a + b**2) - 1", graph.scale(-factor, found))
+        if number == -2 * factor and is_call(base, sympy.erfc):
+            opposite = graph.call(sympy.erfc, (graph.neg(base.args[0]),))
+            return self.noted("2 - erfc(u)", graph.scale(-factor, opposite))
+        return None
+
+    def opposite_terms(self, factor: Number, one: ScaledTerm, other: ScaledTerm) -> Node | None:
+        """Return ``one + other`` for terms with `factor` and its opposite by the first rule that applies, else None."""
+        graph = self.graph
+        if (found := difference_of_powers_by_one(graph, one.base, other.base)) is not None:
+            return self.noted("b*a**p - a**(p + 1)", graph.scale(factor, found))
         if (found := self.of_two_values(factor, one.base, other.base)) is not None:
             return found
         if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
             return self.noted("f(a) - f(b)", found)
+        found = None if self.is_of_arrays else difference_of_close_values(graph, one.base, other.base)
+        if found is not None:  # networks store tanh and the like: other functions would cost as much
+            return self.noted("f(a) - f(b)", graph.scale(factor, found))
         if one.base.op != "pow" or other.base.op != "pow":
             return None
         (a, power), (b, same) = one.base.args, other.base.args
@@ -306,6 +382,8 @@ class _Rewriter:
         none.
         """
         graph = self.graph
+        if (found := difference_of_gammas(graph, one, other)) is not None:
+            return self.noted("loggamma(x + a) - loggamma(x)", graph.scale(factor, found))
         if (found := quotient_less_one(graph, one, other)) is not None:
             return self.noted("a/b - 1", graph.scale(factor, found))
         if (found := difference_of_quotients(graph, one, other)) is not None:
@@ -386,6 +464,7 @@ class _Rewriter:
         functions without a rule.
         """
         graph = self.graph
+        base = self.choices.get(base, base)
         if base.op == "pow":
             return self.power_minus_one(base.args[0], base.args[1], factor)
         if base.op != "call":
@@ -415,7 +494,13 @@ class _Rewriter:
         if exponent.op == "const" and base.op == "call" and (base.data, exponent.data) in _SQUARES:
             function, sign, power = _SQUARES[base.data, exponent.data]
             return graph.scale(sign * factor, graph.pow(graph.call(function, base.args), graph.const(power)))
-        return None
+        excess = excess_over_one(graph, base)
+        if excess is None or (exponent.op == "const" and abs(exponent.data) == _HALF):  # roots have another rule
+            return None
+        if exponent.op == "const" and is_difference_power(exponent.data):
+            return graph.scale(factor, self.difference_of_powers(base, graph.one, excess, Fraction(exponent.data)))
+        found = power_less_one(graph, base, exponent)
+        return None if found is None else graph.scale(factor, found)
 
     def arccosine(self, node: Node) -> Node:
         """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; another arccosine unchanged."""
@@ -439,12 +524,20 @@ class _Rewriter:
 
 
 _PRODUCTS = {
-    "u/(k + u**2)": with_large_squares,
+    "u**2/(k + u**2)": with_large_squares,
     "exp(u**2)*erfc(u)": with_scaled_erfc,
     "besseli(m, u)/besseli(n, u)": with_scaled_bessel,
     "exp(u)/expm1(u)": with_bounded_quotients,
 }
 """The rules of products, by the names that `.plan` shows."""
+
+_SUMS = {
+    "loggamma(x) + loggamma(y) - loggamma(x + y)": logarithm_of_beta,
+    "sqrt(a + b**2) - b": root_less_sum,
+    "b/sqrt(a + b**2) - 1": shares_less_number,
+    "a**2 + b**2 - 2*a*b*cos(u)": law_of_cosines,
+}
+"""The rules of whole sums, by the names that `.plan` shows."""
 
 _COMPLEMENTS = {sympy.erf: sympy.erfc, sympy.erfc: sympy.erf}
 """From functions f to ``1 - f``."""
@@ -464,6 +557,11 @@ _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
 def body_of(table: Node) -> Node:
     """Return the body of a comprehension; if `table` is not a comprehension, return it unchanged."""
     return table.args[0] if table.op == "comprehension" else table
+
+
+def _is_guarded(node: Node) -> bool:
+    """Return whether `node` is a choice between a value and 0."""
+    return node.op == "select" and node.args[2].op == "const" and node.args[2].data == 0
 
 
 def _is_of_indices(node: Node) -> bool:

@@ -111,17 +111,19 @@ class _Signs:
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
         """Return the select `node` as a number times a select: the sign of its first value and the integer that divides
-        all values are taken out. `args` are its condition and its values in this form.
+        all values are taken out; of one value beside 0, any rational number. `args` are its condition and its values in
+        this form.
         """
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
         numbers = [value.number for value in values if value.core is not self.graph.zero]
         content = content_of(numbers) if self.numbers else 1
-        number = (-1 if numbers[0] < 0 else 1) * (content if content.denominator == 1 else 1)
+        number = (-1 if numbers[0] < 0 else 1) * (content if len(numbers) == 1 or content.denominator == 1 else 1)
         if number == 1:
             return Signed(alone, 1, alone)
         scaled = [self.graph.scale(value.number / Fraction(number), value.core) for value in values]
-        return Signed(alone, number, self.graph.select(condition.alone, *scaled))
+        core = self.graph.select(condition.alone, *scaled)
+        return Signed(alone if number.denominator == 1 else self.graph.scale(number, core), number, core)
 
     def split(self, node: Node) -> Signed:
         """Return `node` as a number times a node whose sign is canonical, as ``-1*(a - b)`` for ``b - a``. With
@@ -166,7 +168,7 @@ class _Signs:
             parts = _sample_below(node)
             kind = 0 if node is self.graph.one else 1 if node.op == "read" else 2 if node.is_guard_free else 3
             bound = any(v < 0 for v in node.free)
-            self.leading[node] = (kind, bound, sorted(map(_label, parts)), node.id)
+            self.leading[node] = (kind, bound, sorted(map(label_of, parts)), node.id)
         return self.leading[node]
 
 
@@ -223,7 +225,7 @@ def _sample_below(node: Node) -> list[Node]:
     return found if len(found) <= SKETCH else []
 
 
-def _label(node: Node) -> tuple[int, str, tuple[Any, ...]]:
+def label_of(node: Node) -> tuple[int, str, tuple[Any, ...]]:
     """Return a sort key of `node` without its arguments: its name, and for a read its indices."""
     if node.op == "read":
         return 0, _name(node.args[0]), tuple(map(_form_key, node.data))

@@ -6,7 +6,7 @@ With ``g(u) = u - log1p(u)``, and values whose difference ``a - b`` is that of t
     log(a/b)                        log1p((a - b)/b) where a/b >= 1, else -log1p((b - a)/a)
     c*a*log(a/b)                    c*(a - b) + c*a*g((b - a)/a)
     c*log(a/b)                      c*(a - b)/b - c*g((a - b)/b)
-    w*a/b - w                       w*(a - b)/b
+    w*a/b - w                       w*(a - b)/b, also where a - b has fewer terms than b
     a/b - c/d                       (a - b)*(1/b + 1/d)         where a - b = d - c
 
 The second and third are used where the first terms on the right cancel all other terms of a sum: those are the
@@ -90,12 +90,19 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 
 def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other`` as ``other*(a - b)/b`` if ``one/other`` is a quotient ``a/b`` with an `exact_difference`;
-    None if it is not, or if the result has more divisors than both terms.
+    """Return ``one - other`` for ``one/other = a/b`` with an `exact_difference`, or one that has fewer terms than b, if
+    no term has more divisors; else None.
     """
-    quotient = _quotient(graph, graph.mul((one, _inverse(graph, other))))
+    ratio = graph.mul((one, _inverse(graph, other)))
+    quotient = _quotient(graph, ratio)
     if quotient is None:
-        return None
+        divisor = next((part for part in graph.factors(ratio) if _is_divisor(part) and part.args[1].data == -1), None)
+        if divisor is None or divisor.args[0].op != "add":
+            return None
+        above = graph.mul([part for part in graph.factors(ratio) if part is not divisor])
+        quotient = above, divisor.args[0], graph.add((*_terms(above), *map(graph.neg, divisor.args[0].args)))
+        if len(_terms(quotient[2])) >= len(divisor.args[0].args):
+            return None
     a, b, difference = quotient
     # Without these divisors it is a difference of two products.
     if not any(_is_divisor(part) and part.args[0] in (a, b) for term in (one, other) for part in graph.factors(term)):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.cost import CostModel
-from sympy_tensordiff.graph.einsum_normal_form import Label, Operand
+from sympy_tensordiff.graph.einsum_normal_form import Label, Operand, in_order
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -132,7 +132,8 @@ class CommonFactor(NamedTuple):
     """An operand that terms of a sum may have in common, with the roles of its axes and of the other operands' axes (a
     result axis, or summed). Terms for which this record is equal can share the operand.
 
-    `power` is True for a scalar divisor, else None. Equal candidates of several terms are a common factor.
+    `power` is True for a divisor, else None: ``1/s`` is a factor of ``1/s`` and ``1/s**3``. Equal candidates of several
+    terms are a common factor.
     """
 
     base: Node
@@ -214,7 +215,7 @@ class _Sum:
         self.keys = keys
         self.model = model
         self.given = given
-        self.args = [arg for arg in node.args if arg.shape == node.shape]
+        self.args = node.args
         self.terms = [_term(graph, arg) for arg in self.args]
         self.places: dict[CommonFactor, dict[int, int]] = {}
 
@@ -245,13 +246,14 @@ class _Sum:
 
     def _merge_repeated(self) -> None:
         """Merge groups of terms with one common factor whose cofactors have different axes: ``A*B + c*A`` is
-        ``A*(B + c)``, with ``c`` repeated along the axes of ``B``.
+        ``A*(B + c)``, with ``c`` repeated along the axes of ``B``. Rows that are divided are ``diag(1/s) @ (B + c)``.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
             is_full = all(self._is_entrywise(n, m) for n, m in places.items())
+            is_scale = candidate.power is not None and all(role[0] == "axis" for role in candidate.roles)
             for other, its in found:
-                is_repeated = candidate.others > other.others and (is_full or not other.others)
+                is_repeated = candidate.others > other.others and (is_full or is_scale or not other.others)
                 if is_repeated and candidate[:3] == other[:3]:
                     for n, m in its.items():
                         places.setdefault(n, m)
@@ -363,7 +365,9 @@ def _above(top: Node, leaves: set[Node]) -> list[Node]:
 
 
 def _term(graph: Graph, node: Node) -> ContractionParts:
-    """Return the term `node` as one product without nested products; scalar factors are operands of their own."""
+    """Return the term `node` as one product without nested products; scalar factors are operands of their own, and a
+    symmetric matrix that is multiplied entry by entry has its axes in the order of the result.
+    """
     product = product_of(graph, node)
     parts: list[Operand] = []
     for part, labels in product.parts:
@@ -372,20 +376,22 @@ def _term(graph: Graph, node: Node) -> ContractionParts:
             parts += [(scalar, ()) for scalar in scalars]
             own = [(arg, lb) for arg, lb in zip(part.args, part.data.inputs, strict=True) if arg.shape]
             part = graph.ein(1, own, part.data.output, dict(enumerate(part.data.extents)))
+        if set(labels) == set(product.output):
+            ((part, labels),) = in_order([(part, labels)], product.output, graph.symmetric)
         parts.append((part, labels))
     return product._replace(parts=parts)
 
 
 def _scalars_of(part: Node) -> list[Node]:
-    """Return the scalar operands of a tensor that is a product; [] for other nodes."""
-    return [arg for arg in part.args if not arg.shape] if part.shape and is_core(part) else []
+    """Return the scalar operands of a contraction; [] for other nodes."""
+    return [arg for arg in part.args if not arg.shape] if is_core(part) else []
 
 
 def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
     """Return the operand number `place` of `term` as a possible common factor; None if its labels rule that out."""
     node, labels = term.parts[place]
     base = _base(node)
-    power = _exponent(node) < 0 if base is not node and _exponent(node) < 0 and not labels else None
+    power = True if base is not node and _exponent(node) < 0 else None
     if power is None:
         base = node
     if not labels:
@@ -396,7 +402,7 @@ def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
     own = tuple(roles[label] for label in labels)
     read = {label for n, (_, own) in enumerate(term.parts) if n != place for label in own}
     others = frozenset(role for label, role in roles.items() if label in read)
-    if set(roles.values()) != {*own, *others}:
+    if power is None and set(roles.values()) != {*own, *others}:
         return None
     return CommonFactor(base, power, own, others)
 

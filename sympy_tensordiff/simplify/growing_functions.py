@@ -135,7 +135,7 @@ def _log_of_negative_expm1(graph: Graph, argument: Node) -> Node | None:
 
 def _log_near_1(graph: Graph, argument: Node) -> Node | None:
     """Return ``log1p(u)`` for the argument ``1 + u``; None for other arguments, or if ``u`` contains an exponential."""
-    if argument.op != "add" or graph.one not in argument.args or _has_exponential(argument):
+    if argument.op != "add" or graph.one not in argument.args or has_exponential(argument):
         return None
     return graph.call(log1p, (graph.add([arg for arg in argument.args if arg is not graph.one]),))
 
@@ -150,7 +150,7 @@ LOGARITHMS = {
 """The rules of logarithms, by the names that `.plan` shows."""
 
 
-def _has_exponential(node: Node) -> bool:
+def has_exponential(node: Node) -> bool:
     """Whether an exponential occurs in `node`. The logarithm of such a node is computed from its largest exponent
     instead.
     """

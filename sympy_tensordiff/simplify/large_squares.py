@@ -1,10 +1,13 @@
 """Functions of ``k + c*u**2`` with numbers k and c, which overflow where ``u**2`` does, although the result does not::
 
     log(k + c*u**2)                 2*log(sqrt(c)*abs(u))       where abs(u) > 2**60
-    u/(k + c*u**2)                  1/(c*u)                     where abs(u) > 2**60, likewise with u**2 above
+    u**2/(k + c*u**2)               1/c                         where abs(u) > 2**60, likewise with other powers
 
 There k is less than the rounding error of the sum, in double and in single precision. One logarithm and one division
 are computed, of a numerator and a denominator that are chosen.
+
+Quotients with ``u`` above stay as they are, as `u/(k + c*u**2)`: where ``u**2`` overflows, their value is 0 instead of
+a number below 1e-154 (5e-20 in single precision). With a higher power above it would be NaN.
 """
 
 from __future__ import annotations
@@ -52,15 +55,15 @@ def log_of_large_square(graph: Graph, argument: Node) -> Node | None:
 
 
 def with_large_squares(graph: Graph, product: Node) -> Node:
-    """Return `product` with a quotient ``u/(k + c*u**2)`` in it computed as ``1/(c*u)`` for large u, so that the square
-    cannot overflow; another product is unchanged.
+    """Return `product` with a quotient ``u**2/(k + c*u**2)`` in it computed so that the squares cannot overflow; another
+    product is unchanged.
     """
     factors = graph.factors(product)
     for divisor in factors:
         exponent = -_exponent(divisor) if divisor.op == "pow" else 0
         found = _square(graph, divisor.args[0]) if exponent > 0 else None
         above, leading, power = _growing(graph, factors, found.base) if found else (graph.one, graph.one, 0)
-        if found is None or not 0 < power <= 2 * exponent:
+        if found is None or not 1 < power <= 2 * exponent:
             continue
         is_large = _is_large(graph, found.base)
         below = graph.scale(found.factor**exponent, graph.pow(found.base, graph.const(2 * exponent - power)))

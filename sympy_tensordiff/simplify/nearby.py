@@ -9,13 +9,13 @@ Where ``d = a - b`` has fewer terms than ``a`` or ``b``, or is itself a differen
     cosh(a) - cosh(b)               2*sinh((a + b)/2)*sinh(d/2)
     tan(a) - tan(b)                 sin(d)/(cos(a)*cos(b))
     atan(a) - atan(b)               atan2(d, 1 + a*b)
-    log(a) - log(b)                 log1p(d/b)                              where d is positive
+    log(a) - log(b)                 log1p(d/b)                              where d is positive or abs(d/b) < 1/2
     log(a/b)                        log1p(d/b)                              where abs(d/b) < 1/2
     log(A) - log(B), A = Sum w*exp(a), B = Sum w*exp(b)      D = log1p(q), q = Sum w*exp(b)*expm1(d) / B
                                                              where -9/10 < q < 2**20
     exp(a)/A - exp(b)/B             exp(b)/B*expm1(d - D)                   where abs(d - D) < 1
     a*log(a) - b*log(b)             d*log(a) + b*log1p(d/b)                 where d is a positive number
-    sqrt(a + b**2) - b              a/(sqrt(a + b**2) + b)                  where b > 0 and a < 3*b**2
+                                                                            or abs(d/b) < 1/2
 
 The cosine of ``(a + b)/2 = b + d/2`` is computed by the addition theorem where that angle is large: its sum has a
 rounding error that grows with it.
@@ -158,21 +158,24 @@ def _arctangents(graph: Graph, a: Node, b: Node, d: Node) -> Node:
     return graph.call(sympy.atan2, (d, graph.add((graph.one, graph.mul((a, b))))))
 
 
-def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node | None:
-    """Return ``log(a) - log(b)`` without cancellation, by log1p of a quotient; None unless the sign of ``d = a - b`` is
-    known.
-    """
-    sign = 1 if sign_facts(graph, d).sign == 1 else -1
-    step = graph.scale(sign, d)
-    if sign_facts(graph, step).sign != 1:
-        return None
-    below = b if sign > 0 else a
-    quotient = graph.mul((step, graph.pow(below, graph.const(-1))))
-    near = graph.call(log1p, (quotient,))
-    if d.op != "const":  # the quotient may be infinite
-        far = [graph.call(sympy.log, (part,)) for part in ((a, b) if sign > 0 else (b, a))]
-        near = graph.select(graph.compare("lt", quotient, graph.one), near, graph.add((far[0], graph.neg(far[1]))))
-    return graph.scale(sign, near)
+def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node:
+    """Return ``log(a) - log(b)`` without cancellation, by log1p of a quotient; `d` is ``a - b``."""
+    signs = sign_facts(graph, d).sign, sign_facts(graph, graph.neg(d)).sign
+    sign, below = (-1, a) if signs[1] == 1 and signs[0] != 1 else (1, b)
+    quotient = graph.mul((graph.scale(sign, d), graph.pow(below, graph.const(-1))))
+    near = graph.scale(sign, graph.call(log1p, (quotient,)))
+    if d.op == "const":
+        return near
+    # The quotient may be infinite, or close to -1.
+    is_near = graph.compare("lt", quotient, graph.one)
+    if 1 not in signs:
+        is_near = graph.compare("lt", graph.call(sympy.Abs, (quotient,)), graph.const(_HALF))
+    return graph.select(is_near, near, _difference_of_calls(graph, sympy.log, a, b))
+
+
+def _difference_of_calls(graph: Graph, function: Any, a: Node, b: Node) -> Node:
+    """Return ``function(a) - function(b)``."""
+    return graph.add((graph.call(function, (a,)), graph.neg(graph.call(function, (b,)))))
 
 
 def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> Node | None:
@@ -265,7 +268,7 @@ _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
     """Return ``log(a/b)`` as ``log1p((a - b)/b)`` where a is close to b. None unless b is a sum, and ``a - b`` has
-    fewer terms than a or is exact near 0.
+    fewer terms than a or b or is exact near 0.
     """
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)
@@ -273,7 +276,8 @@ def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
         return None
     a, b = next(factor for factor in factors if factor is not reciprocal), reciprocal.args[0]
     difference = minus(graph, a, b)
-    if b.op != "add" or not (has_fewer_terms(difference, a) or is_exact_near_zero(difference)):
+    is_short = has_fewer_terms(difference, a) or has_fewer_terms(difference, b)
+    if b.op != "add" or not (is_short or is_exact_near_zero(difference)):
         return None
     share = graph.mul((difference, reciprocal))
     is_near = graph.compare("lt", graph.call(sympy.Abs, (share,)), graph.const(_HALF))
@@ -294,17 +298,21 @@ def is_exact_near_zero(difference: Node) -> bool:
 
 
 def _times_logarithm(graph: Graph, factor: Number, one: Node, other: Node) -> Node | None:
-    """Return ``factor*(a*log(a) - b*log(b))`` in a form that loses no digits, for `one` and `other` with ``a - b`` a
-    positive number; None for others.
+    """Return ``factor*(a*log(a) - b*log(b))`` without cancellation where ``a - b`` has fewer terms than a; None for
+    other products.
     """
     a, b = _under_logarithm(graph, one), _under_logarithm(graph, other)
     if a is None or b is None:
         return None
     d = minus(graph, a, b)
-    if d.op != "const" or d.data <= 0:
+    if not has_fewer_terms(d, a):
         return None
-    logarithm = graph.call(log1p, (graph.mul((d, graph.pow(b, graph.const(-1)))),))
-    return graph.scale(factor, graph.add((graph.mul((d, graph.call(sympy.log, (a,)))), graph.mul((b, logarithm)))))
+    share = graph.mul((d, graph.pow(b, graph.const(-1))))
+    near = graph.add((graph.mul((d, graph.call(sympy.log, (a,)))), graph.mul((b, graph.call(log1p, (share,))))))
+    if d.op != "const" or d.data <= 0:
+        is_near = graph.compare("lt", graph.call(sympy.Abs, (share,)), graph.const(_HALF))
+        near = graph.select(is_near, near, minus(graph, one, other))
+    return graph.scale(factor, near)
 
 
 def _under_logarithm(graph: Graph, product: Node) -> Node | None:
@@ -315,45 +323,6 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
         if _function_and_argument(graph, logarithm) == (sympy.log, a):
             return a
     return None
-
-
-def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
-    """Return ``root - b`` without cancellation, as ``c/(root + b)`` for the root ``sqrt(b**2 + c)``; None for other
-    roots, or if `b` is a number that is not positive.
-    """
-    if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
-        return None
-    is_positive = graph.compare("lt", graph.zero, b)
-    if graph.truth_value(is_positive) is False:
-        return None
-    square = graph.pow(b, graph.const(2))
-    rest = graph.add((root.args[0], graph.neg(square)))
-    if not has_fewer_terms(rest, root.args[0]):
-        return None
-    # Where the root is at least 2*b, nothing cancels, and the square may be infinite.
-    is_near = graph.compare("lt", rest, graph.scale(3, square))
-    joined = graph.mul((rest, graph.pow(graph.add((root, b)), graph.const(-1))))
-    return graph.select(graph.logic("and", (is_positive, is_near)), joined, graph.add((root, graph.neg(b))))
-
-
-def share_minus_one(graph: Graph, share: Node) -> Node | None:
-    """Return ``share - 1`` without cancellation for a share ``b/sqrt(b**2 + c)``, which is close to 1 for small c; None
-    for others.
-    """
-    factors = share.args if share.op == "mul" else ()
-    inverse = next((factor for factor in factors if factor.op == "pow" and factor.args[0].op == "add"), None)
-    if inverse is None or inverse.args[1].op != "const" or inverse.args[1].data != -_HALF:
-        return None
-    b = graph.mul([factor for factor in factors if factor is not inverse])
-    square = graph.pow(b, graph.const(2))
-    rest = graph.add((inverse.args[0], graph.neg(square)))
-    if not has_fewer_terms(rest, inverse.args[0]):
-        return None
-    root = graph.pow(inverse.args[0], graph.const(_HALF))
-    is_near = graph.compare("lt", rest, graph.scale(3, square))
-    cancels = graph.logic("and", (graph.compare("lt", graph.zero, b), is_near))
-    joined = graph.mul((graph.const(-1), rest, inverse, graph.pow(graph.add((root, b)), graph.const(-1))))
-    return graph.select(cancels, joined, graph.add((share, graph.const(-1))))
 
 
 # ---------------------------------------------------------------------------- reciprocals

@@ -68,7 +68,7 @@ class _Norms:
         """Return `root` with powers and comparisons of sums of squares replaced by powers and comparisons of norms,
         also inside of sums and other binders.
         """
-        if not any(is_root(part) or self.is_power_of_norm(part) for part in reachable(root)):
+        if not any(is_root(part) or self.is_use_of_norm(part) for part in reachable(root)):
             return root
         if root.op in BINDERS:
             variables, _, body = self.graph.open(root)
@@ -76,7 +76,7 @@ class _Norms:
             new = self.within(body)
             return root if new is body else self.graph.over(root, variables, new)
         outside = set(breadth_first(root, outside_of_binders))
-        powers = [part for part in outside if is_root(part) or self.is_power_of_norm(part)]
+        powers = [part for part in outside if is_root(part) or self.is_use_of_norm(part)]
         bases = {part.args[0] for part in powers if self.norm(part.args[0]) is not None}
         done: dict[Node, Node] = {}
         for part in reachable(root):
@@ -86,13 +86,14 @@ class _Norms:
                 done[part] = self.with_norm(self.graph.with_args(part, [done[arg] for arg in part.args]), part, bases)
         return done[root]
 
-    def is_power_of_norm(self, node: Node) -> bool:
-        """Return whether `node` is a negative power of an array entry that holds a sum of squares, and the roots of
-        that array are stored.
+    def is_use_of_norm(self, node: Node) -> bool:
+        """Return whether `node` is a negative power of an array entry that holds a sum of squares, or its comparison
+        with 0, and the roots of that array are stored.
         """
-        if node.op != "pow" or node.args[0].op != "read" or node.args[1].op != "const":
+        if node.op not in ("pow", "compare") or node.args[0].op != "read" or node.args[1].op != "const":
             return False
-        return self.tables.get(node.args[0].args[0]) is not None and node.args[1].data < 0
+        is_use = node.args[1].data < 0 if node.op == "pow" else node.args[1] is self.graph.zero
+        return is_use and self.tables.get(node.args[0].args[0]) is not None
 
     def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
         """Return `node`, a power or comparison of a base in `bases`, written by the norm: ``norm**(2*p)`` for

@@ -16,6 +16,7 @@ import sympy
 from sympy.codegen.cfunctions import expm1, log1p
 
 from sympy_tensordiff.graph.functions import sigmoid
+from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Node
 
 Coefficients = Sequence[Fraction]
@@ -32,15 +33,36 @@ class Series(NamedTuple):
     terms_order: int
 
 
+def monomial(node: Node, bases: Mapping[Node, Number]) -> tuple[Number, int] | None:
+    """Return ``(c, k)`` for a `node` that is ``c*t**k`` with a number c; None for other nodes.
+
+    `bases` maps the nodes whose powers make up ``t`` to their exponents: ``{x: 1, y: -1}`` for ``t = x/y``.
+    """
+    coefficient: Number = 1
+    orders: dict[Node, Fraction] = {}
+    for factor in node.args if node.op == "mul" else (node,):
+        if factor.op == "const" and isinstance(factor.data, int | Fraction):
+            coefficient *= factor.data
+            continue
+        is_power = factor not in bases and factor.op == "pow" and factor.args[1].op == "const"
+        base, exponent = (factor.args[0], factor.args[1].data) if is_power else (factor, 1)
+        if base not in bases or not isinstance(exponent, int | Fraction):
+            return None
+        orders[base] = Fraction(exponent) / Fraction(bases[base])
+    order = next(iter(orders.values()), Fraction(1, 2))
+    if len(orders) < len(bases) or order.denominator != 1 or any(other != order for other in orders.values()):
+        return None
+    return coefficient, int(order)
+
+
 def series_of(
-    node: Node, powers: Mapping[Node, int], length: int, memo: dict[Node, Series | None] | None = None
+    node: Node, bases: Mapping[Node, Number], length: int, memo: dict[Node, Series | None] | None = None
 ) -> Series | None:
     """Return the series of the scalar `node` in ``t`` about 0, with about `length` coefficients; None if it is not
-    known. `powers` maps each node that is a power of ``t`` to its exponent.
+    known. `bases` are those of `monomial`.
 
-    `powers` maps the nodes that are powers of ``t`` to their exponents; `node` has no other free variables. The series
-    is computed with `length` coefficients, of which cancellation leaves fewer. `memo` caches the series of nodes for
-    the same `powers` and `length`.
+    `node` has no free variables but ``t``. The series is computed with `length` coefficients, of which cancellation
+    leaves fewer. `memo` caches the series of nodes for the same `bases` and `length`.
     """
     memo = {} if memo is None else memo
 
@@ -52,15 +74,15 @@ def series_of(
 
     def read(part: Node) -> Series | None:
         """Return the series of `part` from the series of its arguments; None if one is not known."""
-        if part in powers:
-            return _monomial(Fraction(1), powers[part], length)
+        if (power := monomial(part, bases)) is not None:
+            return _monomial(Fraction(power[0]), power[1], length)
         if part.op == "const":
             exact = isinstance(part.data, int | Fraction) and part.data != 0
             return _monomial(Fraction(part.data), 0, length) if exact else None
         if part.op not in ("add", "mul", "pow", "call") or (part.op == "call" and part.data not in _SERIES):
             return None
         if part.op == "pow":
-            return _power_of(part, powers, visit, length)
+            return _power_of(part, visit)
         args = [visit(arg) for arg in part.args]
         found = [arg for arg in args if arg is not None]
         if len(found) < len(args):
@@ -80,19 +102,13 @@ def _monomial(factor: Fraction, order: int, length: int) -> Series:
     return Series(order, [factor] + [Fraction(0)] * (length - 1), order)
 
 
-def _power_of(
-    part: Node, powers: Mapping[Node, int], visit: Callable[[Node], Series | None], length: int
-) -> Series | None:
+def _power_of(part: Node, visit: Callable[[Node], Series | None]) -> Series | None:
     """Return the series of the power `part`; None unless its exponent is rational and its base has a series."""
     base, exponent = part.args
     if exponent.op != "const" or not isinstance(exponent.data, int | Fraction):
         return None
-    power = Fraction(exponent.data)
-    if base in powers:
-        exact = powers[base] * power
-        return _monomial(Fraction(1), int(exact), length) if exact.denominator == 1 else None
     found = visit(base)
-    return None if found is None else _raised(found, power)
+    return None if found is None else _raised(found, Fraction(exponent.data))
 
 
 def _raised(found: Series, power: Fraction) -> Series | None:

@@ -32,17 +32,22 @@ class ContractionParts(NamedTuple):
 
 def product_of(graph: Graph, node: Node) -> ContractionParts:
     """Return `node` as a product of labelled operands. A node that is not a product is its only operand."""
+    parts: list[Operand]
     if node.op == "mul":
         factor, rest = graph.split_coefficient(node)
         if is_core(rest):
             return product_of(graph, rest)._replace(coefficient=factor)
-        return ContractionParts(factor, [(arg, ()) for arg in (rest.args if rest.op == "mul" else (rest,))], (), {})
+        parts = [(arg, ()) for arg in (rest.args if rest.op == "mul" else (rest,))]
+        sums = [part for part in parts if is_core(part[0])]
+        if len(sums) == 1:  # an einsum without axes times scalars
+            parts = [part for part in parts if part not in sums] + inner_parts(sums[0][0], ())
+        return ContractionParts(factor, parts, (), {})
     if node.op != "ein":
         labels = tuple(range(len(node.shape)))
         return ContractionParts(1, [(node, labels)], labels, dict(enumerate(node.shape)))
     coefficient, inputs, output, extents = node.data
     sizes: dict[Label, Affine] = dict(enumerate(extents))
-    parts: list[Operand] = list(zip(node.args, inputs, strict=True))
+    parts = list(zip(node.args, inputs, strict=True))
     if is_view(node) and node.args and is_core(node.args[0]):
         parts = inner_parts(node.args[0], inputs[0])
     elif is_view(node) and node.args and node.args[0].op == "mul":

@@ -17,7 +17,6 @@ the sum is known to run, or where the factor is defined everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 from sympy_tensordiff.graph.index_tests import is_index_choice
 from sympy_tensordiff.graph.interning import breadth_first
@@ -28,70 +27,13 @@ from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.values import are_ranges_nonempty, bound_rows, length_of_range
+from sympy_tensordiff.simplify.common_factors import factor_out_common
 from sympy_tensordiff.simplify.node_properties import is_chosen
 
 Limits = Sequence[Bounds]
 
-MOST_TERMS = 32
-"""Longer additions are left as they are."""
-
 MAX_TERMS_SUMMED = 8
 """Longer additions are not summed term by term to see what cancels."""
-
-
-def factor_out_common(graph: Graph, body: Node) -> Node:
-    """Return the addition `body` with common factors taken out, ``x*(a + b)`` for ``x*a + x*b``; unchanged
-    without any.
-    """
-    number, addition = graph.split_coefficient(body)
-    if addition.op != "add" or len(addition.args) > MOST_TERMS:
-        return body
-    terms = [_powers(graph, term) for term in addition.args]
-    if all(rows for rows, _ in terms):
-        return body
-    shared: dict[Node, int | Fraction] = {}
-    for base in terms[0][1]:
-        exponents = [powers.get(base, 0) for _, powers in terms]
-        least = min(exponents) if min(exponents) > 0 else max(exponents)
-        if all(e * least > 0 and (e - least).denominator == 1 for e in exponents):
-            # Keep n/s - S/s**3, as (n - S/s**2)/s is not shorter; write n/t - S/t**2 as (n - S/t)/t, which is.
-            numbers = any(all(f is base or f.op == "const" for f in powers) for _, powers in terms)
-            is_shorter = base.op == "add" and least == -1 and -2 in exponents
-            if exponents.count(least) > 1 or is_shorter or (not base.is_guard_free and not numbers):
-                shared[base] = least
-    if not shared:
-        return body
-    rests = []
-    for rows, powers in terms:
-        left = [graph.pow(base, graph.const(e - shared.get(base, 0))) for base, e in powers.items()]
-        rests.append(graph.guard(rows, graph.mul(left)))
-    outside = [graph.pow(base, graph.const(exponent)) for base, exponent in shared.items()]
-    # SymPy writes a - (b + c) as a - b - c, whose sign is another one's.
-    flat = [inner for rest in rests for inner in _flat(graph, rest)]
-    return graph.mul([graph.const(number), *outside, graph.add(flat)])
-
-
-def _flat(graph: Graph, term: Node) -> list[Node]:
-    """Return ``[c*a, c*b]`` for the term ``c*(a + b)`` with a number ``c``; ``[term]`` for any other term."""
-    number, core = graph.split_coefficient(term)
-    return [graph.scale(number, inner) for inner in core.args] if core.op == "add" else [term]
-
-
-def _powers(graph: Graph, term: Node) -> tuple[tuple[Constraint, ...], dict[Node, int | Fraction]]:
-    """Return the constraints of the guard around `term`, () without one, and a dictionary from the bases of its factors
-    to exponents: ``{x: 2, y: 1}`` for ``x**2*y``.
-
-    A base with an exponent is a factor of all terms or leaves none: if one of them is not guarded, the factor is a
-    number already, or it is not an addition.
-    """
-    rows, inner = (term.data, term.args[0]) if term.op == "guard" else ((), term)
-    powers: dict[Node, int | Fraction] = {}
-    for factor in graph.factors(inner):
-        base, exponent = factor.args if factor.op == "pow" else (factor, graph.one)
-        if exponent.op != "const" or not isinstance(exponent.data, (int, Fraction)):
-            base, exponent = factor, graph.one
-        powers[base] = powers.get(base, 0) + exponent.data
-    return rows, powers
 
 
 class ProductsOfSums:

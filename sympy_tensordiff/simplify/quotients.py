@@ -33,7 +33,7 @@ MOST_TERMS = 12
 
 _LETTERS = frozenset({"const", "index", "read", "scalar", "tensor"})
 
-_SIGN = 100
+SIGN = 100
 """The length of a sign; a divisor is so much longer than a factor as 1."""
 
 Powers = Mapping[Node, Fraction]
@@ -70,14 +70,20 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
     has_opposites = any(graph.neg(exponent) in exponents for exponent in exponents)
     if has_angle or has_opposites or not any(map(_may_cancel, nodes)):
         return list(roots)
-    work, done = graph.quotients or Quotients(graph), dict[Node, Node]()
-    graph.quotients = work
+    work, done = quotients_of(graph), dict[Node, Node]()
     for node in nodes:
         new = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
         new = _without_kinks_beside_poles(graph, new) if new.op == "add" else new
         new = work.shortest(new) if _may_cancel(new) else new
         done[node] = work.with_scalars_inside(new) if is_core(new) else new
     return [done[root] for root in roots]
+
+
+def quotients_of(graph: Graph) -> Quotients:
+    """Return the work on quotients of `graph`, which is made when it is first needed."""
+    found: Quotients = graph.quotients or Quotients(graph)
+    graph.quotients = found
+    return found
 
 
 def _may_cancel(node: Node) -> bool:
@@ -409,14 +415,14 @@ class Quotients:
         between equal lengths.
         """
         for part in reachable(node, known=self.lengths):
-            own = sum(self.lengths[arg] for arg in part.args) + _SIGN * (_coefficient(part) not in (1, -1))
+            own = sum(self.lengths[arg] for arg in part.args) + SIGN * (_coefficient(part) not in (1, -1))
             if part.op in ("add", "mul", "ein"):
-                own += _SIGN * max(0, sum(arg.op != "const" or part.op == "add" for arg in part.args) - 1)
-                own += _SIGN * (part.op == "ein" and bool(part.args) and not part.view and not _is_entrywise(part))
+                own += SIGN * max(0, sum(arg.op != "const" or part.op == "add" for arg in part.args) - 1)
+                own += SIGN * (part.op == "ein" and bool(part.args) and not part.view and not _is_entrywise(part))
             elif part.op == "pow":
-                own += _SIGN * (not (part.args[1].op == "const" and part.args[1].data == -1)) + _is_divisor(part)
+                own += SIGN * (not (part.args[1].op == "const" and part.args[1].data == -1)) + _is_divisor(part)
             elif part.op not in ("const", "tensor", "scalar", "index", "read"):
-                own += _SIGN
+                own += SIGN
             self.lengths[part] = own
         return self.lengths[node]
 

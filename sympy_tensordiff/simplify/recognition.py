@@ -297,9 +297,10 @@ def without_cancelling(graph: Graph, node: Node) -> Node | None:
     """Return the product `node` after the rules of `products`, such as ``exp(u) exp(-u)`` to 1; None if none applies or
     `node` is not a product.
     """
-    if node.op not in ("ein", "mul") or not may_cancel(node.args):
+    if node.op not in ("ein", "mul"):
         return None
-    found = cancelled(graph, product_of(graph, node))
+    args = node.args if node.op == "ein" else [part for part, _ in product_of(graph, node).parts]
+    found = cancelled(graph, product_of(graph, node)) if may_cancel(args) else None
     return None if found is None else build(graph, found)
 
 
@@ -369,7 +370,7 @@ def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """
     for term in node.args:
         coefficient, core = graph.split_view(term)
-        is_sum = core.op == "ein" and core.shape == term.shape
+        is_sum = core.op in ("ein", "mul") and core.shape == term.shape
         for terms in _distributions(graph, core, is_alone=False) if is_sum else ():
             rest = [other for other in node.args if other is not term]
             found = graph.add([*rest, *(graph.scale(coefficient, own) for own in terms)])
@@ -383,7 +384,7 @@ def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
     itself.
     """
     _, core = graph.split_view(term)
-    found = _cancelled_terms(graph, core, levels - 1) if core.op == "ein" and levels else None
+    found = _cancelled_terms(graph, core, levels - 1) if core.op in ("ein", "mul") and levels else None
     return term if found is None or not graph.is_zero(found) else found
 
 

@@ -27,7 +27,16 @@ from sympy.codegen.cfunctions import expm1, log1p
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.simplify.power_series import KNOWN, ErrorIntegral, Series, product, series_of, shifted, total
+from sympy_tensordiff.simplify.power_series import (
+    KNOWN,
+    ErrorIntegral,
+    Series,
+    monomial,
+    product,
+    series_of,
+    shifted,
+    total,
+)
 
 RADII = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)
 """The radii that are tried."""
@@ -62,12 +71,12 @@ _LARGEST_FRACTION = 10**6
 """Coefficients with larger numerators or denominators are floating point numbers in kernels."""
 
 
-class Powers(dict[Node, int]):
-    """The nodes that are powers of a variable ``u``, with their exponents. It also stores the power series in ``u``
-    that are known so far.
+class Powers(dict[Node, Number]):
+    """The bases whose powers make up a variable ``u``, with their exponents: ``{x: 1, y: -1}`` for ``u = x/y``. It also
+    stores the power series in ``u`` that are known so far.
     """
 
-    def __init__(self, exponents: Mapping[Node, int]) -> None:
+    def __init__(self, exponents: Mapping[Node, Number]) -> None:
         super().__init__(exponents)
         self._memos: dict[int, dict[Node, Series | None]] = {}
 
@@ -77,10 +86,10 @@ class Powers(dict[Node, int]):
 
 
 class Variable(NamedTuple):
-    """The variable ``u`` of a series: ``node`` is ``u``, ``powers`` has the nodes that are powers of it.
+    """The variable ``u`` of a series: ``node`` is ``u``, ``powers`` has its bases.
 
-    ``u`` may be a product: then ``lead`` is one of its factors, whose powers are recognised as those of
-    ``u``, and ``others`` is the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
+    ``u`` may be a product: then ``lead`` is one of its bases, whose powers are recognised as those of ``u``, and
+    ``others`` is the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
     """
 
     node: Node
@@ -105,20 +114,27 @@ class SeriesTerm(NamedTuple):
         return None if len(known) < len(found) else shifted(product(known, length), self.order)
 
 
-def regular_at_zero(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
+def regular_at_zero(
+    graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
+) -> list[Node]:
     """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced there by a
     series. `arrays` maps stored tensors to the comprehensions that they store.
 
     An entry inside of one that is replaced stays as it is.
+
+    `arrays` maps tensors that are computed before to their comprehensions: terms may be read from them. `choices` maps
+    differences that are a choice between two accurate forms to a formula that has a series. These stay as they are,
+    if they are not terms of another entry.
     """
     nodes = reachable(*roots)
     outer = set(roots)
-    whole = _with_entries_of(graph, nodes, arrays)
+    whole = _with_entries_of(graph, nodes, arrays, choices)
+    accurate = {*choices, *choices.values()}
     parts = ArithmeticParts()
     found: dict[Node, tuple[Node, Node]] = {}
     for node in reversed(nodes):
         if node in outer:
-            choice = by_series(graph, parts, whole[node]) if _may_cancel(node) else None
+            choice = by_series(graph, parts, whole[node]) if _may_cancel(node) and node not in accurate else None
             if choice is None:
                 outer.update(_separate_arguments(parts, whole, node))
             else:
@@ -139,14 +155,16 @@ def _may_cancel(node: Node) -> bool:
     return not node.shape and (node.op in ("add", "mul") or is_logarithm)
 
 
-def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node]) -> dict[Node, Node]:
+def _with_entries_of(
+    graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
+) -> dict[Node, Node]:
     """Return a dictionary from each of ``nodes`` to its form with reads of `arrays` replaced by the formulas of the
-    entries; only formulas of plain arithmetic are inserted.
+    entries; only formulas of plain arithmetic are inserted. Those of `choices` are replaced by the formulas there.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
     done: dict[Node, Node] = {}
-    entries: dict[Node, Node] = {}
+    entries: dict[Node, Node] = dict(choices)
     pending = list(reversed(nodes))
     while pending:
         node = pending[-1]
@@ -162,12 +180,24 @@ def _with_entries_of(graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, 
             done[node] = done[entries[node]]
         else:
             done[node] = node if node.shape else graph.with_args(node, [done[arg] for arg in node.args])
-            if node.op == "pow" and not node.shape and node.args[1].op != "const":
-                base, exponent = done[node].args
-                if base.op != "const":  # where the base is negative, no entry is near 0: the logarithm is NaN
-                    done[node] = graph.call(sympy.exp, (graph.mul((exponent, graph.call(sympy.log, (base,)))),))
+            if node.op == "pow" and not node.shape and node.args[1].op != "const" and node.args[0].op != "const":
+                # Where the base is negative, no entry is near 0: the logarithm is NaN.
+                done[node] = _by_exponential(graph, *done[node].args)
         pending.pop()
     return done
+
+
+def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
+    """Return ``base**exponent`` for a positive base by the exponential. Where the base is a sum, a negative number in
+    the exponent, as derivatives have it, is an exponent of its own.
+    """
+    numbers = [number for number in _constants(exponent) if base.op == "add" and number.data < 0]
+    logarithm = graph.call(sympy.log, (base,))
+    if base.op == "add" and graph.one in base.args:
+        logarithm = graph.call(log1p, (graph.add([arg for arg in base.args if arg is not graph.one]),))
+    rest = graph.add((exponent, *map(graph.neg, numbers)))
+    power = graph.call(sympy.exp, (graph.mul((rest, logarithm)),))
+    return graph.mul((power, *(graph.pow(base, number) for number in numbers)))
 
 
 def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
@@ -279,21 +309,31 @@ def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Var
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
     """Yield the candidates for the series variable ``u`` that `node` offers: the node itself, the base of a power, or a
-    product.
+    product. Those of ``x**2/y**2`` are ``x/y`` with each of its bases.
     """
     if node.op == "const":
         return
     if node.op == "mul":
-        for lead in node.args:
-            if lead.op not in ("pow", "const"):
-                others = graph.mul([factor for factor in node.args if factor is not lead])
-                yield Variable(node, Powers({node: 1}), lead, others)
+        bases = dict(map(_base_and_exponent, node.args))
+        if all(isinstance(exponent, int) for exponent in bases.values()):
+            common = math.gcd(*(int(exponent) for exponent in bases.values()))
+            powers = {base: int(exponent) // common for base, exponent in bases.items()}
+            factors = {base: graph.pow(base, graph.const(exponent)) for base, exponent in powers.items()}
+            for lead in powers:
+                others = graph.mul([factor for base, factor in factors.items() if base is not lead])
+                yield Variable(graph.mul(factors.values()), Powers(powers), lead, others)
         return
-    base, exponent = node.args if node.op == "pow" else (node, graph.one)
-    if exponent.op == "const" and isinstance(exponent.data, int):
+    base, exponent = _base_and_exponent(node)
+    if isinstance(exponent, int):
         yield Variable(base, Powers({base: 1}), base, graph.one)
-    elif exponent.op == "const" and exponent.data == Fraction(1, 2):
-        yield Variable(node, Powers({node: 1, base: 2}), node, graph.one)
+    elif exponent == Fraction(1, 2):
+        yield Variable(node, Powers({base: exponent}), node, graph.one)
+
+
+def _base_and_exponent(factor: Node) -> tuple[Node, Number]:
+    """Return the base and the exponent of a power with a number as exponent; ``(factor, 1)`` for other nodes."""
+    base, exponent = factor.args if factor.op == "pow" else (factor, factor)
+    return (base, exponent.data) if exponent.op == "const" and factor.op == "pow" else (factor, 1)
 
 
 def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
@@ -314,20 +354,17 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
         if factor.op == "call" and factor.data is sympy.erf:
             rest.append(graph.pow(graph.scalar(sympy.pi), graph.const(Fraction(-1, 2))))
             factor = graph.call(ErrorIntegral, factor.args)
-        base, exponent = factor.args if factor.op == "pow" else (factor, graph.one)
-        if variable.others is not graph.one and base is variable.lead and _is_integer(exponent):
-            order += exponent.data
-            rest.append(graph.pow(variable.others, graph.const(-exponent.data)))
+        base, exponent = _base_and_exponent(factor)
+        if variable.others is not graph.one and base is variable.lead and isinstance(exponent, int):
+            step = int(variable.powers[base])
+            power, remainder = exponent // step, exponent % step
+            order += power
+            rest += [graph.pow(variable.others, graph.const(-power)), graph.pow(base, graph.const(remainder))]
         elif is_known(factor):
             factors.append(factor)
         else:
             rest.append(factor)
     return SeriesTerm(graph.mul(rest), order, tuple(factors))
-
-
-def _is_integer(exponent: Node) -> bool:
-    """Whether `exponent` is an integer."""
-    return exponent.op == "const" and isinstance(exponent.data, int)
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
@@ -338,9 +375,10 @@ def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series 
 
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
-    """Whether a factor of `term` is infinite where ``u`` is 0."""
+    """Whether a factor of `term` is infinite where ``u`` is 0; a divisor of ``u`` is not."""
     found = [variable.powers.series(factor, _COEFFICIENTS_TO_TELL) for factor in term.factors]
-    return term.order < 0 or any(one is not None and one.order < 0 for one in found)
+    is_divisor = variable.powers.get(variable.lead, 1) < 0
+    return (term.order < 0 and not is_divisor) or any(one is not None and one.order < 0 for one in found)
 
 
 # ---------------------------------------------------------------------------- the choice of the radius
@@ -384,8 +422,9 @@ def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
     """Return the value of `node` at `u`, and the sum of the absolute values of its terms, which bounds the rounding
     error.
     """
-    if node in powers:
-        return u ** powers[node], abs(u ** powers[node])
+    if (power := monomial(node, powers)) is not None:
+        value = float(power[0]) * u ** power[1]
+        return value, abs(value)
     if node.op == "const":
         return float(node.data), abs(float(node.data))
     found = [_magnitude(arg, powers, u) for arg in node.args]

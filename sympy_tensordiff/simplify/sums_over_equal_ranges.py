@@ -1,9 +1,9 @@
 """Merging of sums over equal ranges with common factors: ``Sum r*a + Sum r*b`` is ``Sum r*(a + b)``.
 
-Only if there is a sum below one of them, so that something is computed or written once instead of several times: for
-sums of plain products, separate loops are as short, and each reads its tensors in its best order. A tensor and its
-transpose are one factor nevertheless, ``W[i, p] + W[p, i]``, which kernels separate again. And only where all depend on
-the same indices, so that nothing is repeated for more of them than before.
+Only if a factor of one of them is computed, so that something is computed or written once instead of several times:
+for sums of products of entries, separate loops are as short, and each reads its tensors in its best order. A tensor and
+its transpose are one factor nevertheless, ``W[i, p] + W[p, i]``, which kernels separate again. And only where all
+depend on the same indices, so that nothing is repeated for more of them than before.
 """
 
 from __future__ import annotations
@@ -19,8 +19,21 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.simplify.canonical_signs import content_of
-from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, factor_out_common
+from sympy_tensordiff.simplify.common_factors import (
+    MOST_TERMS,
+    PowerProduct,
+    Powers,
+    grouped,
+    joined_groups,
+    node_of,
+    product_of,
+    with_common,
+    with_sums_joined,
+)
 from sympy_tensordiff.simplify.recognition import with_terms_joined, without_cancelling, without_circles
+
+ENTRIES = frozenset({"read", "scalar", "index"})
+"""Factors that take no computation."""
 
 LEVELS = 4
 """The number of times that the remaining summands of merged sums are merged in turn."""
@@ -32,13 +45,6 @@ class Summed(NamedTuple):
     number: Number
     outside: frozenset[Node]
     node: Node
-
-
-class SummedTerm(NamedTuple):
-    """A term ``number * prod(factors)`` of the body of a sum."""
-
-    number: Number
-    factors: tuple[Node, ...]
 
 
 def merged_sums(
@@ -55,7 +61,8 @@ def merged_sums(
     for part in reachable(*nodes):
         new = part if part.has_tensor_ops else graph.with_args(part, [done[arg] for arg in part.args])
         if new.op == "add" and not new.has_tensor_ops:
-            new = with_terms_joined(graph, new)
+            new = with_sums_joined(graph, new)
+            new = with_terms_joined(graph, new) if new.op == "add" else new
             new = without_circles(graph, new) if new.op == "add" else new
         if new.op == "add" and not new.has_tensor_ops and len(new.args) <= MOST_TERMS and not new.is_guard_free:
             new = _shortened(graph, _merged(graph, new, LEVELS, sizes, selected))
@@ -73,7 +80,7 @@ def _common_outside(graph: Graph, body: Node) -> Node:
     """Return `body` with common factors of its terms taken out, and with sums inside taken term by term where terms
     then cancel.
     """
-    new = factor_out_common(graph, body)
+    new = grouped(graph, body)
     return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
 
 
@@ -186,82 +193,53 @@ def _merge_group(
     other arguments are those of `_merged`.
     """
     variables, rows, _ = graph.open(group[0].node)
-    alike: dict[Node | None, list[SummedTerm]] = {}
+    alike: dict[Node | None, list[PowerProduct]] = {}
     for number, _, node in group:
         own, _, body = graph.open(node)
         tests, body = graph.split_index_choice(graph.substitute(body, renaming_map(own, variables)))
-        factor, body = graph.split_coefficient(body)
-        alike.setdefault(tests, []).append(
-            _with_equations(graph, number * factor, body)
-            if selected
-            else SummedTerm(number * factor, graph.factors(body))
-        )
+        term = _with_equations(graph, body) if selected else product_of(graph, body)
+        alike.setdefault(tests, []).append(term._replace(number=number * term.number))
+
+    def merged(inner: Node) -> Node:
+        """Return `inner`, what is left of merged sums, with sums in it merged in turn, and common factors taken out."""
+        is_addition = inner.op == "add" and levels
+        return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
+
+    def joined(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
+        """Return the sum of `terms` as a product with `common`; None for products of entries, unless they are twins
+        such as ``X[i, j]`` and ``X[j, i]``.
+        """
+        if all(base.op in ENTRIES for term in terms for base in term.powers) and not _are_twins(terms):
+            return None
+        content = content_of([term.number for term in terms]) if selected else 1  # none is found of what is guarded
+        scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]
+        found = with_common(graph, scaled, common, merged)
+        return found._replace(number=found.number * content)
+
     parts = []
     for tests, terms in alike.items():
-        for term in _factored(graph, terms, levels, sizes, selected):
-            body = graph.tested(tests, graph.mul(term.factors))
-            parts.append(graph.scale(term.number, graph.sum(variables, rows, body)))
+        found = [(term.number, node_of(graph, term._replace(number=1))) for term in joined_groups(graph, terms, joined)]
+        if tests is not None and len(found) > 1:  # one test, ``j != p``, is written and evaluated once
+            found = [(1, merged(graph.add([graph.scale(*term) for term in found])))]
+        for number, body in found:
+            parts.append(graph.scale(number, graph.sum(variables, rows, graph.tested(tests, body))))
     return parts
 
 
-def _with_equations(graph: Graph, number: Number, body: Node) -> SummedTerm:
-    """Return ``number*body`` as a product. If `body` is a guard by equations with tensor entries, such as ``p[t] ==
-    i``, the guard of 1 becomes one of the factors.
+def _with_equations(graph: Graph, body: Node) -> PowerProduct:
+    """Return `body` as a product. If it is a guard by equations with tensor entries, such as ``p[t] == i``, the guard
+    of 1 becomes one of the factors.
     """
     if body.op != "guard" or not all(row.kind == "eq" and data_entries([row.form]) for row in body.data):
-        return SummedTerm(number, graph.factors(body))
-    factor, inner = graph.split_coefficient(body.args[0])
-    return SummedTerm(number * factor, (graph.guard(body.data, graph.one), *graph.factors(inner)))
+        return product_of(graph, body)
+    inner = product_of(graph, body.args[0])
+    return inner._replace(powers={graph.guard(body.data, graph.one): 1, **inner.powers})
 
 
-def _factored(
-    graph: Graph, terms: Sequence[SummedTerm], levels: int, sizes: frozenset[int], selected: bool
-) -> list[SummedTerm]:
-    """Return `terms` with common factors taken out, starting with the factor that occurs in the most terms. The other
-    arguments are those of `_merged`.
-    """
-    waiting = list(terms)
-    while (best := _most_shared(waiting)) is not None:
-        common = [factor for factor in best[0].factors if all(factor in term.factors for term in best)]
-        content = content_of([term.number for term in best]) if selected else 1  # none is found of what is guarded
-        inner = graph.add([
-            graph.scale(
-                term.number * Fraction(1, content),
-                graph.mul([factor for factor in term.factors if factor not in common]),
-            )
-            for term in best
-        ])  # fmt: skip
-        if inner.op == "add" and levels:
-            inner = _merged(graph, inner, levels - 1, sizes, selected)
-        number, inner = graph.split_coefficient(factor_out_common(graph, inner))
-        number = number * content
-        place = waiting.index(best[0])
-        waiting = [term for term in waiting if all(term is not other for other in best)]
-        if number:
-            waiting.insert(place, SummedTerm(number, graph.factors(graph.mul([*common, inner]))))
-    return waiting
-
-
-def _most_shared(terms: Sequence[SummedTerm]) -> list[SummedTerm] | None:
-    """Return those of `terms` that contain the most frequent common factor. Only factors count whose terms have a guard
-    among them, or are twins such as ``X[i, j]`` and ``X[j, i]``; None if there is no such factor.
-    """
-    found: dict[Node, list[SummedTerm]] = {}
-    for term in terms:
-        for factor in term.factors:
-            found.setdefault(factor, []).append(term)
-    several = [
-        (factor, group)
-        for factor, group in found.items()
-        if len(group) > 1
-        and (any(not part.is_guard_free for term in group for part in term.factors) or _are_twins(group))
-    ]
-    return max(several, key=lambda item: (len(item[1]), not item[0].is_guard_free))[1] if several else None
-
-
-def _are_twins(terms: Sequence[SummedTerm]) -> bool:
+def _are_twins(terms: Sequence[PowerProduct]) -> bool:
     """Whether `terms` differ only in the order of indices of one tensor, as ``a*X[i, j]`` and ``a*X[j, i]``."""
-    own = [[f for f in term.factors if any(f not in other.factors for other in terms)] for term in terms]
+    items = [term.powers.items() for term in terms]
+    own = [[base for base, e in item if any((base, e) not in other for other in items)] for item in items]
     reads = [factors[0] for factors in own if len(factors) == 1 and factors[0].op == "read"]
     if len(reads) < len(terms) or any(read.args[0] is not reads[0].args[0] for read in reads):
         return False

@@ -51,9 +51,9 @@ formula = Hook(str, _EQUATIONS)
 equations = Hook(lambda parts, reduced: str(reduced), _EQUATIONS)
 """Return the LaTeX that notebooks show for the reduced expressions of `cse` and their parts."""
 
-step_parts = Hook(lambda steps: ([], steps), _EQUATIONS)
+step_parts = Hook(lambda steps, is_text: ([], steps), _EQUATIONS)
 """Return the parts that the steps of a scan have in common, as `cse` does, and the steps in terms of them; no parts
-where the steps are short without."""
+where the steps are short without, as text or in LaTeX."""
 
 lines = Hook(lambda expr: None, _EQUATIONS)
 """Return (name, part) pairs of an expression that is too long for one text, the rest with the name None; or None."""

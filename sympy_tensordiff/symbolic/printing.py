@@ -200,18 +200,19 @@ class PrintedComprehension(Printed):
 
 
 def upright(name: str) -> str:
-    """Return ``name`` in LaTeX. A word gets upright letters, since italics would look like a product, and ``dx`` is set
-    as a differential.
+    """Return ``name`` in LaTeX. A word gets upright letters, since italics would look like a product, and ``dx`` and
+    ``ddx`` are set as differentials.
     """
-    if found := _DIFFERENTIAL.fullmatch(name):
-        base = latex(Symbol(found[1]))
-        if len(found[1]) == 1 or base.startswith("\\"):
-            return rf"\mathrm{{d}}{base}{found[2]}"
+    for differential in _DIFFERENTIALS:
+        if found := differential.fullmatch(name):
+            base = latex(Symbol(found[2]))
+            if len(found[2]) == 1 or base.startswith("\\"):
+                return rf"\mathrm{{{found[1]}}}{base}{found[3]}"
     return rf"\mathrm{{{name}}}" if name.isalpha() and name.isascii() and len(name) > 1 else name
 
 
-_DIFFERENTIAL = re.compile(r"d([A-Za-z]+)((?:_\{[^{}]*\})?)")
-"""The text of a derivative: its name, and a subscript in LaTeX."""
+_DIFFERENTIALS = tuple(re.compile(rf"({d})([A-Za-z]+)((?:_\{{[^{{}}]*\}})?)") for d in ("d", "dd"))
+"""The text of a first and of a second derivative: ``d`` or ``dd``, its name, and a subscript in LaTeX."""
 
 
 def shown_body(printer: Any, body: Any) -> Any:

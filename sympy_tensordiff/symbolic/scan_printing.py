@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -10,10 +12,12 @@ from sympy.core.symbol import Str
 from sympy.printing.pretty.stringpict import prettyForm
 
 from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic.depth import MAX_PRINTED_DEPTH, measures
+from sympy_tensordiff.symbolic.elementwise import Entrywise
 from sympy_tensordiff.symbolic.notation_text import ATOM
-from sympy_tensordiff.symbolic.printing import refuse_unprintable, text_instead
+from sympy_tensordiff.symbolic.printing import MOST_NODES, names_a_point, refuse_unprintable, text_instead
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, scans_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, names_in, nodes_in, scans_in
 
 
 class PrintedScan:
@@ -26,8 +30,10 @@ class PrintedScan:
 
     def _sympystr(self: Any, printer: Any) -> str:
         """SymPy's hook for `str`: a call of `scan`."""
-        other = text_instead(self, printer)
-        return _call(self, printer._print) if other is None else other
+        if names_a_point(printer) or not _is_printable(self):
+            return str(text_instead(self, printer))
+        call, (selection,) = _calls([self], printer._print)
+        return call + selection
 
     def _latex(self: Any, printer: Any) -> str:
         """SymPy's hook for LaTeX: the value of a step, followed by the recursion of the states."""
@@ -39,19 +45,43 @@ class PrintedScan:
         return prettyForm(str(self))
 
 
-def _call(scan: Any, show: Any) -> str:
-    """Return the Python call ``scan(...)`` that constructs ``scan``, as text."""
+def _is_printable(scan: Any) -> bool:
+    """Return whether the text of a scan is not too long, with names for the common parts of its steps."""
+    found = measures(scan)
+    if not found.is_unprintable:
+        return True
+    if found.depth > MAX_PRINTED_DEPTH or len(nodes_in([scan])) > MOST_NODES:
+        return False
+    parts, steps = _parts_in_text(tuple(scan.steps))
+    return not any(measures(part).is_unprintable for part in (*steps, *(part for _, part in parts)))
+
+
+@lru_cache(256)
+def _parts_in_text(steps: tuple[Any, ...]) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
+    """Return ``(common parts, steps in terms of them)`` for the text of the steps of a scan."""
+    return hooks.step_parts(steps, True)  # type: ignore[no-any-return]
+
+
+def _calls(scans: Sequence[Any], show: Any) -> tuple[str, list[str]]:
+    """Return ``(call, selections)``: the text of one Python call ``scan(...)`` that computes all of `scans`, results of
+    one recurrence, and what selects each from the result of the call, such as ``[0]``. Sums are not among others.
+    """
+    scan = scans[0]
     states, sequences = scan.states, scan.sequences
-    place = next((n for n, state in enumerate(states) if state.update == scan.value), None)
-    is_output = scan.kind == "sum" or place is None
+    updates = [state.update for state in states]
+    kind = "last" if any(one.kind == "last" and one.value in updates for one in scans) else "stack"
+    outputs = [*dict.fromkeys(one.value for one in scans if one.kind != kind or one.value not in updates)]
     named = len(states) != 1 or len(sequences) > 1
-    uses_time = scan.time in set().union(*(step.free_symbols for step in scan.steps))
-    names = [variable.name for variable in scan.bound[:-1]] + [scan.time.name] * uses_time
-    updates = [show(state.update) for state in states]
-    new = updates[0] if not named else f"({', '.join(updates)}{',' * (len(updates) == 1)})"
-    body = f"({new}, {show(scan.value)})" if is_output else new
-    initial = [show(state.initial) for state in states]
-    rows = [show(sequence) for _, sequence in sequences]
+    names = [variable.name for variable in scan.bound[:-1]]
+    names += [scan.time.name] * (scan.time in free_symbols_in([*updates, *outputs]))
+    lets, shown = _shown_steps(scan, [*updates, *outputs], show)
+    new, values = shown[: len(states)], shown[len(states) :]
+    body = f"({', '.join(new)}{',' * (len(new) == 1)})" if named else new[0]
+    if values:
+        body = f"({body}, {values[0] if len(values) == 1 else '(' + ', '.join(values) + ')'})"
+    if lets:
+        body = f"({', '.join([*lets, body])})[-1]"
+    initial, rows = _shown_outer(scan, show)
     if named:
         first = "{" + ", ".join(f'"{s.variable.name}": {text}' for s, text in zip(states, initial, strict=True)) + "}"
         second = "{" + ", ".join(f'"{v.name}": {text}' for (v, _), text in zip(sequences, rows, strict=True)) + "}"
@@ -59,10 +89,59 @@ def _call(scan: Any, show: Any) -> str:
     else:
         first, second = initial[0], rows[0] if rows else ""
     options = [f"length={show(scan.length)}"] * (not rows) + ["reverse=True"] * scan.reverse
-    options += ["last=True"] * (scan.kind == "last") + ["total=True"] * (scan.kind == "sum")
+    options += ["last=True"] * (kind == "last") + ["total=True"] * (scan.kind == "sum")
     arguments = ", ".join(filter(None, (f"lambda {', '.join(names)}: {body}", first, second, *options)))
-    part = "[1]" if is_output else f"[{place}]" if named else ""
-    return f"scan({arguments}){part}"
+    selections = []
+    for one in scans:
+        if one.kind == kind and one.value in updates:
+            selections.append("[0]" * bool(values) + (f"[{updates.index(one.value)}]" if named else ""))
+        else:
+            end = f"[{0 if scan.reverse else show(scan.length - 1)}]" * (one.kind == "last")
+            selections.append("[1]" + (f"[{outputs.index(one.value)}]" if len(outputs) > 1 else "") + end)
+    return f"scan({arguments})", selections
+
+
+def _shown_steps(scan: Any, steps: Sequence[Any], show: Any) -> tuple[list[str], list[str]]:
+    """Return ``(texts "u := ..." of the common parts of the steps of `scan`, texts of the steps)``."""
+    found, reduced = _parts_in_text(tuple(steps))
+    taken = names_in([*steps, *scan.bound])
+    letters = (n for n in _letters() if n not in taken)
+    rule = {symbol: TensorSymbol(next(letters), symbol.shape) for symbol, _ in found}
+    lets = [f"{rule[symbol].name} := {show(part.xreplace(rule))}" for symbol, part in found]
+    return lets, [show(step.xreplace(rule)) for step in reduced]
+
+
+def _letters() -> Iterator[str]:
+    """Yield the names of common parts of steps, in order: u, v, ..., then u_1, ...."""
+    return (f"{letter}_{n}" if n else letter for n in count() for letter in "uvwzgfemo")
+
+
+def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
+    """Return ``(texts of the initial values, texts of the sequences)`` of a scan. A recurrence that occurs more than
+    once in them has a name, ``(states := scan(...))``, and is written where it occurs first.
+    """
+    groups: dict[Any, list[Any]] = {}
+    for one in scans_in(scan.outer):
+        groups.setdefault((one.recurrence, one.kind == "sum"), []).append(one)
+    found: list[tuple[str, str]] = []
+    rule: dict[Any, Any] = {}
+    for group in groups.values():
+        mark = f"\0{len(found)}\0"
+        call, selections = _calls(group, show)
+        found.append((mark, call))
+        rule |= {one: _marked(one, mark + selection) for one, selection in zip(group, selections, strict=True)}
+    texts = [show(part.xreplace(rule)) for part in scan.outer]
+    whole = "\n".join(texts)
+    taken = "".join([whole, *(call for _, call in found)])
+    names = (name for n in count() if (name := f"states_{n}" if n else "states") not in taken)
+    for mark, call in found:
+        is_repeated = whole.count(mark) > 1
+        if is_repeated:
+            name = next(names)
+            whole = whole.replace(mark, f"({name} := {call})", 1)
+        whole = whole.replace(mark, name if is_repeated else call)
+    texts = whole.split("\n")
+    return texts[: len(scan.states)], texts[len(scan.states) :]
 
 
 def _formula(scan: Any, show: Any) -> str:
@@ -81,7 +160,7 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
     are not in ``named``, and are added to it.
     """
     time, before = show_time(scan), _time_before(scan)
-    found, (value, *updates) = hooks.step_parts(scan.steps)
+    found, (value, *updates) = hooks.step_parts(scan.steps, False)
     for expr in (value, *updates, *(part for _, part in found)):
         refuse_unprintable(expr, "LaTeX")
     rule = {}
@@ -90,6 +169,14 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
             rule[state.variable] = before
     parts = _named_parts(scan, found, show, time, named)
     stored = _StoredStates(scan, show, time, named)
+    entrywise = {
+        variable: _entrywise_row(sequence.xreplace(stored.names), variable.rank + 1, time, show)
+        for variable, sequence in scan.sequences
+        if variable not in stored.rows
+    }
+    for variable, row in entrywise.items():
+        if row is not None and sum(isinstance(symbol, TensorSymbol) for symbol in row.free_symbols) <= 2:
+            stored.rows[variable] = row
     marked = _StepWriter(show, {**rule, **{variable: time for variable, _ in scan.sequences}}, stored.rows | parts)
     lines = []
     for state, update in zip(scan.states, updates, strict=True):
@@ -103,7 +190,8 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
     lines += [f"{show(parts[symbol])} = {marked(part)}" for symbol, part in found]
     for variable, sequence in scan.sequences:
         if variable not in stored.rows:
-            name, row = _indexed(show(variable), time), _row(sequence.xreplace(stored.names), scan.time, show)
+            name, row = _indexed(show(variable), time), entrywise[variable]
+            row = _row(sequence.xreplace(stored.names), scan.time, show) if row is None else show(row)
             lines += [f"{name} = {row}"] * (name != row)
     lines += stored.lines
     shown = next((_indexed(show(s.variable), time) for s in scan.states if s.update == scan.value), None)
@@ -193,6 +281,25 @@ def show_time(scan: Any) -> str:
 def _indexed(name: str, time: str) -> str:
     """Return ``name`` in LaTeX with the time as a subscript; in braces first if it has a subscript already."""
     return f"{name}_{{{time}}}" if "_" not in name else rf"{{{name}}}_{{{time}}}"
+
+
+def _entrywise_row(expr: Any, rank: int, time: str, show: Any) -> Any | None:
+    """Return the row at a time of ``expr``, an entry-by-entry function of stacked states and tensors with the rank
+    ``rank``, such as ``2*h_t - y_t``; None for other expressions.
+    """
+    if not isinstance(expr, Entrywise):
+        return None
+    rows = {}
+    for operand in expr.operands:
+        own = len(getattr(operand, "shape", ()))
+        if own == rank and isinstance(operand, TensorSymbol) and operand.shape[0] == expr.shape[0]:
+            row = MarkedVariable._unchecked(Str(_indexed(show(operand), time)), Tuple(*operand.shape[1:]))
+        else:
+            row = _entrywise_row(operand, rank, time, show) if own == rank else operand
+        if row is None:
+            return None
+        rows[operand] = row
+    return expr.applied(*rows.values()) if rank == 1 else expr.func(*(rows.get(arg, arg) for arg in expr.args))
 
 
 def _row(sequence: Any, time: Any, show: Any) -> str:

@@ -129,9 +129,19 @@ class Scan(PrintedScan, TensorOperation):
     def __new__(
         cls, kind: Any, value: Any, states: Any, sequences: Any, time: Any, length: Any, reverse: Any = False
     ) -> Any:
-        kind = kind.name if isinstance(kind, Str) else kind
-        if kind not in KINDS:
-            raise ArgumentTypeError(f"the kind of a Scan is one of {', '.join(KINDS)}, not {kind!r}")
+        return cls.results_of([(kind, value)], states, sequences, time, length, reverse)[0]
+
+    @classmethod
+    def results_of(
+        cls, results: Sequence[tuple[Any, Any]], states: Any, sequences: Any, time: Any, length: Any, reverse: Any
+    ) -> list[Any]:
+        """Return a `Scan` of one recurrence for each ``(kind, value)`` in ``results``, with the same bound variables;
+        raise the errors of `Scan`.
+        """
+        kinds = [kind.name if isinstance(kind, Str) else kind for kind, _ in results]
+        for kind in kinds:
+            if kind not in KINDS:
+                raise ArgumentTypeError(f"the kind of a Scan is one of {', '.join(KINDS)}, not {kind!r}")
         if not isinstance(time, Time):
             raise ArgumentTypeError(f"the time of a Scan is a Time, not {time!r}: td.scan makes it")
         steps = checked_extent(length, "the length of a scan")
@@ -144,9 +154,13 @@ class Scan(PrintedScan, TensorOperation):
         for variable, sequence in pairs:
             _check_variable(variable)
             _check_sequence(variable, sequence, steps)
-        args = Tuple(value, Tuple(*(Tuple(*row) for row in rows)), Tuple(*(Tuple(*pair) for pair in pairs)), time)
-        value, bound_states, bound_sequences, time = _without_clashes(args, [steps])
-        return cls._unchecked(Str(kind), value, bound_states, bound_sequences, time, steps, _truth(reverse))
+        values = Tuple(*(value for _, value in results))
+        args = Tuple(values, Tuple(*(Tuple(*row) for row in rows)), Tuple(*(Tuple(*pair) for pair in pairs)), time)
+        values, *recurrence = _without_clashes(args, [steps])
+        return [
+            cls._unchecked(Str(kind), value, *recurrence, steps, _truth(reverse))
+            for kind, value in zip(kinds, values.args, strict=True)
+        ]
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -400,6 +401,19 @@ def test_a_worker_that_dies_is_replaced(server) -> None:
     server.pool.workers[0].process.kill()
     assert "has died, for want of memory perhaps" in asked(server)[1]["error"]
     assert asked(server)[1]["derivative"]["matrix"] == {"text": "diag(cos(x))"}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="others start a new Python for each worker")
+def test_workers_are_forks_of_one_process_that_has_imported_the_package(server) -> None:
+    """A stopped worker is replaced without another import, which takes seconds."""
+    parents = []
+    for _ in range(2):
+        assert asked(server)[0] == 200
+        worker = server.pool.workers[0]
+        parents.append(int(Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(")")[2].split()[1]))
+        worker.process.kill()
+        asked(server)
+    assert parents[0] == parents[1] != os.getpid()
 
 
 def test_the_start_of_a_worker_is_no_part_of_the_time_for_an_answer(monkeypatch) -> None:

@@ -41,6 +41,10 @@ INPUTS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    # The site takes half a minute to write: nobody would look at it without a browser.
+    pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium")
     if not (shutil.which("node") and shutil.which("npm")):
         pytest.skip("there is no Node.js")
     made = tmp_path_factory.mktemp("site") / "page"
@@ -65,9 +69,8 @@ def url(folder):
 
 @pytest.fixture(scope="module")
 def page(url, tmp_path_factory):
-    sync_api = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium")
+    from playwright import sync_api
+
     options = [
         "--no-first-run",
         *(f"--disable-{name}" for name in FLAGS),

@@ -6,7 +6,6 @@ import importlib
 import os
 import pickle
 import stat
-import subprocess
 import sys
 import tempfile
 import threading
@@ -264,20 +263,6 @@ def test_the_code_depends_on_the_machine_and_on_the_type(folder, request, monkey
     assert loaded_again(function.program)._load(np.dtype(np.float64)).run.__module__ != double.__module__
     monkeypatch.undo()
     cache.code_versions.cache_clear()
-
-
-def test_source_needs_no_numba(monkeypatch):
-    """The text of every backend can be had where only this package is installed."""
-    code = (
-        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
-        "sys.modules['numba'] = sys.modules['numba.cuda'] = None\n"
-        "from programs import CASES\n"
-        "from sympy_tensordiff.codegen.run.compile import print_source\n"
-        "print(*(len(print_source(CASES['matmul'][0], b)) > 100 for b in ('numpy', 'numba', 'cuda')))\n"
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stdout == "True True True\n", done.stderr
 
 
 def test_printed_modules_stand_alone(tmp_path):

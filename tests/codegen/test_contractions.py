@@ -255,3 +255,28 @@ def test_an_inverse_that_is_computed_is_multiplied_by_matrices():
     arrays = {A: rng.normal(size=(4, 4)) + 4 * np.eye(4), V: rng.normal(size=(4, 4))}
     found = td.lambdify((A, V), twice, "numpy")(*arrays.values())
     np.testing.assert_allclose(found, td.evaluate(twice, arrays), rtol=1e-10)
+
+
+LAYOUTS = (
+    *("nhd,mhd->nhm", "nhm,mhd->nhd", "nhd,mhd->hnm", "hnd,hdm->nhm", "hnd,dhm->hmn", "nhd,nhm->hdm"),
+    *("bnhd,bmhd->bhnm", "bhnm,bmhd->bnhd", "nbhd,hmbd->mhbn", "nhd,dh->hn", "hd,nhd->nh", "dnh,dmh->hnm"),
+    *("nbd,mdn->bnm", "nhd,hde->nhe"),
+)
+"""Products of a batch of matrices whose axes lie apart in memory; BLAS reads and writes most of them in place."""
+
+
+@pytest.mark.parametrize("lengths", [(1, 1, 1, 1, 1, 1), (2, 3, 5, 4, 7, 6), (3, 1, 33, 2, 9, 20), (2, 3, 5, 4, 0, 6)])
+def test_batches_in_any_layout(lengths):
+    sizes = dict(zip("bhndme", lengths, strict=True))
+    symbols = {letter: td.indices(f"n{letter} zz")[0] for letter in sizes}
+    generator = np.random.default_rng(0)
+    arguments, results, arrays, expected = [], [], [], []
+    for number, layout in enumerate(LAYOUTS):
+        operands = layout.partition("->")[0].split(",")
+        for side, letters in zip("AB", operands, strict=True):
+            arguments.append(td.TensorSymbol(f"{side}{number}", [symbols[letter] for letter in letters]))
+            arrays.append(generator.normal(size=[sizes[letter] for letter in letters]))
+        results.append(td.einsum(layout, *arguments[-2:]))
+        expected.append(np.einsum(layout, *arrays[-2:]))
+    for found, own in zip(td.lambdify(arguments, results, "llvm")(*arrays), expected, strict=True):
+        np.testing.assert_allclose(found, own, rtol=1e-12, atol=1e-12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import sympy
@@ -84,21 +86,21 @@ def test_short_loops_stay():
 
 
 @pytest.mark.parametrize("backend", ["numba", "llvm"])
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 511, 2), (2, 512, 3), (4, 1030, 1)])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_values_beyond_one_strip(backend, sizes, dtype):
-    random = np.random.default_rng(0)
-    count, centres, axes = sizes
-    x, c, weights = (random.normal(size=s).astype(dtype) for s in ((count, axes), (centres, axes), centres))
+def test_values_beyond_one_strip(backend):
     function = td.lambdify([X, C, w], (network, td.gradient(td.sum(network**2), C)), backend, parallel=False)
-    value, gradient = function(x, c, weights)
-    x, c, weights = (a.astype("float64") for a in (x, c, weights))
-    kernel = np.exp(-((x[:, None] - c[None]) ** 2).sum(-1))
-    wanted = kernel @ weights
-    slope = 4 * np.einsum("i,j,ij,ijk->jk", wanted, weights, kernel, x[:, None] - c[None])
-    tolerance = 1e-10 if dtype == "float64" else 1e-3
-    np.testing.assert_allclose(value, wanted, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(gradient, slope, rtol=tolerance, atol=tolerance)
+    for dtype, (count, centres, axes) in itertools.product(
+        ("float64", "float32"), [(1, 1, 1), (3, 511, 2), (2, 512, 3), (4, 1030, 1)]
+    ):
+        random = np.random.default_rng(0)
+        x, c, weights = (random.normal(size=s).astype(dtype) for s in ((count, axes), (centres, axes), centres))
+        value, gradient = function(x, c, weights)
+        x, c, weights = (a.astype("float64") for a in (x, c, weights))
+        kernel = np.exp(-((x[:, None] - c[None]) ** 2).sum(-1))
+        wanted = kernel @ weights
+        slope = 4 * np.einsum("i,j,ij,ijk->jk", wanted, weights, kernel, x[:, None] - c[None])
+        tolerance = 1e-10 if dtype == "float64" else 1e-3
+        np.testing.assert_allclose(value, wanted, rtol=tolerance, atol=tolerance, err_msg=f"{dtype} {centres}")
+        np.testing.assert_allclose(gradient, slope, rtol=tolerance, atol=tolerance, err_msg=f"{dtype} {centres}")
 
 
 @pytest.mark.parametrize("backend", ["numba", "llvm"])

@@ -159,11 +159,13 @@ KNOWN = {
     "attention-hvp": "sectors memory",
     "process-hessian": "memory",
 }
+DEPTHS = {f"network-{kind}-{depth}" for kind in ("hessian", "hvp") for depth in (3, 8)}
+"""Networks of other depths than 2 and 4, which have the same launches, more often."""
 FEW = 1024
 """Threads of a launch that no device notices, as for one number."""
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough if n in DEPTHS else ()) for n in ROWS])
 def test_what_the_model_says_of_the_rows(name):
     row = ROWS[name]
     sizes = grown(row)

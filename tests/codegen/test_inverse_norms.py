@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
+from uncompiled import run_as_python
 
 import sympy_tensordiff as td
 
@@ -20,33 +23,39 @@ HESSIANS = {  # a function, and the degree of homogeneity of its second derivati
 PRODUCTS = {**HESSIANS, "unit vector": (td.dot(y, x / td.norm(x)), -2), "squares": (td.norm((W @ x) ** 2), 0)}
 
 
-def check_homogeneous(expression, degree, backend, dtype, scales):
-    compute = td.lambdify((x, y, v, W), expression, backend)
-    random = np.random.default_rng(0)
-    arrays = [random.standard_normal(shape).astype(dtype) for shape in (3, 3, 3, (3, 3))]
-    expected = compute(*arrays)
-    for scale in map(dtype, scales):
-        found = compute(scale * arrays[0], *arrays[1:])
-        np.testing.assert_allclose(found, expected * scale ** dtype(degree), rtol=1e4 * np.finfo(dtype).eps)
+# Numba takes a second for each function and type: its texts run as Python, and LLVM compiles the same loops.
+BACKENDS = ["numpy", "numba as Python", "llvm", pytest.param("numba", marks=pytest.mark.thorough)]
+
+
+def check_homogeneous(expression, degree, backend, scales):
+    """Check a derivative at points scaled by the ``scales`` of each type of numbers."""
+    name, _, is_python = backend.partition(" ")
+    with run_as_python() if is_python else nullcontext():
+        compute = td.lambdify((x, y, v, W), expression, name)
+        for dtype, factors in scales.items():
+            random = np.random.default_rng(0)
+            arrays = [random.standard_normal(shape).astype(dtype) for shape in (3, 3, 3, (3, 3))]
+            expected = compute(*arrays)
+            for scale in map(dtype, factors):
+                found = compute(scale * arrays[0], *arrays[1:])
+                np.testing.assert_allclose(found, expected * scale ** dtype(degree), rtol=1e4 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("name", HESSIANS)
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_hessians(name, backend):
     value, degree = HESSIANS[name]
-    hessian = td.hessian(value, x)
-    check_homogeneous(hessian, degree, backend, np.float64, [1e-110, 1e110])
-    check_homogeneous(hessian, degree, backend, np.float32, [1e-14, 1e14])
+    scales = {np.float64: [1e-110, 1e110], np.float32: [1e-14, 1e14]}
+    check_homogeneous(td.hessian(value, x), degree, backend, scales)
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_products_with_a_tangent(name, backend):
     value, degree = PRODUCTS[name]
-    product = td.hvp(value, x, v)
-    is_square = name == "squares"
-    check_homogeneous(product, degree, backend, np.float64, [1e-60, 1e60] if is_square else [1e-110, 1e110])
-    check_homogeneous(product, degree, backend, np.float32, [1e-7, 1e7] if is_square else [1e-14, 1e14])
+    scales = {np.float64: [1e-110, 1e110], np.float32: [1e-14, 1e14]}
+    squared = {np.float64: [1e-60, 1e60], np.float32: [1e-7, 1e7]}
+    check_homogeneous(td.hvp(value, x, v), degree, backend, squared if name == "squares" else scales)
 
 
 def test_deep_squares():

@@ -7,6 +7,7 @@ import pytest
 import sympy
 from every import every
 from sympy import Max, Piecewise, exp, log
+from uncompiled import numba_as_python
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.loops import is_accumulator, reduction_of
@@ -71,8 +72,13 @@ def test_large_exponents(name, thorough):
             np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", ["numpy", "llvm", "numba"])
 def test_values_without_and_with_infinite_exponents(backend):
+    with numba_as_python(backend):
+        check_infinite_exponents(backend)
+
+
+def check_infinite_exponents(backend):
     value = FUNCTIONS["vector"]
     kernel = td.lambdify([x], (value, td.gradient(value, x)), backend)
     inf = np.inf

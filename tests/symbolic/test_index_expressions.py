@@ -1,3 +1,5 @@
+"""Indices are read as affine forms with floors and remainders, shown in one form, and refused if no integers."""
+
 import pytest
 import sympy
 from every import every

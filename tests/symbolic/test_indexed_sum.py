@@ -1,3 +1,5 @@
+"""Sums are checked where they are written: ranges, bodies, the binding of their indices, assumptions."""
+
 import pytest
 import sympy
 from every import every

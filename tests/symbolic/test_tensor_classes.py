@@ -1,3 +1,5 @@
+"""Tensors, their entries and tables are checked where they are written: names, shapes, indices, scopes."""
+
 import pickle
 
 import pytest

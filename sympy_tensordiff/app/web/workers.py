@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import signal
+import sys
 import traceback
 from contextlib import suppress
+from functools import cache
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sympy_tensordiff.app.web.answers import Request
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 MAX_MEMORY = 3 * 2**30
 """The memory limit of a worker, in bytes."""
@@ -94,7 +99,7 @@ class _Worker:
     """A worker process and the pipe to it."""
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = _context()
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=run_worker, args=(theirs,), daemon=True)
         self.process.start()
@@ -152,6 +157,20 @@ class _Worker:
         self.process.kill()
         self.process.join()
         self.pipe.close()
+
+
+@cache
+def _context() -> SpawnContext | ForkServerContext:
+    """Return the context that starts workers: where the system has it, by forks of one process that has imported the
+    package, so that the replacement of a worker takes a tenth of a second.
+    """
+    if not sys.platform.startswith("linux"):
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        [__name__, "sympy_tensordiff.app.web.answers", "sympy_tensordiff.app.web.typesetting"]
+    )
+    return context
 
 
 def run_worker(pipe: Connection) -> None:

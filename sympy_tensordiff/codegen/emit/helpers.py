@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+CALL = re.compile(r"(?<![\w.])(\w+)\(")
+"""The name of a function, not of a method, at a call."""
+
 
 def called_by(texts: Collection[str], functions: Mapping[str, str]) -> dict[str, str]:
     """Return those of ``functions`` that the ``texts`` call, directly or through others, each function before those
@@ -14,9 +17,11 @@ def called_by(texts: Collection[str], functions: Mapping[str, str]) -> dict[str,
     {'g': 'def g(x): return x', 'f': 'def f(x): return g(x)'}
     """
     found: dict[str, str] = {}
+    called = {name for text in texts for name in CALL.findall(text)}
     for name, text in reversed(list(functions.items())):
-        if any(re.search(rf"(?<![\w.]){name}\(", other) for other in (*texts, *found.values())):
+        if name in called:
             found[name] = text.strip("\n")
+            called.update(CALL.findall(text))
     return dict(reversed(found.items()))
 
 

@@ -29,10 +29,31 @@ from sympy_tensordiff.integer.products import times
 
 def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
     """Return a contraction as a matrix product, for BLAS. In a triangular one, the label whose value bounds the sum
-    always belongs to the rows of the result, if need be by exchanging the operands.
+    always belongs to the rows of the result, if need be by exchanging the operands. Those of another contraction are
+    exchanged if its result is then written in place.
     """
     found = as_matrices(step)
-    return found.transposed() if isinstance(step, Trapezoid) and step.row not in found.rows else found
+    if isinstance(step, Trapezoid):
+        return found if step.row in found.rows else found.transposed()
+    return found.transposed() if matrix_order(step.output, found.both, found.rows, found.columns) else found
+
+
+def matrix_order(
+    labels: Sequence[int], both: Sequence[int], first: Sequence[int], second: Sequence[int]
+) -> bool | None:
+    """Return how BLAS reads an array with the axes `labels` in place, one matrix for each entry of the batch labels
+    ``both``: False if ``first`` are the rows of the matrices in memory and ``second`` their columns, True if it is the
+    other way round. None if it cannot: the axes of a group are not next to each other, or the columns are not
+    contiguous.
+    """
+    rest = [label for label in labels if label not in both]
+    is_turned = bool(first and second) and rest == [*second, *first]
+    if len(set(labels)) < len(labels) or (not is_turned and rest != [*first, *second]):
+        return None
+    places = {label: place for place, label in enumerate(labels)}
+    if any(places[group[-1]] - places[group[0]] >= len(group) for group in (first, second) if group):
+        return None
+    return is_turned if not rest or rest[-1] == labels[-1] else None
 
 
 def is_transposed(operand: Operand, both: Sequence[int], first: Sequence[int], second: Sequence[int]) -> bool:
@@ -115,7 +136,7 @@ class Copies:
 
     def add_contraction(self, step: ContractionStep | Trapezoid) -> None:
         """Add a contraction, with copies of operands and of the result if BLAS cannot use their axis order."""
-        found, known = matrices_of(step), extents(step, self.shapes)
+        found, known, is_triangular = matrices_of(step), extents(step, self.shapes), isinstance(step, Trapezoid)
 
         def ordered(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
             """Return ``operand``, or a copy of it with the batch labels, ``first`` and ``second`` in this order if BLAS
@@ -124,13 +145,16 @@ class Copies:
             labels = [*found.both, *first, *second]
             if list(operand.labels) == labels or is_transposed(operand, found.both, first, second):
                 return operand
+            if not is_triangular and matrix_order(operand.labels, found.both, first, second) is not None:
+                return operand
             name = self.new_temporary(f"{operand.array}_ordered", [known[label] for label in labels])
             self.add_copy(name, labels, operand.array, operand.labels)
             return Operand(name, tuple(labels))
 
         left = ordered(found.left, found.rows, found.terms)
         right = ordered(found.right, found.terms, found.columns)
-        if found.order == list(step.output):
+        in_place = not is_triangular and matrix_order(step.output, found.both, found.rows, found.columns) is not None
+        if in_place or found.order == list(step.output):
             self.steps.append(replace(step, left=left, right=right))
             return
         name = self.new_temporary(f"{step.array}_ordered", [known[label] for label in found.order])

@@ -9,7 +9,7 @@ from functools import reduce
 
 from sympy_tensordiff.codegen.emit.library import LibraryMatrices
 from sympy_tensordiff.codegen.emit.llvm import FLAGS, TOO_LARGE, Module
-from sympy_tensordiff.codegen.emit.llvm_copies import block_count, is_transposed, matrices_of
+from sympy_tensordiff.codegen.emit.llvm_copies import block_count, matrices_of, matrix_order
 from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.ir.programs import (
@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.steps import extents
 
 MULTIPLY = """\
-define internal i32 @multiply(ptr %c, ptr %a, i64 %a.step, i1 %a.turned, ptr %b, i64 %b.step, i1 %b.turned, \
+define internal i32 @multiply(ptr %c, i64 %c.step, ptr %a, i64 %a.step, i1 %a.turned, ptr %b, i64 %b.step, i1 %b.turned, \
 i64 %rows, i64 %columns, i64 %terms, {real} %factor) noinline {{
 ; fill c with a factor times a product of matrices; a vector has -1 rows or columns
 entry:
@@ -49,9 +49,20 @@ small:
   %some = icmp sgt i64 %terms, 0
   br i1 %some, label %start, label %empty
 empty:
-  %count = mul i64 %r, %q
-  %bytes = mul i64 %count, {size}
-  call void @llvm.memset.p0.i64(ptr %c, i8 0, i64 %bytes, i1 false)
+  %bytes = mul i64 %q, {size}
+  %pitch = mul i64 %c.step, {size}
+  br label %clear
+clear:
+  %i = phi i64 [ 0, %empty ], [ %i.next, %zero ]
+  %more = icmp slt i64 %i, %r
+  br i1 %more, label %zero, label %cleared
+zero:
+  %before = mul i64 %i, %pitch
+  %c.row = getelementptr i8, ptr %c, i64 %before
+  call void @llvm.memset.p0.i64(ptr %c.row, i8 0, i64 %bytes, i1 false)
+  %i.next = add i64 %i, 1
+  br label %clear
+cleared:
   ret i32 0
 start:
   %r32 = trunc i64 %r to i32
@@ -59,14 +70,16 @@ start:
   %k32 = trunc i64 %terms to i32
   %a.least = call i64 @llvm.smax.i64(i64 %a.step, i64 1)
   %b.least = call i64 @llvm.smax.i64(i64 %b.step, i64 1)
+  %c.least = call i64 @llvm.smax.i64(i64 %c.step, i64 1)
   %a32 = trunc i64 %a.least to i32
   %b32 = trunc i64 %b.least to i32
+  %c32 = trunc i64 %c.least to i32
   store {real} %factor, ptr %alpha
   store {real} 0.0, ptr %beta
   store i32 1, ptr %one
   store i32 %a32, ptr %lda
   store i32 %b32, ptr %ldb
-  store i32 %q32, ptr %ldc
+  store i32 %c32, ptr %ldc
   %no.rows = icmp slt i64 %rows, 0
   %no.columns = icmp slt i64 %columns, 0
   br i1 %no.rows, label %row, label %several
@@ -153,23 +166,50 @@ class LlvmProductPrinter(LlvmNestPrinter):
         low, high = self.parameter(LOW, "i"), self.parameter(HIGH, "i")
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
         pointers = self.base(step.array), self.base(found.left.array), self.base(found.right.array)
-        turned = is_transposed(found.left, both, own, summed), is_transposed(found.right, both, summed, other)
-        steps = (rows if turned[0] else terms), (terms if turned[1] else columns)
+        groups = ((own, other), (own, summed), (summed, other))
+        labels = step.output, found.left.labels, found.right.labels
+        _, *turned = orders = [bool(matrix_order(axes, both, *pair)) for axes, pair in zip(labels, groups, strict=True)]
+        pitches = [self.row_step(*each) for each in zip(labels, groups, orders, strict=True)]
         with ExitStack() as stack:
             if both:
                 place = stack.enter_context(self.loop(low, high))
-                sizes = [[*own, *other], [*own, *summed], [*summed, *other]]
-                pointers = self.advance(pointers, [self.times(place, self.length_of(group)) for group in sizes])
+                pointers = self.advance(pointers, [self.offset_of_batch(place, both, axes) for axes in labels])
             if isinstance(step, Trapezoid):
                 low, high = ("0", self.form(block_count(step, self.shapes))) if both else (low, high)
                 self.print_blocks(step, found, pointers, turned, (low, high))
                 return
             if not both and own:
-                pointers = self.advance(
-                    pointers, [self.times(low, columns), low if turned[0] else self.times(low, terms)]
-                )
+                offsets = [self.times(low, pitches[0]), low if turned[0] else self.times(low, pitches[1])]
+                pointers = self.advance(pointers, offsets)
                 rows = self.new(f"sub nsw i64 {high}, {low}")
-            self.multiply(pointers, steps, turned, rows if own else "-1", columns if other else "-1", terms)
+            self.multiply(pointers, pitches, turned, rows if own else "-1", columns if other else "-1", terms)
+
+    def row_step(self, labels: Sequence[int], groups: tuple[Sequence[int], Sequence[int]], is_turned: bool) -> str:
+        """Emit the number of entries from one row in memory to the next of a matrix in an array with the axes
+        ``labels``, and return its value. ``groups`` are the labels of its rows and of its columns; 1 without columns.
+        """
+        first, second = reversed(groups) if is_turned else groups
+        return self.stride(labels, first[-1]) if first and second else self.length_of(second)
+
+    def stride(self, labels: Sequence[int], label: int) -> str:
+        """Emit the number of entries between neighbours along the axis ``label`` of an array with the axes ``labels``,
+        and return its value.
+        """
+        return self.length_of(labels[list(labels).index(label) + 1 :])
+
+    def offset_of_batch(self, place: str, both: Sequence[int], labels: Sequence[int]) -> str:
+        """Emit the number of entries in front of the matrix number ``place`` of the batch in an array with the axes
+        ``labels``, and return its value. ``both`` are the batch labels; the last one counts fastest.
+        """
+        if list(labels[: len(both)]) == list(both):
+            return self.times(place, self.length_of(labels[len(both) :]))
+        total, rest = "0", place
+        for label in reversed(both):
+            length = self.form(self.extents[label])
+            digit = rest if label == both[0] else self.new(f"urem i64 {rest}, {length}")
+            rest = rest if label == both[0] else self.new(f"udiv i64 {rest}, {length}")
+            total = self.add(total, self.times(digit, self.stride(labels, label)))
+        return total
 
     def function_text(self) -> str:
         """Return the LLVM text of the contraction's function."""
@@ -188,26 +228,28 @@ class LlvmProductPrinter(LlvmNestPrinter):
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
         """Emit one matrix product with a sum of ``terms`` products per entry: a BLAS call, or loops if it is small.
-        ``pointers`` point to the result and both operands; ``steps`` and `turned` give the operands' row strides and
-        whether they are stored transposed. ``rows`` or ``columns`` is -1 if that operand is a vector.
+        ``pointers`` and ``steps`` are the first entries and row strides of the result and of both operands, `turned`
+        says which operands are stored transposed. ``rows`` or ``columns`` is -1 if that operand is a vector.
         """
         out, left, right = pointers
         own, other = ("1" if length == "-1" else length for length in (rows, columns))
         arrays = self.step.array, self.matrices.left.array, self.matrices.right.array
-        blocks = [(own, other, other), (own, terms, steps[0]), (terms, other, steps[1])]
+        blocks = [(own, other, steps[0]), (own, terms, steps[1]), (terms, other, steps[2])]
         for array, pointer, (height, width, stride), swaps in zip(
             arrays, pointers, blocks, (False, *turned), strict=True
         ):
             strides = ("1", stride) if swaps else (stride, "1")
             self.check_block(array, pointer, (height, strides[0]), (width, strides[1]))
-        sides = [f"ptr {p}, i64 {s}, i1 {str(t).lower()}" for p, s, t in zip((left, right), steps, turned, strict=True)]
+        operands = zip((left, right), steps[1:], turned, strict=True)
+        sides = [f"ptr {pointer}, i64 {step}, i1 {str(swaps).lower()}" for pointer, step, swaps in operands]
         numbers = ", ".join(f"i64 {value}" for value in (rows, columns, terms))
         factor = real_text(float(self.step.factor), self.module.real)
         limit = MAX_SMALL_PRODUCT if "1" in (own, other) else MAX_SMALL_MATRIX_PRODUCT
         size = reduce(self.times, (own, other, terms)) if self.is_inlined else str(limit + 1)
         name = multiply(self.module)
         with self.when(lambda: self.new(f"icmp sgt i64 {size}, {limit}")):
-            code = self.new(f"call i32 @{name}(ptr {out}, {', '.join(sides)}, {numbers}, {self.module.real} {factor})")
+            given = ", ".join([f"ptr {out}, i64 {steps[0]}", *sides, numbers, f"{self.module.real} {factor}"])
+            code = self.new(f"call i32 @{name}({given})")
             before = self.new(f"load i32, ptr {self.code}")
             self.line(f"store i32 {self.new(f'or i32 {before}, {code}')}, ptr {self.code}")
         if self.is_inlined:
@@ -223,14 +265,14 @@ class LlvmProductPrinter(LlvmNestPrinter):
         factor: str,
     ) -> None:
         """Emit loops for a small matrix product, in which the innermost loop reads contiguous entries. ``lengths`` are
-        the rows, columns and terms; ``pointers`` point to the result and both operands; ``steps`` and `turned` give the
-        operands' row strides and whether they are stored transposed.
+        the rows, columns and terms; ``pointers`` and ``steps`` are the first entries and row strides of the result and
+        of both operands; `turned` says which operands are stored transposed.
         """
-        (out, left, right), (rows, columns, terms) = pointers, lengths
+        (out, left, right), (rows, columns, terms), (pitch, *steps) = pointers, lengths, steps
         has_columns = columns != "1"
         if not has_columns and turned[0]:  # the columns of the matrix, times the vector
             out, left, right = out, right, left
-            rows, columns, steps, turned = "1", rows, ("1", steps[0]), (False, False)
+            rows, columns, steps, turned = "1", rows, ["1", steps[0]], (False, False)
         is_sum_of_rows = columns != "1" and not turned[1]
         real, flags = self.module.real, f"reassoc {FLAGS}"
 
@@ -242,7 +284,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
             return self.new(f"load {real}, ptr {self.pointer_at(pointer, self.add(self.times(first, step), second))}")
 
         with self.loop("0", rows) as row:
-            target = self.pointer_at(out, self.times(row, columns))
+            target = self.pointer_at(out, self.times(row, pitch))
             if is_sum_of_rows:
                 with self.loop("0", columns) as column:
                     self.line(f"store {real} 0.0, ptr {self.pointer_at(target, column)}")
@@ -273,7 +315,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         step: Trapezoid,
         found: LibraryMatrices,
         pointers: tuple[str, str, str],
-        turned: tuple[bool, bool],
+        turned: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
         """Emit the part of a triangular product that takes one matrix product per block of rows: over the terms that
@@ -296,5 +338,5 @@ class LlvmProductPrinter(LlvmNestPrinter):
             count = self.new(f"sub nsw i64 {terms}, {end}") if step.is_upper else end
             left_rows = self.new(f"sub nsw i64 {height}, {start}")
             size = self.times(self.greatest([str(BLOCK), left_rows], "smin"), others)
-            steps = (rows if turned[0] else terms), (terms if turned[1] else columns)
+            steps = columns, (rows if turned[0] else terms), (terms if turned[1] else columns)
             self.multiply(pointers, steps, turned, size, columns if other else "-1", count)

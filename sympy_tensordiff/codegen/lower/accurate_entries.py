@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sympy.codegen.cfunctions import hypot
+
 from sympy_tensordiff.codegen.ir.programs import ContractionStep
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.lower.growing_arrays import without_growing_arrays
@@ -14,6 +16,7 @@ from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, rewritten
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.cancellation import body_of, without_cancellation
+from sympy_tensordiff.simplify.growing_functions import is_call
 from sympy_tensordiff.simplify.norms import with_scaled_norms
 
 
@@ -37,6 +40,8 @@ def with_accurate_entries(
     known = [array for array, _ in computed]
     entries = without_growing_arrays(graph, [entries for _, entries in computed], dict(computed))
     entries = without_cancellation(graph, entries, known, products)
+    bodies = [body_of(table) for table in entries]
+    graph.norms.update(array for array, body in zip(known, bodies, strict=True) if is_call(body, hypot))
     norms: dict[Node, list[Definition]] = {}
     if scales_norms:
         names = {*arrays, *taken}

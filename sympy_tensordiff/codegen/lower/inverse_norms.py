@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from sympy.codegen.cfunctions import hypot
+
 from sympy_tensordiff.codegen.lower.functions import has_root
 from sympy_tensordiff.graph.contractions import sums_labels
 from sympy_tensordiff.graph.einsums import entry
@@ -103,14 +105,16 @@ def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
 
 
 def is_inverse_norm(graph: Graph, node: Node) -> bool:
-    """Return whether `node` is ``n**-k`` for a Euclidean norm n, which is read from an array of norms or written as a
-    select around a square root.
+    """Return whether `node` is ``n**-k`` for a Euclidean norm n, which is read from an array of norms, written as a
+    select around a square root, or a call of `hypot`.
     """
     if node.op != "pow" or node.args[1].op != "const" or node.args[1].data not in range(-_MAX_INVERSES, 0):
         return False
     base = node.args[0]
     if base.op == "read":
         return base.args[0] in graph.norms
+    if base.op == "call":
+        return base.data is hypot
     return base.op == "select" and base.args[1].op == "pow" and base.args[1].args[1].data == Fraction(1, 2)
 
 

@@ -24,7 +24,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows, partition
 from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
-from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS
+from sympy_tensordiff.simplify.common_factors import MOST_TERMS
 
 
 def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:

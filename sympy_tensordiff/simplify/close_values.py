@@ -1,0 +1,203 @@
+"""Differences of two values of a function, and powers of values close to 1, in forms that lose no digits.
+
+For entries, which are real numbers::
+
+    exp(a) - exp(b)                 exp(b)*expm1(a - b)                     where abs(a - b) < 1
+    sigmoid(a) - sigmoid(b)         sigmoid(a)*sigmoid(-b)*-expm1(b - a)    where a > b
+    tanh(a) - tanh(b)               2*(sigmoid(2*a) - sigmoid(2*b))
+    atan(a) - atan(b)               atan2(a - b, 1 + a*b)                   where abs(a - b) < 1 + a*b
+    softplus(a) - softplus(b)       log1p(sigmoid(b)*expm1(a - b))          where abs(a - b) < 1
+    pi/2 - atan(u)                  atan2(1, u), also pi/2 + atan(u)
+    atan(u) - pi/4                  atan2(u - 1, u + 1)
+    pi/2 - asin(u)                  acos(u), also pi/2 + asin(u) and pi/2 - acos(u)
+    (1 + u)**p - 1                  expm1(p*log1p(u))                       where 1 + u > 0 or p is no integer
+    (1 + u)**p                      exp(p*log1p(u))                         where abs(u) < 1/2, if u is a quotient by a
+                                                                            letter of p, so that p is large for small u
+    a**2 + b**2 - 2*a*b*cos(u)      (a - b)**2 + 4*a*b*sin(u/2)**2
+
+A rounding error of ``a - b`` changes these differences no more than the rounding errors of ``a`` and ``b`` do.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import sympy
+from sympy.codegen.cfunctions import expm1, log1p
+
+from sympy_tensordiff.graph.functions import sigmoid, softplus
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+
+_HALF = Fraction(1, 2)
+
+
+def difference_of_close_values(graph: Graph, one: Node, other: Node) -> Node | None:
+    """Return ``one - other`` without cancellation for values of one function with a rule in this module; None for
+    others.
+    """
+    if one.op != "call" or other.op != "call" or one.data is not other.data or one.data not in _DIFFERENCES:
+        return None
+    (a,), (b,) = one.args, other.args
+    return None if graph.neg(a) is b else _DIFFERENCES[one.data](graph, one, other)
+
+
+def _exponentials(graph: Graph, one: Node, other: Node) -> Node:
+    """Return ``exp(a) - exp(b)`` without cancellation."""
+    distance = _minus(graph, one.args[0], other.args[0])
+    is_near = graph.compare("lt", graph.call(sympy.Abs, (distance,)), graph.one)
+    return graph.select(is_near, graph.mul((other, graph.call(expm1, (distance,)))), _minus(graph, one, other))
+
+
+def _sigmoids(graph: Graph, one: Node, other: Node) -> Node:
+    """Return ``sigmoid(a) - sigmoid(b)`` without cancellation, of the larger and the smaller argument."""
+    a, b = one.args[0], other.args[0]
+    is_less = graph.compare("lt", a, b)
+    high, low = graph.select(is_less, b, a), graph.select(is_less, a, b)
+    shares = graph.call(sigmoid, (high,)), graph.call(sigmoid, (graph.neg(low),))
+    sign = graph.select(is_less, graph.one, graph.const(-1))
+    return graph.mul((sign, *shares, graph.call(expm1, (_minus(graph, low, high),))))
+
+
+def _hyperbolic_tangents(graph: Graph, one: Node, other: Node) -> Node:
+    """Return ``tanh(a) - tanh(b)`` without cancellation."""
+    double = [graph.call(sigmoid, (graph.scale(2, node.args[0]),)) for node in (one, other)]
+    return graph.scale(2, _sigmoids(graph, *double))
+
+
+def _arctangents(graph: Graph, one: Node, other: Node) -> Node:
+    """Return ``atan(a) - atan(b)`` without cancellation."""
+    a, b = one.args[0], other.args[0]
+    below = graph.add((graph.one, graph.mul((a, b))))
+    distance = _minus(graph, a, b)
+    is_near = graph.compare("lt", graph.call(sympy.Abs, (distance,)), below)  # not where one of them is infinite
+    return graph.select(is_near, graph.call(sympy.atan2, (distance, below)), _minus(graph, one, other))
+
+
+def _softplus(graph: Graph, one: Node, other: Node) -> Node:
+    """Return ``softplus(a) - softplus(b)`` without cancellation."""
+    distance = _minus(graph, one.args[0], other.args[0])
+    is_near = graph.compare("lt", graph.call(sympy.Abs, (distance,)), graph.one)
+    share = graph.mul((graph.call(sigmoid, other.args), graph.call(expm1, (distance,))))
+    return graph.select(is_near, graph.call(log1p, (share,)), _minus(graph, one, other))
+
+
+_DIFFERENCES = {
+    softplus: _softplus,
+    sympy.exp: _exponentials,
+    sigmoid: _sigmoids,
+    sympy.tanh: _hyperbolic_tangents,
+    sympy.atan: _arctangents,
+}
+"""The rules for differences of two values, by the function."""
+
+
+def complement_of_angle(graph: Graph, term: Node, other: Node) -> Node | None:
+    """Return ``term + other`` for a multiple of an arcus function and the same multiple of a fraction of pi; None for
+    others.
+    """
+    for angle in graph.factors(term):
+        if angle.op == "call" and angle.data in _ANGLES:
+            factor = graph.mul([part for part in graph.factors(term) if part is not angle])
+            (u,) = angle.args
+            for fraction in (_HALF, -_HALF, Fraction(-1, 4)):
+                if graph.mul((graph.const(fraction), factor, graph.scalar(sympy.pi))) is other:
+                    found = _ANGLES[angle.data](graph, u, fraction)
+                    return None if found is None else graph.mul((factor, found))
+    return None
+
+
+def _arctangent(graph: Graph, u: Node, fraction: Fraction) -> Node:
+    """Return ``atan(u) + fraction*pi`` for the fractions 1/2, -1/2 and -1/4."""
+    if fraction == Fraction(-1, 4):
+        return graph.call(sympy.atan2, (graph.add((u, graph.const(-1))), graph.add((u, graph.one))))
+    if fraction > 0:
+        return graph.call(sympy.atan2, (graph.one, graph.neg(u)))
+    return graph.neg(graph.call(sympy.atan2, (graph.one, u)))
+
+
+def _arcsine(graph: Graph, u: Node, fraction: Fraction) -> Node | None:
+    """Return ``asin(u) + fraction*pi`` for the fractions 1/2 and -1/2, else None."""
+    if fraction == _HALF:
+        return graph.call(sympy.acos, (graph.neg(u),))
+    return graph.neg(graph.call(sympy.acos, (u,))) if fraction == -_HALF else None
+
+
+def _arccosine(graph: Graph, u: Node, fraction: Fraction) -> Node | None:
+    """Return ``acos(u) - pi/2``; None for other fractions of pi."""
+    return graph.neg(graph.call(sympy.asin, (u,))) if fraction == -_HALF else None
+
+
+_ANGLES: dict[Any, Any] = {sympy.atan: _arctangent, sympy.asin: _arcsine, sympy.acos: _arccosine}
+"""The rules for an angle and a fraction of pi."""
+
+
+def power_near_one(graph: Graph, power: Node) -> Node | None:
+    """Return ``(1 + u)**p`` by exp and log1p where ``abs(u) < 1/2`` if `u` has a divisor that occurs in `p`, as
+    ``(1 + r/m)**(m*t)``; None for others.
+
+    The rounding error of ``1 + u`` is multiplied by `p`, which is large where `u` is small.
+    """
+    u = excess_over_one(graph, power.args[0]) if power.op == "pow" and power.args[1].op != "const" else None
+    if u is None:
+        return None
+    divisors = {part.args[0] for part in graph.factors(u) if part.op == "pow" and part.args[1].op == "const"}
+    if divisors.isdisjoint(reachable(power.args[1])):
+        return None
+    near = graph.call(sympy.exp, (graph.mul((power.args[1], graph.call(log1p, (u,)))),))
+    is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.const(_HALF))
+    return graph.select(is_near, near, power)
+
+
+def power_less_one(graph: Graph, base: Node, exponent: Node) -> Node | None:
+    """Return ``base**exponent - 1`` for the base ``1 + u`` by expm1 and log1p; None for other bases."""
+    u = excess_over_one(graph, base)
+    if u is None:
+        return None
+    near = graph.call(expm1, (graph.mul((exponent, graph.call(log1p, (u,)))),))
+    if exponent.op == "const" and not isinstance(exponent.data, int):
+        return near
+    direct = graph.add((graph.pow(base, exponent), graph.const(-1)))
+    return graph.select(graph.compare("lt", graph.zero, base), near, direct)
+
+
+def excess_over_one(graph: Graph, base: Node) -> Node | None:
+    """Return ``u`` for the sum ``1 + u``; None for other nodes."""
+    if base.op != "add" or graph.one not in base.args:
+        return None
+    return graph.add([arg for arg in base.args if arg is not graph.one])
+
+
+def law_of_cosines(graph: Graph, node: Node) -> Node | None:
+    """Return a sum with ``a**2 + b**2 - 2*a*b*cos(u)`` by the sine of half the angle, so that it keeps its digits for
+    small angles; None for other sums.
+    """
+    for term in node.args:
+        cosine = next((part for part in graph.factors(term) if part.op == "call" and part.data is sympy.cos), None)
+        if cosine is None:
+            continue
+        others = [part for part in graph.factors(term) if part is not cosine]
+        factor, sides = _sides(graph, graph.scale(-_HALF, graph.mul(others)))
+        if sides is None:
+            continue
+        squares = [graph.scale(factor, graph.pow(side, graph.const(2))) for side in sides]
+        if all(square in node.args for square in squares):
+            half = graph.pow(graph.call(sympy.sin, (graph.scale(_HALF, cosine.args[0]),)), graph.const(2))
+            near = graph.mul((graph.const(4 * factor), *sides, half))
+            rest = [arg for arg in node.args if arg is not term and arg not in squares]
+            difference = graph.pow(_minus(graph, *sides), graph.const(2))
+            return graph.add((*rest, graph.scale(factor, difference), near))
+    return None
+
+
+def _sides(graph: Graph, product: Node) -> tuple[Number, tuple[Node, Node] | None]:
+    """Return the factor and the two letters of a `product` ``factor*a*b``; None in their place for other products."""
+    factor, base = graph.split_coefficient(product)
+    sides = graph.factors(base)
+    return factor, (sides[0], sides[1]) if len(sides) == 2 else None
+
+
+def _minus(graph: Graph, a: Node, b: Node) -> Node:
+    """Return ``a - b``."""
+    return graph.add((a, graph.neg(b)))
