@@ -23,13 +23,17 @@ class BlockFunction(Protocol):
     def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
 
     def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
-        """The slices of every argument that one block reads."""
+        """Return for each argument the slices, one per axis, that contain all entries that the block numbered `block`
+        reads in a kernel.
+        """
 
     def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
-        """The slices of every argument that the task of one block loads, a list for each argument."""
+        """Return for each argument the list of slices that the task of the block numbered `block` loads in a kernel."""
 
     def cost(self, itemsize: int | None = None, **sizes: int) -> Any:
-        """The number of tasks and the bytes of a call."""
+        """Return the number of tasks and the bytes of a call at the given ``sizes``, with ``itemsize`` bytes per
+        number.
+        """
 
     @property
     def plan(self) -> str:
@@ -68,7 +72,8 @@ def lambdify(
     expand: bool = False,
     blocks: Mapping[Any, int | None] | None = None,
     memory: int | str | None = None,
-) -> BlockFunction: ...
+) -> BlockFunction:
+    """Return a function of Dask arrays that evaluates ``expr`` in blocks, for a backend on Dask."""
 
 
 @overload
@@ -84,7 +89,8 @@ def lambdify(
     expand: bool = False,
     blocks: None = None,
     memory: None = None,
-) -> ArrayFunction: ...
+) -> ArrayFunction:
+    """Return a function of arrays of JAX, PyTorch or CuPy that evaluates ``expr`` by calls of that library."""
 
 
 @overload
@@ -100,7 +106,8 @@ def lambdify(
     expand: bool = False,
     blocks: None = None,
     memory: None = None,
-) -> CompiledFunction: ...
+) -> CompiledFunction:
+    """Return a function that evaluates ``expr``, compiled or in NumPy, for NumPy arrays (or arrays on a GPU)."""
 
 
 @explained
@@ -117,7 +124,7 @@ def lambdify(
     blocks: Mapping[Any, int | None] | None = None,
     memory: int | str | None = None,
 ) -> CompiledFunction | ArrayFunction | BlockFunction:
-    """A callable that evaluates ``expr``.
+    """Return a callable that evaluates ``expr``, given values of the symbols ``args``, by a certain ``backend``.
 
     Parameters
     ----------
@@ -256,7 +263,8 @@ def _options(backend: str, **given: Any) -> dict[str, Any]:
 
 @explained
 def evaluate(expr: Any, values: Mapping[Any, Any], *, functions: Mapping[Any, Callable[..., Any]] | None = None) -> Any:
-    """The value of ``expr``, without compiling: the result of a call of `lambdify` with the backend "numpy".
+    """Return the value of ``expr`` where its symbols have the ``values``, without compiling: the result of a call of
+    `lambdify` with the backend "numpy".
 
     Each call translates ``expr`` again; `lambdify` does that once for many calls.
 
@@ -316,7 +324,7 @@ def generate_code(
     dtype: str | None = None,
     allocate: bool | None = None,
 ) -> str:
-    """The text of the module that `lambdify` would compile, for the same arguments, for use without this package.
+    """Return the text of the module that `lambdify` would compile for the same arguments, for use without this package.
 
     For ``backend="c"`` it is [a file in C99](howto_c.md), with the text of its header as ``.header``; for
     ``backend="cuda_c"`` [a file in CUDA C++](howto_gpu.md) with the same functions for arrays on the device; for

@@ -118,7 +118,7 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
 
 
 def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> graph_cost.Cost:
-    """Return the cost of ``exprs``. Scans in them cost one step per time; scans with the same recurrence are computed
+    """Return the cost of ``exprs``, with all steps of the scans in them. Scans with the same recurrence are computed
     together.
     """
     recurrences: dict[Any, dict[Any, Any]] = {}
@@ -140,8 +140,8 @@ def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> gr
 def _added(
     reader: Reader, total: graph_cost.Cost, scans: Mapping[Any, Mapping[Any, Any]], hints: Hints | None
 ) -> graph_cost.Cost:
-    """Return ``total`` plus the cost of all steps of one recurrence. ``scans`` are its results; each maps expressions
-    that are the same in all steps to variables.
+    """Return ``total`` plus the cost of all steps of one recurrence. ``scans`` maps each scan of the recurrence to a
+    dictionary from the expressions that are the same in all its steps to variables.
     """
     first = next(iter(scans))
     rule = {v: ScanVariable(fresh_name(v.name), v.shape) for v in first.bound[:-1]}

@@ -136,9 +136,8 @@ class Task:
 
 @no_collection()
 def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
-    """Return the verified loop nests that compute one or several expressions; ``given`` are fields of `Options`.
-
-    ``search``: the numbers of the checks of data whose searches the program is.
+    """Return the verified program that computes one or several expressions. With `search`, it finds instead the first
+    position of bad data for each of the data checks with these numbers. ``given`` are fields of `Options`.
     """
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]

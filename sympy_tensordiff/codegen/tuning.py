@@ -180,7 +180,9 @@ def _chosen(function: CompiledFunction, gains: Mapping[str, float]) -> CompiledF
 def _noted(
     function: CompiledFunction, best: CompiledFunction, sizes: Mapping[str, int], gains: Mapping[str, float]
 ) -> CompiledFunction:
-    """Return ``best`` with a note in its plan on the alternatives chosen and what they gained."""
+    """Return ``best``, the tuned version of ``function``, with a note in its plan on the chosen alternatives and what
+    they gain at these ``sizes``.
+    """
     where = ", ".join(f"{name} = {size}" for name, size in sizes.items()) or "these arguments"
     found = [f"{name}, in {ratio:.2f} of the time" for name, ratio in gains.items()]
     note = f"tuned for {where}: {'; '.join(found) or 'as planned'}"
@@ -197,7 +199,7 @@ def _ratio(one: Callable[..., Any], other: Callable[..., Any], arrays: Sequence[
 
 
 def _seconds(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
-    """Return the mean time of a call, over calls that take `ROUND_SECONDS` in all."""
+    """Return the mean time of a call of ``function``, over calls that take `ROUND_SECONDS` in all."""
     calls, begun = 0, time.perf_counter()
     while True:
         function(*arrays)

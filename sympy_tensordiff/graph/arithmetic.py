@@ -375,8 +375,8 @@ def _is_minus_infinity(score: Node) -> bool:
 
 
 def _choice_condition(term: Node) -> Node | None:
-    """Return the condition of a term that is a select, or a product with a select with 0 as a factor; None for other
-    terms.
+    """Return the condition of a term that is a select or a product of a select and other factors. In a product, one
+    branch of the select must be 0, or there must be few other factors. None for other terms, and for large ones.
     """
     if term.depth > JOINED_LIMIT or len(term.args) > JOINED_LIMIT:
         return None

@@ -32,8 +32,8 @@ class CofactorContraction(NamedTuple):
 
 
 def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> CofactorContraction | None:
-    """Return the first second derivative of a determinant (cofactors of order 2) among `operands` that is contracted
-    with a matrix, and with which operands; None if there is none.
+    """Return the first cofactors of order 2 (the second derivative of a determinant) among `operands` that are
+    contracted with a matrix, together with the operands that form this matrix. None if there are none.
     """
     for position, (node, labels) in enumerate(operands):
         if node.op == "cof" and node.data == 2 and len(labels) == 4:

@@ -57,7 +57,8 @@ def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruent
 
 def _grow_equal_products(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:
     """Return two sets of operands with equal products, as pairs of positions, and the dictionary from labels of the
-    first set to labels of the second. They start with ``(i, j)`` and grow along shared labels.
+    first set to labels of the second. They start with ``(i, j)`` and grow along shared labels; both are empty if the
+    labels of these two operands do not correspond.
     """
     renaming: dict[int, int] = {}
     pairs = [(i, j)] if _extend_renaming(renaming, operands[i][1], operands[j][1]) else []

@@ -39,7 +39,7 @@ class Hints:
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
         """Return hints that also order sizes of equal expected value, to break ties between contraction orders. Sizes
-        on more axes of the variables count as longer, those of results as shorter.
+        that are extents of the most axes of variables count as longer, sizes of results as shorter.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -56,8 +56,8 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected value of the extent `form` in small units, a few of them subtracted so that two sizes of
-        equal expected value differ (see `for_graph`).
+        """Return the expected value of the extent `form`, in small units. A few of these are subtracted for an axis
+        that counts as shorter, so that sizes of equal expected value differ.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
@@ -82,8 +82,8 @@ _MAX_OUTER_TERMS = 6
 
 
 class Products:
-    """The decision, for each product that is an operand of an einsum, whether the einsum multiplies it out (then it is
-    in ``absorbed``) or reads it from an array that is computed first.
+    """The decisions which inner products of einsums to multiply out: a product that is an operand of an einsum is
+    either replaced by its own operands (then it is in ``absorbed``), or computed first and stored in an array.
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """

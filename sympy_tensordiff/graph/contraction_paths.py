@@ -39,7 +39,9 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
 
 @lru_cache(maxsize=4096)
 def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]) -> Path:
-    """Return the pairs of operands to multiply (see `contraction_path`) for three or more operands; cached."""
+    """Return the cheapest known order to multiply three or more operands, as pairs of their numbers; cached, with the
+    arguments of `contraction_path` in hashable form.
+    """
     sizes = dict(sizes_of_labels)
     paths = [_GreedySearch(inputs, output, sizes, by_entries).run() for by_entries in (True, False)]
     for path in paths[: 2 if len(inputs) > _MAX_OPTIMAL_OPERANDS else 1]:
@@ -96,7 +98,9 @@ class _GreedySearch:
         return self.path
 
     def add(self, labels: Labels) -> None:
-        """Add an operand with these labels, and queue its products with the operands that share a label with it."""
+        """Add an operand with the axes ``labels``, and queue its products with the operands that share a label with
+        it.
+        """
         for old in sorted({owner for label in labels for owner in self.owners[label]}):
             other = self.operands[old]
             if self.by_entries:
@@ -166,8 +170,8 @@ def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, 
 
 
 def _path_of_splits(count_of_operands: int, splits: Sequence[int]) -> Path:
-    """Return the contraction path of a binary tree: ``splits`` gives for each set of operands (as a bit mask) the
-    subset that is one factor, the rest is the other.
+    """Return the contraction path of a binary tree. ``splits`` gives for each set of operands (as a bit mask) the
+    subset that is one factor; the other operands of the set form the other factor.
     """
     numbers = {1 << number: number for number in range(count_of_operands)}
     path: list[tuple[int, ...]] = []
@@ -211,7 +215,9 @@ Of 2, MTTKRP takes twice the time; of 10, no text of the benchmarks changes.
 def _orders(
     inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
 ) -> tuple[Order, ...]:
-    """Return the result of `orders_of_least_work`; the arguments are hashable so that it can be cached."""
+    """Return the cheapest contraction order of an einsum, followed by equally cheap ones that start with a different
+    product. The arguments are hashable, so that results can be cached.
+    """
     sizes = dict(sizes_of_labels)
 
     def order(path: Path) -> Order:
@@ -229,7 +235,9 @@ def _orders(
 
 
 def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return a path that first multiplies the operands ``pair``, and then continues as `contraction_path`."""
+    """Return the contraction path that first multiplies the operands numbered ``pair``, and then the rest in the
+    cheapest known order.
+    """
     others = [number for number in range(len(inputs)) if number not in pair]
     ((_, product),) = products_of_path(inputs, output, [pair])
     rest = contraction_path([*(inputs[number] for number in others), product], output, sizes)

@@ -67,8 +67,8 @@ class CostModel:
         return _CostCounter(self, roots, known).total()
 
     def is_no_worse(self, new: Cost, old: Cost, given: Growth, slack: float = 1) -> bool:
-        """Return whether a form of cost ``new`` may replace one of cost ``old``: it does not grow faster with the
-        sizes, and is at most ``slack`` times as expensive. Memory up to the growth `given` is always allowed.
+        """Return whether an expression of cost ``new`` may replace one of cost ``old``: it does not grow faster with
+        the sizes, and is at most ``slack`` times as expensive. Memory up to the growth `given` is always allowed.
 
         `given` is the growth of the arguments: the new form may store arrays that grow no faster, if it takes no more
         operations than the old one at the sizes to plan for. It may take `slack` times the operations if no operation

@@ -44,7 +44,9 @@ def coalesce_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 class _SideJoiner:
-    """The recursion of `coalesce_sides`, which joins sums over ``j < p`` and ``j > p``; inner additions come first."""
+    """The recursion of `coalesce_sides`, which writes a sum over ``j < p`` and one over ``j > p`` as one over ``j !=
+    p``; inner additions come first.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -142,8 +144,8 @@ class _SideJoiner:
         return PuncturedSum(number * own, product, outer | inner, in_front, variables, rows, forms, term, names)
 
     def split_factors(self, product: Node) -> tuple[frozenset[Affine], frozenset[Node], list[Node]]:
-        """Return ``(forms, tests, factors)`` of a product: the index forms that must not be 0, other conditions, and
-        what is multiplied.
+        """Return ``(forms, tests, factors)`` of a product: the index forms that its conditions require to be nonzero,
+        its other conditions, and the remaining factors.
         """
         forms: frozenset[Affine] = frozenset()
         tests: frozenset[Node] = frozenset()

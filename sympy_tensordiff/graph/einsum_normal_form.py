@@ -175,8 +175,9 @@ class Gathering:
         self.operands.append((node, labels))
 
     def _labels_through_view(self, view: Node, labels: Labels) -> Labels:
-        """Return the labels of the axes of the operand of ``view``, given the `labels` of the view's axes. Where the
-        view is a diagonal, two labels become one.
+        """Return the labels of the axes of the operand of ``view``, given the `labels` of the view's axes. If the view
+        is a diagonal matrix (``i->ii``), the labels of its two axes are unified. The view's coefficient is multiplied
+        into that of the product.
         """
         coefficient, inputs, output, _ = view.data
         self.coefficient *= coefficient

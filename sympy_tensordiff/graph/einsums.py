@@ -182,9 +182,9 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return each of `nodes` as a product of whole tensors; one that is none becomes a comprehension, after the
-        function `join`, if given, has joined it with the others of its group in `groups`. Return None if a node can be
-        neither.
+        """Return each of `nodes` as a product of whole tensors, if necessary of a comprehension. If `join` is given, it
+        first makes one node of each group into which `groups` divides the nodes that need a comprehension. None if a
+        node cannot be converted.
         """
         products = yield from in_turn(self.visit(node) for node in nodes)
         fit = [part for part in products if part is not None]

@@ -66,7 +66,7 @@ class Elementwise(Contractions):
         """Return ``(condition, value, otherwise)`` of a select, or of a product that contains a select with 0 as a
         factor; None for other nodes.
 
-        The choices of a tensor are by entries: a condition on a scalar is a factor in front. None for other nodes.
+        The choices of a tensor are by entries: a condition on a scalar is a factor in front.
         """
         if node.op == "select":
             return node.args[0], node.args[1], node.args[2]

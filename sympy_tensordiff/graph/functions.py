@@ -52,8 +52,8 @@ class Partial:
 
 
 def partial(function: Any, count: int, position: int) -> Partial:
-    """Return the derivative of a function of ``count`` arguments with respect to the argument number ``position``; the
-    function may itself be a `Partial`.
+    """Return the derivative of a function of ``count`` arguments with respect to the argument number ``position``, as a
+    `Partial`. The function may be a `Partial` itself.
     """
     known = function if isinstance(function, Partial) else Partial(function, (0,) * count)
     return known.by(position)

@@ -123,8 +123,8 @@ def _tensor_entries_in(relation: Any) -> list[Any]:
 
 
 def values_of(expr: Any) -> Cases | None:
-    """Return an indicator function of indices, such as a sign or a step, as ``(value, condition)`` pairs that end with
-    the condition `true`; None for other expressions.
+    """Return a sign, step function, `KroneckerDelta` or `Piecewise` of indices as ``(value, condition)`` pairs, of
+    which the first with a true condition counts; None for other expressions.
 
     >>> i = sympy.Symbol("i", integer=True)
     >>> values_of(sign(i))

@@ -29,8 +29,8 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The equality by which `instances` compares: functions that bring index forms (``form``) and nodes (``node``) to a
-    normal form, and one that yields variants of a substitution to try (``moves``).
+    """The equality by which `instances` compares. ``form`` and ``node`` bring index forms and nodes to a normal form;
+    ``moves`` yields variants of a substitution to try.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.

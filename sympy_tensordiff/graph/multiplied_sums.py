@@ -31,8 +31,8 @@ def multiplied_sums(
     extents: Extents,
     is_shared: Callable[[Node], bool],
 ) -> Iterator[MultipliedSum]:
-    """Yield the ways to write the einsum of `operands` as a product ``(A + B) @ C`` with a sum ``A + B`` that other
-    terms multiply too (`is_shared`).
+    """Yield the ways to write the einsum of `operands` as a product ``(A + B) @ C`` of a sum ``A + B``, for which
+    `is_shared` is true since other terms multiply it too, and the rest. ``extents`` are those of all labels.
 
     The axis ``n`` of the operands is the axis ``order[n]`` of the result. The other operands have all axes that the sum
     does not have, and none of them is another such sum of matrices.

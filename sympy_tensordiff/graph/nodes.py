@@ -194,9 +194,8 @@ class Graph(Elementwise):
         """Return ``(variables, constraints, body)`` of a sum or other binder, with the variables with which it was
         built; new ones if some of these are ``taken``.
 
-        Another node may have been made of the same variables. So this is for a look inside, or for
-        a change of the body that is closed again before anything of another node comes near, and
-        only where none of the variables is ``around`` already.
+        Another node may have been made of the same variables. So use this for a look inside, or for a change of the
+        body that is closed again before another node is opened.
         """
         made = self._made_of.get(node)
         if made is None or any(v in taken for v in made[0]):
@@ -210,9 +209,9 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, with variables that all calls of this
-        method reuse, so that a part which two binders have in common is one node. None of them is in ``taken`` or free
-        in `node`.
+        """Return ``(variables, constraints, body)`` of a sum or other binder. All calls use the same few variables, so
+        that a part that two binders have in common becomes one node. None of the variables is in ``taken`` or free in
+        `node`.
 
         Binders with indices of the same names get the same variables. Use it as `inside`.
         """

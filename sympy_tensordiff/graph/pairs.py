@@ -220,7 +220,7 @@ class _Pairing(TermProducts):
         return work, self.graph.ein(1, [(node, output), *scalars], output_labels, extents)
 
     def outer_product(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> Node:
-        """Return an einsum that sums nothing; vectors along the same axis of the result are
+        """Return the einsum of `operands`, which sums over nothing. Vectors along the same axis of the result are
         multiplied first: ``a_i b_j c_j d_j`` is the outer product of ``a`` and ``b*c*d``.
 
         Powers and exponentials stay operands of their own: an inverse norm may underflow before a large factor comes.
@@ -243,8 +243,8 @@ class _Pairing(TermProducts):
     def split_tensors(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, new node)`` of an einsum of tensors that sums over labels: in the cheapest order, or with a
-        product ``P`` that occurs twice, as in ``P.T @ M @ P``, computed once.
+        """Return ``(work, new node)`` of an einsum of tensors that sums over labels, multiplied in the cheapest order.
+        A product ``P`` that occurs twice, as in ``P.T @ M @ P``, may be computed once, and a sum ``M`` multiplied out.
 
         The product that a congruence contains twice is computed once, and a sum between is multiplied term by term:
         ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
@@ -303,7 +303,7 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return that one of `orders` which starts with a product that other einsums need as well, and saves the most
+        """Return the one of `orders` that starts with a product which other einsums need as well, and saves the most
         work by it; None if there is none.
         """
         best: tuple[int, Order] | None = None
@@ -332,8 +332,9 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
-    """Return the labels on that axis of an inverse which no other operand has, if another operand has its other axis:
-    they are summed after ``inv(A) @ b`` is solved as a linear system. `uses` counts the uses of each label.
+    """Return the labels like ``i`` of an operand ``inv(A)[i, j]``: no other operand has ``i``, but another one has
+    ``j``. The sum over ``i`` is computed after ``inv(A) @ b`` is solved as a linear system. `uses` counts the uses of
+    each label.
     """
     found = []
     for node, labels in operands:

@@ -179,7 +179,7 @@ class Reader(ConditionReader):
 
     def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
         """Return the node of a scan (a loop over time), or the tensor variable that stands for its result. Raise
-        `UnsupportedError` if it depends on an index around it.
+        `UnsupportedError` if it depends on an index around it, or if this reader is for a function that takes no scans.
         """
         indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
         if indices:
@@ -214,8 +214,9 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Record, for integer tensors by name, the read and the axis that they index, such as axis 0 of ``x`` for ``p``
-        in ``x[p[i]]``: its length bounds their entries. Forget all nodes read so far.
+        """Record which axis the entries of integer tensors index: ``selections`` maps the tensor's name to a read and
+        an axis of it, such as axis 0 of ``x`` for ``p`` in ``x[p[i]]``. The length of the axis bounds the entries.
+        Forget all nodes read so far.
         """
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})

@@ -73,7 +73,7 @@ def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
 
 
 def _placeholder(expr: Any) -> Any:
-    """Return a tensor symbol of the same shape to stand for `expr`, which is equal in all steps."""
+    """Return a tensor symbol of the shape of `expr` to stand for it, since it is equal in all steps."""
     return TensorSymbol(f"constant_{measures(expr).digest.hex()[:12]}", shape_of(expr))
 
 

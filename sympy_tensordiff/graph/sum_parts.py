@@ -90,7 +90,8 @@ class SumParts:
 
     def mixes_orders(self, terms: Sequence[Node]) -> bool:
         """Return whether `terms` are multiples of stored tensors in different orders of their axes, as in ``A + A.T``:
-        no order of loops reads all of them contiguously. False where terms may cancel exactly, as in ``A - A.T``.
+        no order of loops reads all of them contiguously. False for other terms, and for terms that may cancel exactly,
+        as in ``A - A.T``.
         """
         found: dict[Node, list[Number]] = {}
         orders = set()
@@ -130,8 +131,8 @@ def _axes_of(term: Node) -> tuple[int, ...]:
 
 
 def _is_sum_or_view(node: Node) -> bool:
-    """Return whether a node is a sum of tensors, a view of such a sum that only scales it or permutes its axes, or any
-    view of another node.
+    """Return whether a node is a sum of tensors or a view of a tensor. A view of a sum only counts if it scales or
+    transposes the sum.
     """
     if is_view(node) and node.args and node.args[0].op == "add":
         return sorted(node.data.inputs[0]) == sorted(node.data.output)

@@ -202,7 +202,7 @@ class _Native(ExpressionWriter):
 
     def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return a guard as a `Piecewise`. If SymPy would move that out of an outer sum, return a sum over a new index
-        ``g`` instead, whose range is 0 where the guard holds and empty elsewhere.
+        ``g`` instead: its range contains only 0 where the guard holds, and is empty elsewhere.
         """
         if not self.leaking_indices(node, variables_of_guard(node), scope):
             return (yield super().write_guard(node, scope))
@@ -263,8 +263,9 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return the entry `body` of a tensor with the index ``q`` on all axes of extent 1, ``u[k, 0]`` as ``u[k, q]``, if
-    the tensor has exactly one such axis and ``q`` is its index. Then the axes of operands and result match.
+    """Return the entry `body` of a tensor with the index ``q`` at all axes of extent 1 that it reads, so that the axes
+    of operands and result match: ``u[k, 0]`` becomes ``u[k, q]``. ``q`` is the index of the tensor's only axis of
+    extent 1; `body` is unchanged if it does not have exactly one.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:
@@ -272,9 +273,7 @@ def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Seq
     axis = Affine.variable(single[0])
 
     def along(node: Node) -> Node:
-        """Return the read `node` with the index of the result's axis of extent 1 on all of its own axes of extent 1;
-        other nodes are unchanged.
-        """
+        """Return the read `node` with the index ``q`` at all axes of extent 1; other nodes are unchanged."""
         if node.op != "read":
             return node
         pairs = zip(node.data, node.args[0].shape, strict=True)

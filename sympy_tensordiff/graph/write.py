@@ -218,8 +218,8 @@ class ExpressionWriter(TensorWriter):
         return self.guarded(rows, value, scope)
 
     def split_tests(self, product: Node) -> tuple[list[Node], Node]:
-        """Return ``(conditions, value)`` for a product with selects with 0: the conditions of these, and the product of
-        all values without them.
+        """Return ``(conditions, value)`` for a product in which some factors are selects ``v if c else 0``: the
+        conditions c, and the product with v in place of these.
         """
         tests: list[Node] = []
         factors = []

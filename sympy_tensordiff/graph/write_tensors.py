@@ -61,8 +61,6 @@ def order_symmetric_labels(
     product reads as a chain of matrices: ``x.T S y``, without a transposed S.
 
     A path starts at the first axis of the result, or at an end.
-
-    ``known`` says which matrices are symmetric. A path starts at the first axis of the result, or at an end.
     """
     if not any(len(labels) == 2 and known.get(arg) for arg, labels in operands):
         return list(operands)
@@ -122,8 +120,8 @@ def write_einsum(
 
 
 def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduct]]:
-    """Return ``(factor*n, [mean])`` if ``factor`` contains ``1/n`` for the number n of terms of the sum `total`; else
-    ``(factor, [total])``.
+    """Return ``(factor*n, [mean])`` if ``factor`` contains ``1/n`` for the symbolic number n of terms of the sum
+    `total`; else ``(factor, [total])``.
     """
     extents = total.label_extents
     count = sympy.Mul(*(extents[label] for label in added_labels(total.inputs, total.output)))
@@ -136,8 +134,8 @@ def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduc
 
 
 def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
-    """Return ``(factor, expr)`` with a sum in ``expr`` written as a mean, if ``factor`` divides by its number of terms
-    n; then ``1/n`` is removed from the factor.
+    """Return ``(factor, expr)`` with a sum in ``expr`` written as a mean if ``factor`` contains ``1/n`` for its number
+    of terms n, which is then removed. Otherwise return both unchanged.
     """
     if isinstance(expr, EinsumProduct):
         factor, (expr,) = with_mean(factor, expr)
@@ -167,7 +165,8 @@ def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
 
 def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
     """Return output labels without repetitions, and unit matrices as operands: a repeated label ``i`` becomes a new
-    label ``j`` (a negative number), with the operand ``delta[i, j]``.
+    label ``j`` (a negative number), with the operand ``delta[i, j]``. If the second half of the labels repeats the
+    first, the operand is one unit tensor.
     """
     new: list[int] = []
     pairs: list[tuple[int, int]] = []
@@ -233,9 +232,7 @@ def number(value: Number) -> Any:
 
 def axis_letters(graph: Graph, node: Node, known: dict[Node, str]) -> str:
     """Return a letter for each axis of the tensor `node`, as the user named them, with a blank for an unknown one; ""
-    if none is known. `known` stores the results.
-
-    Extends `known`, the letters of the nodes below.
+    if none is known. The letters of `node` and of all nodes below are added to `known`.
     """
     for part in reachable(node, known=known):
         known[part] = graph.letters.get(part, "")

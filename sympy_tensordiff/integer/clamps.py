@@ -40,9 +40,9 @@ def _clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> list[
 def split_first_clamp(
     names: Sequence[str], variables: frozenset[int], rows: Rows
 ) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
-    """Split ``rows`` into disjoint cases by the first maximum or minimum over ``variables``, such as ``max(0, i)``: i
-    >= 0 and i < 0. Return pairs (constraints, value of the maximum); None if there is none. An error message uses
-    ``names``.
+    """Split ``rows`` into disjoint cases by the first maximum or minimum that contains one of ``variables``: ``max(0,
+    i)`` gives i >= 0 and i < 0. Return pairs (constraints, {maximum: value}); None if there is no maximum. Raise
+    UnsupportedError if there are too many, with the ``names`` of the variables.
 
     The substitution maps the maximum to its value in that case. Cases without a point are left out.
     """
@@ -73,7 +73,7 @@ def split_first_clamp(
 
 def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
     """Yield disjoint systems of constraints that together have the points of ``rows``, without maxima and minima over
-    ``variables``. An error message uses ``names``.
+    ``variables``. Error messages call the variables by their ``names``.
     """
     waiting = [rows]
     while waiting:
@@ -86,8 +86,8 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether equations contain more of ``variables`` if ``max(0, form)`` is replaced by 0 than if it is
-    replaced by the form.
+    """Return whether more of ``variables`` stay in the equations of ``rows`` if ``part``, which is ``max(0, form)``, is
+    replaced by 0 than if it is replaced by the form.
 
     The tie belongs to that case then: a clamped index has its tie where it is not clamped, and the cases at the ends
     are as small as possible.
@@ -148,8 +148,8 @@ def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
 
 
 def gist(form: Affine, facts: Rows) -> Affine:
-    """Return ``form`` simplified under ``facts``: quotients, maxima and minima whose value these determine are replaced
-    by it.
+    """Return ``form`` simplified under ``facts``: each quotient, maximum and minimum whose value the facts determine is
+    replaced by this value.
 
     >>> r, M = Affine.variable("r"), Affine.variable("M")
     >>> from sympy_tensordiff.integer.products import quotient_by, times

@@ -178,9 +178,9 @@ BoundForms: TypeAlias = list[tuple[Affine, int]]
 
 
 def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constraint]) -> tuple[BoundForms, BoundForms]:
-    """Return ``(lower bounds, upper bounds)`` of ``variable`` by a row that multiplies it by a symbol, as pairs of a
-    form and a divisor: ``i >= -floor(r/M)`` for ``M*i + r >= 0``. Raise LoopBoundError if ``known`` do not imply the
-    sign of M.
+    """Return ``(lower bounds, upper bounds)`` of ``variable`` that follow from ``row``, in which a symbol multiplies
+    it, as pairs (form, divisor): ``M*i + r >= 0`` gives ``i >= -floor(r/M)``. Raise LoopBoundError if ``known`` do not
+    imply the sign of M.
     """
     parts = slope(row.form, variable)
     for sign in (1, -1) if parts is not None else ():
@@ -200,8 +200,8 @@ def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constrai
 def positive_divisors(
     variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the guards ``M >= 1`` to be tested before the loop over ``variable``, for symbols M by which its bounds
-    divide and that only ``rows`` imply to be positive.
+    """Return the guards ``M >= 1`` to be tested before the loop over ``variable``, for the symbols M by which its
+    bounds are divided. A guard is left out if ``known`` imply that M is positive, without the loop's ``rows``.
 
     These guards are tested outside of the loop: if the loop has no points, a divisor may be 0.
     """

@@ -63,8 +63,9 @@ def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constrain
 def project(
     rows: Iterable[Constraint], drop: Iterable[Variable], facts: Sequence[Constraint] = (), max_rows: int | None = None
 ) -> tuple[Constraint, ...] | None:
-    """Return the constraints without the variables in ``drop`` that ``rows`` imply, without those that ``facts`` imply;
-    at most ``max_rows``, the simplest. None if ``rows`` contradict each other.
+    """Return the constraints without the variables in ``drop`` that ``rows`` imply. Those that ``facts`` and the others
+    imply may be left out; if more than ``max_rows`` remain, only the simplest are returned. None if ``rows`` contradict
+    each other.
 
     Law: as `eliminate`, for all variables together. Before the number of rows grows, and after it has grown, rows
     implied by the others and by ``facts`` (which must not contain the variables) are removed, so that it stays near
@@ -97,11 +98,8 @@ def project(
 
 
 def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tuple[Constraint, ...] | None:
-    """Return the constraints on the other variables that hold at exactly those integer points which some integers for
-    the variables in ``drop`` complete to a point of ``rows``; None if the method may not find them.
-
-    Law: a point of integers satisfies the result if and only if integer values of ``drop`` complete it to a point of
-    ``rows``.
+    """Return the constraints on the other variables that hold at an integer point exactly if integers for the variables
+    in ``drop`` complete it to a point of ``rows``. None if the method may not find such constraints.
 
     Examples
     --------
@@ -131,7 +129,9 @@ def grows(rows: Collection[Constraint], variable: Variable) -> bool:
 
 
 def simplest(rows: Sequence[Constraint], facts: Sequence[Constraint], max_rows: int | None) -> tuple[Constraint, ...]:
-    """Return ``rows`` without redundant ones. With ``max_rows``, return only so many of them, the simplest."""
+    """Return ``rows`` without those that ``facts`` and the other rows imply. With ``max_rows``, return only so many of
+    them, the simplest.
+    """
     irredundant = without_redundant(rows, facts)
     if max_rows is None or len(irredundant) <= max_rows:
         return irredundant
@@ -228,8 +228,8 @@ def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | N
 
 
 def _simplest_bounds(rows: Iterable[Constraint], variable: Variable, sign: int) -> dict[int, Affine]:
-    """Map each coefficient of ``variable`` in a lower bound (``sign`` 1) or an upper one to the rest of the simplest
-    such bound.
+    """Return a dictionary from the coefficients that ``variable`` has in its lower bounds (``sign`` 1) or upper ones in
+    ``rows`` to the other terms of the simplest bound with this coefficient.
     """
     forms = [form for row in rows if (form := _bounding_form(row, variable, sign)) is not None]
     forms.sort(key=lambda form: complexity(Constraint("ge", form)), reverse=True)

@@ -177,8 +177,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without those that the others and ``facts`` imply, as `remove_redundant`, but with each row
-    without tensor entries that only rows with entries imply.
+    """Return ``rows`` without redundant ones, as `remove_redundant` does. But a row without tensor entries is dropped
+    only if ``facts`` and other rows without entries imply it: rows with tensor entries do not count.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))

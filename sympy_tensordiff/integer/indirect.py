@@ -112,8 +112,8 @@ def innermost_first(forms: Iterable[Affine]) -> list[IndirectIndex]:
 
 
 def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
-    """Return ``form`` with the upper bound of each tensor entry in it declared: ``below`` maps names of tensors to the
-    bounds of their entries, and those of other tensors get none.
+    """Return ``form`` with declared upper bounds of its tensor entries: ``below`` maps names of tensors to these
+    bounds. Entries of other tensors have none.
 
     >>> from .implication import is_implied
     >>> n, entry = Affine.variable("n"), Affine.variable(IndirectIndex("idx", (Affine.variable("i"),)))

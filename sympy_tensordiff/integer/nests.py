@@ -293,8 +293,8 @@ def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[C
 def _innermost_cost(
     rows: Sequence[Constraint], variable: Variable, loops: Sequence[Variable], known: Sequence[Constraint]
 ) -> tuple[int, ...]:
-    """Return a sort key for making ``variable`` the innermost loop, the least is best: its bounds should be exact, and
-    should not complicate the other loops.
+    """Return a sort key for the choice of the innermost loop: the variable with the least key is the best, because its
+    bounds are exact and do not complicate the other loops.
 
     Rows that multiply it by a symbol give no outer bounds and count as inexact pairs. If such rows may leave it without
     a value, as ``0 <= n*t - 2*u < m``, it should be an outer loop: as the inner one it would be empty for most ``u`` if

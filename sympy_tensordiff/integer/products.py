@@ -267,8 +267,8 @@ def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
 
 
 def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list[Affine]:
-    """Return inequalities about products, such as ``M*i``, that follow from ``form >= 0`` for all ``forms``: if ``i <=
-    N - 1`` and ``M >= 0``, then ``M*i <= M*N - M``. They are about the products in `forms` and in `also`.
+    """Return inequalities about products that follow from ``form >= 0`` for all ``forms``: ``M*i <= M*N - M`` follows
+    from ``i <= N - 1`` and ``M >= 0``. Only products that occur in `forms` and in `also` are considered.
 
     For a product ``v*w`` every inequality with ``v`` may be multiplied by ``w`` if another one says that ``w`` is not
     negative (the first level of the reformulation-linearisation technique of Sherali & Adams 1990).

@@ -13,8 +13,8 @@ Remainder = tuple[Affine, Affine, Affine]
 
 
 def remainders_of(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Return ``form`` for printing as a rest and a list of multiples of ``Mod(f, m)``, by both `remainders_in` and
-    `digits_in`.
+    """Return ``(rest, remainders)``: `form` as a rest plus multiples of ``Mod(f, m)``, for printing, as found by
+    `remainders_in` and then by `digits_in`.
     """
     if not form.compounds():
         return form, []
@@ -78,8 +78,8 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)`` for a `form` that contains ``Mod(f, m)`` by means of `quotient`, a floor whose
-    notation was changed, for instance to a common denominator; ``(form, [])`` if it contains none.
+    """Return ``(rest, remainders)`` for a `form` that contains ``Mod(f, m)``, where `quotient` is its floor in another
+    notation, for instance over a common denominator. ``(form, [])`` if it contains none.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))
@@ -106,8 +106,8 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
 
 
 def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """Return the difference of ``floor(form/divisor)`` and ``quotient``, and the same with the floor written as
-    ``-floor((divisor - 1 - form)/divisor)``: 0 if they are equal in this notation.
+    """Return ``floor(form/divisor) - quotient`` in two notations: as it is, and with each floor ``floor(a/b)`` written
+    ``-floor((b - 1 - a)/b)``. If one of them is 0, both floors are equal.
     """
     by = Affine.of(quotient.divisor)
     down = quotient_by(form, divisor) - Affine.variable(quotient)

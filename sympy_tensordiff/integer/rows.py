@@ -203,8 +203,8 @@ def normalise(row: Constraint) -> Constraint | bool:
 
 
 def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: int) -> Affine:
-    """Return the form f such that ``f >= 0`` is equivalent to ``form >= 0`` with the `quotient` in it: ``f - d*e`` for
-    ``floor(f/d) - e``. `sign` is that of the quotient.
+    """Return the form f such that ``f >= 0`` is equivalent to ``form >= 0`` and has no floor: ``f - d*e`` for
+    ``floor(f/d) - e``. `sign` is the sign of the `quotient` in ``form``.
     """
     divisor, others = quotient.divisor, form - Affine({quotient: sign})
     rest = others * divisor if isinstance(divisor, int) else times(divisor, others)

@@ -135,8 +135,8 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Return a bound of ``p`` as one of ``t = floor(p/M)``: ``t >= s`` for ``p >= M*s``. Other rows are returned
-    unchanged.
+    """Return a row that bounds ``p`` as a bound of ``t = floor(p/M)``: ``t >= s`` for ``p >= M*s``. Other rows are
+    returned unchanged.
 
     To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
     """
@@ -191,8 +191,8 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
     """Return the congruence and the smaller equation into which an equation splits if a number divides all coefficients
-    of the unknowns ``kept``: ``rest mod 2 == 0`` and ``a + rest/2 == 0`` for ``2*a + rest == 0``. None if there is
-    none.
+    of the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None if no number
+    does.
     """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
@@ -243,8 +243,8 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Return the solutions ``values + kernel*z`` with a shifted origin and signs such that they are near 0 and grow
-    with the parameters, so that loops read well.
+    """Return ``(values, kernel)`` of the solutions ``values + kernel*z`` with another origin and other signs, so that
+    the solutions are near 0 and grow with the parameters z. Then loops over them read well.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.

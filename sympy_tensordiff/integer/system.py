@@ -304,8 +304,8 @@ class System:
         return None if vector is None else self._minimum_of_vector(vector, None)
 
     def _minimum_of_vector(self, vector: Vector, stop_at: int | None) -> Fraction | None:
-        """Return the least value of a vector over the rational points; any value at most ``stop_at`` may be returned.
-        None if it is unbounded.
+        """Return the least value of the linear form ``vector`` over the rational points; None if it is unbounded. If
+        the least value is at most ``stop_at``, a greater one that is at most ``stop_at`` may be returned.
         """
         if all(self.only_in_box[i] for i, c in enumerate(vector[:-1]) if c):
             least = self._least_in_box(vector)
@@ -409,8 +409,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return ``derived`` without inequalities that cannot help a proof: they contain a product like ``i*j``, not in
-    ``stated``, that all other rows bound from the same side only, or not at all.
+    """Return the inequalities ``derived`` without those that cannot help a proof: they contain a product like ``i*j``,
+    not in ``stated``, that no other inequality bounds from the opposite side.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

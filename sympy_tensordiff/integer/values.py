@@ -119,7 +119,7 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
     """Return ``(value, form)`` if two constraints leave at most one value for ``v``: ``floor(h/c)`` for ``l <= c*v <=
-    h``. It satisfies them where ``form >= 0``. None if they leave more.
+    h``. The value satisfies them where ``form >= 0``. None if they leave more values.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:
@@ -169,8 +169,8 @@ def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> 
 
 
 def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
-    """Return the value of a variable that an equation like ``n*i == p`` determines, and the guard that p is a multiple
-    of n. None without one.
+    """Return ``({variable: value}, guards)`` for a variable that an equation like ``n*i == p`` determines, with the
+    guard that p is a multiple of n. None without one.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
     between 0 and ``M - 1`` is removed from the dividend: ``M*v == p - j`` gives ``floor(p/M)``.
@@ -274,8 +274,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy. It implies ``row`` for
-    all other values. None if these values are unknown.
+    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy, so that the result
+    implies ``row`` for all other values. None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst
@@ -306,7 +306,9 @@ def find_point(
 def _find_point_of_case(
     rows: Sequence[Constraint], variables: Sequence[Variable], limit: int | None
 ) -> dict[Variable, int] | None:
-    """Return an integer point of rows without maxima and minima, see `find_point`; None if there is none."""
+    """Return an integer point of ``rows``, which contain no maxima and minima; None if there is none. Raise ValueError
+    after ``limit`` steps.
+    """
     solved = _numeric_system(rows, variables)
     if solved.is_empty:
         return None

@@ -72,8 +72,8 @@ def hvp(
     *,
     total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
-    """Return ``(gradient, derivative of the gradient along all directions)`` of a scalar, for each variable in
-    `directions`, which maps it to a direction of its shape.
+    """Return for each variable in `directions` the gradient of a scalar with respect to it, and the derivative of this
+    gradient along all directions. `directions` maps variables to arrays of their shapes.
 
     `values`, `sizes` and `total` are those of `evaluate`.
     """

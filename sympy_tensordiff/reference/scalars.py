@@ -194,7 +194,9 @@ def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
     count = len(arguments)
 
     def value(numbers: Sequence[Number]) -> Number:
-        """Return the value at numbers, some of which may be dual."""
+        """Return the value of ``function`` at ``numbers``. If some of these are dual, so is the value, by the chain
+        rule.
+        """
         if any(isinstance(number, duals.Dual) for number in numbers):
             return duals.apply_chain_rule(numbers, value, slope)
         return _evaluate_at_floats(function, [duals.to_float(number) for number in numbers])

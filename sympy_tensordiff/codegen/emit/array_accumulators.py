@@ -17,8 +17,8 @@ from sympy_tensordiff.codegen.ir.walk import values as values_in
 def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
-    """Return statements with fewer accumulators: if two are only added up, as in ``y = s + t``, the terms of t are
-    added to s instead, and ``y = s``. ``axes`` are those of each name; accumulators with other axes, or in ``fixed``,
+    """Return the statements `body`, which end with a store, with fewer accumulators: for ``y = s + t``, the terms of t
+    are added to s instead. ``axes`` maps each accumulator to its axes; those with different axes, or in ``fixed``,
     stay.
     """
     *rest, store = body
@@ -30,8 +30,8 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return an addition ``s + t`` of accumulators that can be joined as ``s``, the first one of them; other nodes
-        unchanged.
+        """Return ``s`` in place of an addition ``s + t`` of accumulators that can be joined, and record the joining;
+        other terms of the addition remain. Other nodes are unchanged.
         """
         if not isinstance(node, Operation) or node.function != "add":
             return node
@@ -67,8 +67,7 @@ def with_first_additions(lines: list[str], complete: Collection[str]) -> list[st
     """Return the lines of code with ``s = 0`` and a following ``s = s + x`` replaced by ``s = x``. ``complete`` lists
     the additions that set all entries.
 
-    ``complete`` are such additions; one counts as the first if it is the next line that contains the accumulator, in
-    the same block.
+    An addition counts as the first if it is the next line that contains the accumulator, in the same block.
 
     >>> with_first_additions(["s = np.broadcast_to(real(0), (n,))", "s = s + x*x"], {"s = s + x*x"})
     ['s = x*x']

@@ -97,8 +97,8 @@ class Lanes:
         return Lanes(tuple(new if dim is old else dim for dim in self.dims), images)
 
     def dims_from_first(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
-        """Yield ``(dimension, whether it is in wanted)`` for all dimensions from the first wanted one on: the axes of
-        an array that broadcasts.
+        """Yield pairs ``(dimension, is_wanted)`` for the dimensions from the first one in ``wanted`` on: these are the
+        axes of an array that broadcasts over all dimensions.
         """
         started = False
         for dim in self.dims:

@@ -172,8 +172,8 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Return the arrangement of the factors, in one or two operands, with the least work. None if an ordinary sum
-        is as good.
+        """Return the arrangement of the factors in one or two operands with the least work, or in more operands if the
+        library's compiler fuses sums. None if an ordinary sum is as good, or there are too many factors.
         """
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]
@@ -321,10 +321,9 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return ``(dimension, first, count)`` for a loop over i in which an iteration concerns only the entries ``first``
-    to ``first + count - 1`` of a dimension, such as ``2*i, 2*i + 1``. None if these are many, or the same for all i.
-
-    None if each value touches many entries, or all values the same ones.
+    """Return ``(dimension, first, count)`` for a loop over i whose iterations each concern only ``count`` entries of a
+    dimension, from the index ``first`` on: ``(dimension, 2*i, 2)`` for ``2*i`` and ``2*i + 1``. None if ``count`` is
+    not a small number, or ``first`` is the same for all i.
     """
     found = sort_conditions(lanes, lanes.varying_rows(loop_rows(loop)))
     if found.mask or found.scalar or len(found.spans) != 1:
@@ -341,9 +340,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return ``(loop, tests)``: a sum whose range depends on the entry, as ``j <= i``, with zeros added for all other
-    j, so that it can be one product, and the texts of tests that factors are finite, since ``0*inf`` is nan. None if it
-    is not possible.
+    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``: a sum over `wide`, the
+    range of all entries, with zeros added, so that it can be one product. ``tests`` are the texts of tests that factors
+    are finite, since ``0*inf`` is nan. None if it is not possible.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):

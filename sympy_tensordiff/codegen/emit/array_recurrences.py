@@ -64,9 +64,9 @@ def _guarded(conditions: Rows, body: tuple[Statement, ...]) -> tuple[Statement, 
 def find_recurrences(
     kernel: Kernel, extents: Sequence[Affine], depends: Mapping[str, frozenset[str]], prover: Prover
 ) -> dict[str, PrefixScan]:
-    """Return the sums of a kernel that are linear recurrences along its last axis, by their accumulators.
-
-    ``extents`` are those of the axes, ``depends`` the indices of each name.
+    """Return the sums of `kernel` that are linear recurrences along its last axis, as a dictionary from the names of
+    their accumulators. ``extents`` are the lengths of the axes; ``depends`` gives the indices on which each name
+    depends.
     """
     found: dict[str, PrefixScan] = {}
     forms = [bound.form for loop in loops(kernel.body) for bound in bounds(loop)]
@@ -84,8 +84,8 @@ def find_recurrences(
 
 
 def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Return ``body`` without loops that have no iterations for any sizes. Products over such loops are
-    replaced by 1.
+    """Return ``body`` without loops that have no iterations for any sizes, and with products over such loops replaced
+    by 1. If another reduction runs over one of these loops, return ``body`` unchanged.
     """
     empty = [s for s in body if isinstance(s, Loop) and _is_empty(s)]
     neutral = {name: add.reduction for name, add in added(empty).items() if add.reduction == "prod"}

@@ -98,7 +98,9 @@ class VectorPrinter(ScalarPrinter):
 
     @contextmanager
     def inside(self, frame: Frame) -> Iterator[None]:
-        """Context manager: print over the dimensions of ``frame``; index arrays used inside are defined there."""
+        """Context manager: print values as arrays over the dimensions of ``frame``. Arrays of the indices of its new
+        dimensions are defined at this place of its block.
+        """
         outer = self.lanes, self._slots, self.context, self.masks, self.frame
         slot, lanes = frame.block.slot(), frame.lanes
         new = {(dim, lanes.dims_after(dim)): (slot, dict[str, str]()) for dim in lanes.dims}
@@ -295,8 +297,8 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return ``(name, subscripts)`` for a read of ``name[texts]`` at a single index of a short axis, transposed if
-        compilers read that faster: ``x.T[0]`` for ``x[:, 0]``.
+        """Return ``(name, subscripts)`` for the read ``name[texts]``. If it has a single index on a short axis and
+        compilers are faster then, it is transposed: ``x.T[0]`` for ``x[:, 0]``.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """
@@ -469,7 +471,9 @@ class VectorPrinter(ScalarPrinter):
 
 
 def is_static(condition: Scalar) -> bool:
-    """Return whether a condition depends on integers known before the array operations, not on array values."""
+    """Return whether a condition depends only on integers that are known before the array operations, not on array
+    values.
+    """
     parts = [part for part in subexpressions(condition) if isinstance(part, IndexValue)]
     return as_integer_or_condition(condition) is not None and not data_entries(part.form for part in parts)
 

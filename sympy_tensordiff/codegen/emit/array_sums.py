@@ -140,9 +140,9 @@ class Narrowing:
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
-        """Append a loop over blocks of a long range, so that temporaries stay small: an array along ``span`` and
-        ``others`` has at most ``times*BLOCK`` entries in a block, if possible. Return the range of one block and the
-        frame inside of the loop.
+        """Append a loop over blocks of ``span``, so that temporaries stay small: an array along it and ``others`` has
+        at most ``times*BLOCK`` entries, if possible. Return the range of one block and the frame inside the loop;
+        ``span`` and ``frame`` if no loop is needed.
         """
         lengths = [dim.length for dim in (span, *others)]
         if self.values.dialect.is_fused:
@@ -223,8 +223,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((row,), others)`` with the only constraint that relates the loop to some dimension; ``((), ())`` if
-    there is none.
+    """Return ``((row,), others)`` for a constraint that relates the loop to a dimension to which no other constraint
+    relates it; ``((), ())`` without one.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -297,8 +297,8 @@ class Additions:
     def update(
         self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
     ) -> None:
-        """Append the line of code that adds ``text``, an array expression with the accumulator's dimensions, to the
-        accumulator ``name``, or multiplies or compares it, by ``reduction``.
+        """Append the line of code that combines ``text``, an array expression with the accumulator's dimensions, with
+        the accumulator ``name`` by `reduction`: a sum, product, maximum or minimum.
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """
@@ -372,9 +372,9 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
-        """Return ``(text, dimensions, slices)`` for the addition of an array to a part of the accumulator ``name``.
-        Either the array is padded with zeros to the whole accumulator, and ``slices`` is "", or ``slices`` select the
-        part.
+        """Return ``(text, dimensions, slices)`` for adding an array, ``text``, to a part of the accumulator ``name``.
+        Either the new text pads the array with zeros to the whole accumulator, and ``slices`` is "", or ``slices``
+        select the part. ``dimensions`` are those along which the array varies.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]

@@ -244,9 +244,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """Append the rest of the kernel in two versions, selected by a test whether a rare condition holds for any
-        entry: a fast one without the loop that only this condition needs, and a complete one. Return False if `body`
-        has no such loop.
+        """Append the rest of the kernel in two versions, and a test that selects one: a fast version without the loop
+        that only a rare condition needs, for calls in which it holds for no entry, and a complete one. Return False,
+        and append nothing, if `body` has no such loop.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -481,9 +481,8 @@ class KernelPrinter:
         return True
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Print a sum whose range depends on the entry as a sum over a range that contains all of these, with zeros
-        added, and return True. A Python loop is used in calls where a factor is infinite or nan. Return False if
-        nothing was printed.
+        """Print a sum whose range depends on the entry as a sum over `wide`, which contains all of these ranges, with
+        zeros added. If a factor is infinite or nan, a Python loop runs instead. Return whether anything was printed.
         """
         found = over_widest_range(loop, wide, frame, self.additions)
         if found is None:

@@ -235,8 +235,8 @@ class ScalarPrinter(FormPrinter):
         return ("-" if negative else "") + text, PRODUCT
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
-        """Return the text of a power and its precedence; roots, reciprocals and small integer powers avoid ``**`` with
-        fractions.
+        """Return the text of a power and its precedence. A square root, a reciprocal or a small integer power is not
+        written as a general power.
         """
         if not isinstance(exponent, Number):
             return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER

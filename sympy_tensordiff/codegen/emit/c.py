@@ -410,14 +410,14 @@ class CFile:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield the C condition under which a matrix that is declared symmetric is not, with the return code 2.
-        ``length`` is the number of rows.
+        """Yield the C condition that a matrix declared symmetric is not symmetric, and the return code 2 with which the
+        call is then refused. ``length`` is the number of rows.
         """
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. It is a
-        generator, since a subclass yields lines that compute them before.
+        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. This is
+        a generator that yields nothing, since the method of a subclass yields lines that compute them.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"

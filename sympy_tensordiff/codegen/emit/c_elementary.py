@@ -35,7 +35,9 @@ _OPERATORS = {
 
 @functools.cache
 def c_functions(is_single: bool) -> dict[str, str]:
-    """Return the C texts of all elementary functions by their names, each after the functions that it calls."""
+    """Return the C texts of all elementary functions by their names, each after the functions that it calls, for floats
+    (``is_single``) or doubles.
+    """
     bits = BITS.format(natural="uint32_t" if is_single else "uint64_t").split("\n\n")
     found = dict(zip(("bits_of", "of_bits", "bits_of_double"), bits, strict=True))
     return found | {f"vector_{name}": _CTranslation(is_single).function(name) for name in FUNCTIONS}

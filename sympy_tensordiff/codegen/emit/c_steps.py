@@ -174,7 +174,9 @@ class CLibraryCallPrinter:
         self.lines += self.forms.loops(axes, [line])
 
     def array(self, wish: str, shape: Sequence[Affine]) -> str:
-        """Append the declaration of an array in the work memory of the step, and return its name."""
+        """Append the declaration of an array of this ``shape`` in the work memory of the step; return its new name,
+        which is like ``wish``.
+        """
         name = self.names.fresh(wish)
         place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)
         self.lines.append(f"real *{name} = {self.work}{place};")
@@ -261,8 +263,8 @@ class CLibraryCallPrinter:
     def solved(
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
-        """Append C code that solves linear systems column by column: ``source`` is an entry of the right sides,
-        ``target`` one of the solutions.
+        """Append C code that solves linear systems column by column from the ``factors`` of the matrix, or of its
+        transpose (``is_transposed``): ``source`` is an entry of the right sides, ``target`` one of the solutions.
 
         ``axes`` are the axes of the columns; the first one is that of the matrix.
         """

@@ -344,8 +344,8 @@ class CudaFile(CFile):
     # ------------------------------------------------------------------------ checks of data
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(line or C condition, return code)`` for a search on the device, by which a call is refused whose
-        matrix, declared symmetric, is not.
+        """Yield C lines and conditions, each with the return code of the call if it holds, that test on the device
+        whether a matrix declared symmetric is symmetric. ``length`` is the number of rows.
         """
         found = self.names.fresh(f"{array}_asymmetry")
         yield f"{INDENT}int64_t {found};", 0
@@ -354,7 +354,7 @@ class CudaFile(CFile):
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
         """Yield the lines that compute the least and the greatest of the ``count`` entries of an integer array on the
-        device, with return codes, and return (as a generator does) the C expressions of both.
+        device, with return codes. As the value of the generator, return the C expressions of both.
         """
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0

@@ -337,7 +337,7 @@ def gpu_kernels(
 
 
 def kernel_functions(kernels: Sequence[GpuKernel], shapes: Shapes) -> Iterator[KernelText]:
-    """Yield the function of each kernel. Kernels that differ in constants only share one function, which has the
+    """Yield the function of each kernel. Kernels that are equal up to constants get the same function, with these
     constants as parameters.
     """
     open_ = [_kernel_text(*kernel, shapes, None) for kernel in kernels]

@@ -83,7 +83,7 @@ class Functions:
             self.texts.append(decorator + text)
 
     def __call__(self, kernel: Step) -> str:
-        """The call that runs a kernel."""
+        """Return the text of the call that runs a step, with its arguments."""
         own = function_name(kernel)
         return f"{self._names[own]}({', '.join(self._passed[own])})"
 

@@ -178,7 +178,9 @@ def _exp(a: Precision) -> str:
 
 
 def _half_exponential(a: Precision) -> str:
-    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which overflows later."""
+    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which is finite also for a
+    few sizes at which ``exp(size)`` overflows.
+    """
     high = a(a.exp_range[1] + 2)
     return f"""size = abs(x)
     c = {high} if size > {high} else size

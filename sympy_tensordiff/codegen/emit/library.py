@@ -251,8 +251,8 @@ class LibraryCall:
         self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
 
     def value(self, step: ProductStep | Apply) -> tuple[str, str]:
-        """Return ``(description, expression text)`` of the result of a step that is no contraction; its numeric factor
-        is not included.
+        """Return ``(description, expression text)`` of the result of a step that is not a contraction; its numeric
+        factor is not included.
         """
         if isinstance(step, Solve):
             return self.solve(step)

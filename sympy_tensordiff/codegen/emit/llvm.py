@@ -76,7 +76,9 @@ class Module:
         return self._known[text]
 
     def elementary(self, name: str, kind: str) -> str:
-        """Define a vectorisable elementary function, with the functions that it calls, and return its symbol."""
+        """Define an elementary function for the number type ``kind``, with the functions that it calls, and return its
+        symbol.
+        """
         symbol = f"{name}.{kind}"
         if symbol not in self.functions:
             text, called = elementary_text(name, kind)

@@ -55,7 +55,7 @@ class _MatrixFunction(Builder):
         return self.call(self.real, f"llvm.fabs.{_suffix(self.real)}", [value], self.real)
 
     def exchange(self, array: str, row: str, other: str, width: str) -> None:
-        """Emit a loop that exchanges two rows of a matrix with ``width`` columns."""
+        """Emit a loop that exchanges the rows ``row`` and ``other`` of a matrix with ``width`` columns."""
         with self.loop("0", width) as column:
             first, second = (self.pointer(array, place, width, column) for place in (row, other))
             one, two = self.load(first), self.load(second)

@@ -198,8 +198,9 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         division: int | str = BLOCKS,
     ) -> StepFunction:
-        """Add a printed function to the module, unless it has one with the same text, and return its record. `ends`,
-        `extent` and `division` say how threads divide its work, see `StepFunction`.
+        """Add a printed function to the module, unless it has one with the same text, and return its record. `ends` are
+        the names of its two parameters for a range of parts of the work, `extent` is the number of all parts,
+        `division` the number or kind of the ranges among threads.
         """
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}

@@ -26,8 +26,8 @@ def real_text(value: float, kind: str) -> str:
 
 @functools.cache
 def elementary_text(name: str, kind: str) -> tuple[str, tuple[str, ...]]:
-    """Return the LLVM text of an elementary function, such as exp, for a number type, and the names of the functions
-    that it calls.
+    """Return the LLVM text of an elementary function, such as exp, for the number type ``kind`` ("float" or "double"),
+    and the names of the functions that it calls.
     """
     translation = _LlvmTranslation(kind)
     text = translation.function(name)

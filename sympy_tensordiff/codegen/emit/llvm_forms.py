@@ -198,8 +198,8 @@ class LlvmFormPrinter(Builder):
         return self.new(f"select i1 {is_inside}, i64 {place}, i64 0")
 
     def check_block(self, array: str, pointer: str, *axes: tuple[str, str]) -> None:
-        """In a checked module, test that the corners of a block of ``array`` are in bounds; `axes` are (length, stride)
-        pairs.
+        """Emit the test that the corners of a block of ``array``, from ``pointer`` on, are in bounds, if the module has
+        such tests; `axes` are (length, stride) pairs.
         """
         if not self.module.is_checked:
             return
@@ -228,7 +228,9 @@ class LlvmFormPrinter(Builder):
         )
 
     def allocate(self, name: str, shape: Sequence[Affine], entries: str = "") -> str:
-        """Emit the allocation of an array, and return its pointer. If it fails, NO_MEMORY is returned."""
+        """Emit code that allocates an array, and return its pointer. The emitted function returns NO_MEMORY if that
+        fails.
+        """
         self.module.declare("malloc", "noalias ptr", ["i64"])
         self.module.declare("free", "void", ["ptr"])
         self.shapes[name] = tuple(shape)

@@ -88,9 +88,9 @@ class LlvmNestPrinter(LlvmScalarPrinter):
             self.depth -= 1
 
     def hoist_quotients(self, loop: Loop) -> bool:
-        """Emit, before `loop`, the quotients by sizes in it that are the same in all iterations, if it has conditions.
-        Return whether all of them could be moved: a loop with one left must not be vectorised, since LLVM 22.1 computes
-        it wrongly there.
+        """If `loop` has conditions, emit the quotients by sizes in it that are the same in all iterations before the
+        loop. Return False if one of them cannot be moved: then the loop must not be vectorised, since LLVM 22.1
+        computes it wrongly.
         """
         if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
             isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)

@@ -227,9 +227,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
     def multiply(
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
-        """Emit one matrix product: a BLAS call, or loops if it is small. ``pointers`` and ``steps`` are the first
-        entries and row strides of the result and of the operands, `turned` says which operands are stored transposed.
-        ``rows`` or ``columns`` is -1 if that operand is a vector.
+        """Emit one matrix product with a sum of ``terms`` products per entry: a BLAS call, or loops if it is small.
+        ``pointers`` and ``steps`` are the first entries and row strides of the result and of both operands, `turned`
+        says which operands are stored transposed. ``rows`` or ``columns`` is -1 if that operand is a vector.
         """
         out, left, right = pointers
         own, other = ("1" if length == "-1" else length for length in (rows, columns))
@@ -265,7 +265,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         factor: str,
     ) -> None:
         """Emit loops for a small matrix product, in which the innermost loop reads contiguous entries. ``lengths`` are
-        the rows, columns and terms; the other parameters are those of `multiply`.
+        the rows, columns and terms; ``pointers`` and ``steps`` are the first entries and row strides of the result and
+        of both operands; `turned` says which operands are stored transposed.
         """
         (out, left, right), (rows, columns, terms), (pitch, *steps) = pointers, lengths, steps
         has_columns = columns != "1"

@@ -55,7 +55,9 @@ def needs_no_copies(step: ContractionStep) -> bool:
 
 
 def product_text(step: ContractionStep | Trapezoid, names: FormNames, is_parallel: bool) -> str:
-    """Return the function of a matrix product, or of a triangular one, without decorator."""
+    """Return the function of a matrix product, or of a triangular one, without decorator. With ``is_parallel``, it runs
+    on several cores.
+    """
     return _MatrixProduct(step, names.copy(), is_parallel).print()
 
 
@@ -88,7 +90,9 @@ class _MatrixProduct:
         return "\n".join(self.text.render())
 
     def multiply(self, found: LibraryMatrices, product: str) -> None:
-        """Append the products that fill ``product``: one, or one per batch entry, panel or block of rows."""
+        """Append the calls of ``np.dot`` that store the product of the operands ``found`` in the array named
+        ``product``: a single call, or one per batch entry, panel or block of rows.
+        """
         _, _, both, rows, columns, terms = found
         left = self.operand(found.left, both, [rows, terms] if rows else [terms])
         right = self.operand(found.right, both, [terms, columns] if columns else [terms])
@@ -147,7 +151,9 @@ class _MatrixProduct:
         return "prange" if self.is_parallel else "range"
 
     def define(self, wish: str, text: str) -> str:
-        """Append the definition of a new name for a value, and return the name."""
+        """Append a line that assigns the value of the expression ``text`` to a new name like ``wish``, and return the
+        name.
+        """
         name = self.names.fresh(wish)
         self.lines.line(f"{name} = {text}")
         return name
@@ -163,8 +169,8 @@ class _MatrixProduct:
         return array + "{}" + ".T" * is_turned
 
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
-        """Return the text of an operand as a matrix (a vector for a single group) as `matrix` does. An array that BLAS
-        cannot read in place is copied first.
+        """Return the text of an operand as a matrix, with one axis per group of labels (a vector for a single group),
+        and ``{}`` for its index in a batch. An array that BLAS cannot read in place is copied first.
         """
         labels, array = list(operand.labels), self.names(operand.array)
         order = [label for group in (both, *groups) for label in group]
@@ -176,7 +182,9 @@ class _MatrixProduct:
         return self.matrix(array, both, groups, is_turned)
 
     def array(self, wish: str, labels: Labels) -> str:
-        """Append the allocation of an array with the axes ``labels``, and return its name."""
+        """Append the allocation of an array with the axes ``labels`` and a new name like ``wish``, and return the
+        name.
+        """
         shape = tuple_text(self.lengths[label] for label in labels)
         return self.define(wish, f"np.empty({shape}, {self.target}.dtype)")
 

@@ -89,7 +89,9 @@ class NumbaPrinter(NestPrinter):
         return self.form(form) if self.is_never_negative(form) else f"at({self.form(form)})"
 
     def is_never_negative(self, form: Affine) -> bool:
-        """Return whether a form is evidently not negative: a sum of constants and variables that are not."""
+        """Return whether a form is evidently never negative: a sum of constants and variables that are never
+        negative.
+        """
         return form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:

@@ -23,9 +23,8 @@ from sympy_tensordiff.integer.rows import Rows
 def check_bounds(
     nest: Sequence[Statement], step: Kernel | FusedKernels, prover: Prover, block: tuple[str, str] | None = None
 ) -> None:
-    """Raise VerificationError if the nest of a step may read or write out of bounds.
-
-    ``block`` are the first value of the first axis and one past the last, if the nest fills only a part.
+    """Raise VerificationError if the nest of a step may read or write out of bounds. If it computes only a part of the
+    first axis, `block` has the names of the first index and of one past the last.
     """
     checker = _BoundsChecker(step, prover)
     rows: Rows = ()
@@ -81,9 +80,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return weaker copies of the constraints in ``rows`` on the block of axis values that a thread computes:
-        ``i < stop``, with the end of the block, gives ``i < n``, which holds in all blocks. Other constraints are left
-        out.
+        """Return those constraints in ``rows`` that limit the axis to the block of a thread, such as ``i < stop``, each
+        replaced by the weaker one that holds in all blocks: ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(

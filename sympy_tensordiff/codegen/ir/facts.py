@@ -223,8 +223,8 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return systems of constraints, one of which holds if `condition` is true (or false, for ``holds=False``). It is
-    an "or", an inequation or a comparison, the operand of an "and"; see `condition_cases`.
+    """Return systems of constraints, at least one of which holds if `condition`, which joins nothing by "and", is true
+    (or false, for ``holds=False``): those of all operands of an "or", two for ``i != j``, one for another comparison.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):
@@ -247,8 +247,8 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the constraint that follows from a comparison of integers if it is true (or false, for ``holds=False``),
-    in a tuple; () for other conditions and for ``!=`` (``==`` if false).
+    """Return the tuple of the constraint that follows from a comparison of integers if it is true (or false, for
+    ``holds=False``). () for another condition, and if the constraint would be ``!=``.
     """
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()

@@ -72,8 +72,6 @@ _ARGUMENT_COUNTS: dict[str, tuple[int, int | None]] = {
 def check_laws(program: Program) -> None:
     """Raise VerificationError if a program is malformed: a name is defined twice or used before its definition, ranks
     do not match, or an array is read before it is filled.
-
-    Names are defined once and before use, ranks match, and each array is written by one kernel before it is read.
     """
     integers = _check_globals(program)
     check_order(program)

@@ -65,9 +65,8 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition, set in `body`, that guards all updates in the loops of `body`, so that they can be skipped
-    if it is false. None if there is none or more than one, if a loop that is not short has none, or if `body` has
-    guards.
+    """Return the condition that `body` computes and that guards all updates in its loops, so that they can be skipped
+    if it is false. None if there is no single one, if a loop without it is not short, or if `body` has an ``if``.
     """
     tests = set()
     for statement in body:

@@ -118,7 +118,9 @@ def reserve_name(wish: str, taken: set[str]) -> str:
 
 
 def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """Return an affine form of the graph with the ``names`` of variables and ``arrays`` of integer tensors in it."""
+    """Return an affine form of the graph with its variables and integer tensors replaced by their names in the program:
+    `names` maps the variables, `arrays` the tensors.
+    """
     return _with_array_names(form.substitute({v: Affine.variable(names[v]) for v in form.atoms()}), names, arrays)
 
 

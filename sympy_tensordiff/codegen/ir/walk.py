@@ -266,7 +266,7 @@ def operations(program: Program) -> frozenset[str | External]:
 
 
 def externals(program: Program) -> list[External]:
-    """Return the functions that the user supplies, sorted by name and orders."""
+    """Return the functions that the user supplies for a program, sorted by name and orders of derivatives."""
     found = [function for function in operations(program) if isinstance(function, External)]
     return sorted(found, key=lambda external: (external.name, len(external.orders), external.orders))
 

@@ -27,7 +27,8 @@ def with_accurate_entries(
     scales_norms: bool,
     taken: Iterable[str],
 ) -> list[Definition]:
-    """Return the array definitions with their entries rewritten to avoid cancellation of digits and overflow.
+    """Return the array `definitions` of a program with entries rewritten to avoid cancellation of digits and overflow.
+    With `scales_norms`, they also get arrays of norms that do not overflow.
 
     `tensors` are the arguments by name, `taken` names that no new array may have. With `scales_norms`, norms are
     computed in another scale where their sums of squares overflow or underflow; the norms of an array of sums of

@@ -135,9 +135,9 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls with the sizes `violation`, for which the read `load` is out of
-        bounds along `axis`. If all sizes are (`certain`), raise `OutOfShapeError` now. `points` are the constraints on
-        these reads.
+        """Add a run-time check that refuses calls with the sizes `violation`: at these, the read `load` is out of
+        bounds along `axis`. If that is so at all sizes (`certain`), raise `OutOfShapeError` now. If `points` are
+        constraints, a call is refused only if they have an integer point.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
@@ -154,10 +154,8 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the integer-array entry that the message of a failed check names: ``p[i]`` for the read ``x[p[i]]``.
-        None if the index has no such entry.
-
-        None where no data decide.
+        """Return the integer-array entry that the message of a failed check names: ``p[i]`` for the read ``x[p[i]]``,
+        or an entry on which the range of the index or a condition of the read depends. None if there is none.
         """
         form = row.form
         found = innermost_first([form])

@@ -55,8 +55,8 @@ def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the factor of the summand by which all terms of a running sum change in a step of ``v``: ``a**(v - w)`` in
-    ``Sum_{w <= v} a**(v - w)*x[w]``. None if there is none.
+    """Return the factor of the summand by which all terms of a running sum change in a step of ``v``, such as ``a**(v -
+    w)`` in ``Sum_{w <= v} a**(v - w)*x[w]``. None unless exactly one factor depends on ``v``, in this way.
     """
     if node.op != "sum":
         return None
@@ -137,8 +137,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the `order` of the axes of an array of running reductions with one axis moved to the end: that along which
-    an entry continues from the previous one. None if there is no such axis.
+    """Return the `order` of the axes of an array of running reductions, changed so that the last axis is one along
+    which each entry continues from the previous one. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]

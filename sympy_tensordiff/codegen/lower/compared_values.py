@@ -310,8 +310,8 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 
 def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """Return the branches of a choice, of which ``node`` takes one value, perhaps with the other sign: a and b for
-    ``a if c else b``, a for ``-a``; () for other nodes.
+    """Return the values among which ``node`` chooses, up to the sign: a and b for ``a if c else b``, a for ``-a``. ()
+    for other nodes.
     """
     match node.op:
         case "guard":
@@ -326,8 +326,8 @@ def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Return whether ``value`` may be the same number as ``other``, as far as their tensors show: ``value`` depends on
-    the same tensors, or on some of them if ``other`` makes choices.
+    """Return False if the tensors that ``value`` and ``other`` read show that they are not the same number: ``value``
+    must read the same tensors, or some of them if ``other`` makes choices. True means that they may be equal.
     """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False

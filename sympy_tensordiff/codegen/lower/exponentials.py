@@ -54,9 +54,9 @@ class Scaled:
 
     @property
     def grows(self) -> bool:
-        """Whether exponentials are divided by a root of their sum, as in the derivative of ``sqrt(sum(exp(u)))``: that
-        is as large as the root. Scaled, it would be right up to exponents of 1400 instead of 700, at the price of a
-        maximum and of another exponential for each term.
+        """Whether exponentials are divided by a root of their sum, as in the derivative of ``sqrt(sum(exp(u)))``, so
+        that the quotient grows like the root. Scaling it would raise the largest exponent from 700 to 1400 only, at the
+        price of a maximum and of another exponential for each term.
         """
         return self.degree > 0 and any(factor < 0 and factor % 1 for factor in self.shift.values())
 
@@ -186,9 +186,7 @@ class Exponentials:
         return Scaled({}, (yield self.final(node)))
 
     def _rule(self, node: Node) -> Recursion[Scaled]:
-        """Apply the rule for the op of `node`: return it as ``exp(shift)*rest``, with the shift 0 if there is
-        no rule.
-        """
+        """Return `node` as ``exp(shift)*rest``, by the rule for its op; the shift is 0 if there is no rule."""
         found = Scaled({}, node)
         if is_call(node, sympy.exp):
             exponent = yield self.final(node.args[0])
@@ -241,7 +239,7 @@ class Exponentials:
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
         """Return a select between a value and 0 as ``exp(shift)*rest``. Where it is 0, the shift is very negative, so
-        that it is no maximum.
+        that it is never the greatest.
         """
         graph = self.graph
         condition = yield self.final(node.args[0])
@@ -326,8 +324,8 @@ def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
 
 
 def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict[IndirectIndex, Affine]:
-    """Return the integer-array entries that equations in `rows` give as a form without `variables`, with this form:
-    ``{dst[e]: v}`` for ``v == dst[e]`` and the variable e.
+    """Return a dictionary from integer-array entries that contain one of `variables` to equal forms without them, found
+    in the equations in `rows`: ``{dst[e]: v}`` for ``v == dst[e]`` and the variable e.
     """
     found = {}
     for row in rows:

@@ -62,7 +62,7 @@ def called(functions: Mapping[Any, Any], needed: Sequence[External]) -> dict[Any
 
 def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
     """Return ``(name, orders of derivatives)`` for a key of the user's dictionary; orders are () for the function
-    itself.
+    itself. Raise ArgumentTypeError for another key.
 
     >>> parse_key("g"), parse_key("g''"), parse_key(("g", (0, 1)))
     (('g', ()), ('g', (2,)), ('g', (0, 1)))

@@ -67,8 +67,9 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint that selects the terms near the diagonal, which a loop sums; a matrix product sums the
-        terms that all rows of a block have. The blocks of rows start at the row `first`.
+        """Return the constraint on the terms that only some rows of a block have, next to the diagonal: a loop adds
+        them, while one matrix product sums the terms that all rows of the block have. The first block starts at row
+        `first`.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)

@@ -25,8 +25,9 @@ class FlatSum(NamedTuple):
 
 
 def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` in which additions with the same terms are grouped alike, so that they can be shared:
-    ``a + b + c`` becomes ``(a + b) + c`` if that occurs. A multiple of another addition is written as a multiple of it.
+    """Return `roots` in which additions with the same terms are grouped alike, so that they can be shared: ``a + b +
+    c`` becomes ``(a + b) + c`` if that occurs. An addition that is a multiple of another one is written as this
+    multiple.
     """
     flat: dict[Node, Node] = {}
     leaves: dict[Node, int] = {}

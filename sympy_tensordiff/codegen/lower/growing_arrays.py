@@ -87,8 +87,8 @@ class _Inlining:
         return self.done[root]
 
     def replaced(self, part: Node) -> Node:
-        """Return `part`, whose arguments have been rewritten, as a formula if it reads a growing array; else with its
-        new arguments.
+        """Return `part` with its rewritten arguments; if it reads a growing array, return the formula of the entry
+        instead. In a sum or comprehension, rewrite the body.
         """
         graph = self.graph
         if part.op in BINDERS:

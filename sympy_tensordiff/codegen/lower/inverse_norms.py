@@ -95,8 +95,8 @@ def is_inverse_root(node: Node) -> bool:
 
 
 def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
-    """Return the factors ``n**-k`` of a product for norms n, which should be divided by one after the other. [] if a
-    single division is enough.
+    """Return the factors ``n**-k`` of a product, with norms ``n``. They become divisions by one norm after the other,
+    since ``n**k`` may overflow or vanish. [] for a single factor, or if one division by a norm is enough.
     """
     found = [factor for factor in factors if is_inverse_norm(graph, factor)]
     divisors = [f for f in factors if f.op == "pow" and f.args[1].op == "const" and f.args[1].data < 0]

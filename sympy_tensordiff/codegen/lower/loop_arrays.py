@@ -95,9 +95,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body` as a function of few integers, in loops over `variables`, so that an array can store it; None
-        if one has no bounds. ``outer`` are indices from outside. `rounded` replaces quotients like ``floor(i/2)`` by
-        new variables.
+        """Return `body` as a function of few integers, so that an array can store it; None if one of these integers has
+        no bounds. The loops around it run over `variables` in ``rows``; ``outer`` are the indices that it has from
+        outside of these. `rounded` replaces quotients like ``floor(i/2)`` by new variables.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -134,8 +134,8 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return choices of quotients in `body`, such as ``floor(i/2)``, to be replaced by new variables: all of them
-        that contain ``known`` indices, then fewer, then none. Each choice maps quotients to variables.
+        """Return dictionaries from quotients in `body`, such as ``floor(i/2)``, to new variables that may replace them.
+        The first has all quotients that contain ``known`` indices, later ones have fewer, the last has none.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
@@ -248,8 +248,8 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """Return the functions by which `forms` decides whether a value equals the formula of `stored`. They write
-        equal index forms alike (where the constraints `known` hold), and ``(a - b)**2`` like ``(b - a)**2``.
+        """Return the normal forms by which a value is compared with the formula of `stored`. They write index forms
+        alike that are equal where the constraints `known` hold, and ``(a - b)**2`` like ``(b - a)**2``.
         """
         facts = (*self.lowering.facts, *known)
         done = self.canonical_form.setdefault(facts, {})
@@ -267,8 +267,8 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield ``(substitution, inverse)`` for variables that can be written differently by `known`. If ``v == p[k]``,
-        v becomes ``p[k]``. If v is even, it becomes ``2*m``, and the inverse maps m to ``v/2``.
+        """Yield ``(substitution, inverse)`` for variables that the constraints `known` allow to write differently: v as
+        ``p[k]`` if ``v == p[k]``, or an even v as ``2*m``. The inverse maps m to ``v/2``.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}
@@ -300,7 +300,7 @@ class LoopArrays:
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
         """Yield ``{axis: end}`` for each choice of an end of every index range at which the formula of `stored` equals
-        `value`. Rounded or clamped indices may be constant there.
+        `value`.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """
@@ -360,8 +360,8 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield the index ``found`` of an entry of a periodic array (a value per axis), then the equal indices that are
-    shifted by whole periods to be at least the array's lowest index.
+    """Yield the index ``found`` (a value per axis) of an entry of a periodic array, then an index of an equal entry for
+    each period: shifted by whole periods, so that it is not below the array's lowest index.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """

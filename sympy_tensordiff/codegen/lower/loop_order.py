@@ -27,8 +27,8 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The memory cost of a loop that is innermost: the cache lines read per iteration, and, to decide between equal
-    ones, the distance of the axes along which it reads from the last axis.
+    """The memory cost of a loop that is innermost: the number of cache lines read per iteration. Loops with equal
+    numbers are compared by ``distance``: how far the axes along which they read are from the last axis.
     """
 
     lines: int
@@ -46,8 +46,8 @@ def in_memory_order(
     """Return the ``variables`` of a reduction in an order of loops that reads memory contiguously, the innermost one
     last, and constraints that bound each by those before it. ``hints`` gives expected lengths.
 
-    The rows bound each variable by those before it. Both are returned as they are where another order does not read
-    fewer cache lines, calls functions more often, or has no bounds.
+    Both are returned as they are where another order does not read fewer cache lines, calls functions more often, or
+    has no bounds.
     """
     if len(variables) < 2 or not all(_is_plain(row, variables) for row in rows):
         return variables, rows

@@ -141,9 +141,7 @@ class Lowering(Matrices):
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:
         """Whether `node` reads a tensor at a quotient or remainder, as ``x[(i + k) % n]``, that takes fewer values than
-        the loops have iterations. A copy then saves divisions.
-
-        Then a copy in the order of the loops, ``x[(i + k) % n]`` by ``i + k``, needs no division in them.
+        the loops have iterations. Then a copy by ``i + k`` saves divisions in the loops.
         """
         if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
             return False
@@ -162,9 +160,9 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a reduction that selects by an entry of an integer array, as ``Sum_i [r[i] == r[q]]*v[i]``, as the
-        read ``s[r[q]]`` of an array with one sum per value. None if it selects by no entry, or an array is not worth
-        it.
+        """Return the read ``s[r[q]]`` of an array with one sum per value, in place of a reduction that selects by an
+        entry of an integer array: ``Sum_i [r[i] == r[q]]*v[i]``. None if it selects by no entry, or an array is not
+        worth it.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -430,9 +428,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a reduction by `op`, such as "sum". Inner variables are moved
-        into a reduction of their own in the body if this depends on fewer integers than the loops have, so that an
-        array can store it.
+        """Split a reduction by `op`, such as "sum", into an outer and an inner one if the inner one depends on fewer
+        integers than there are loops, so that an array can store it. Return the outer one as ``(variables, constraints,
+        body)``, or the whole reduction if there is no such split.
         """
         if not self.temporaries:
             return variables, rows, body
@@ -478,11 +476,9 @@ class Lowering(Matrices):
     def _divided_by_norms(
         self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block
     ) -> Recursion[scalars.Scalar]:
-        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``. It is divided step by step,
-        so that powers of norms do not overflow; `groups` are the other factors by the block of their loop.
-
-        The factors are divided by the norms in turn: the whole power may overflow or underflow, and so may the product
-        of all factors.
+        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``. It is divided by one norm
+        after the other, since the whole power may overflow or underflow; `groups` are the other factors by the block of
+        their loop.
         """
         inner = [factor for home, group in groups if home is block for factor in group]
         outer = [(home, group) for home, group in groups if home is not block]
@@ -517,7 +513,9 @@ class Lowering(Matrices):
         return value
 
     def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a power with an exponent like 3/2 by a root and products, a tenth of the time of a general power."""
+        """Return a power with an exponent like 3/2 as a product with a square root, which takes a tenth of the time of
+        a general power.
+        """
         base: scalars.Scalar = yield self.value(node.args[0], block)
         if not isinstance(base, Name | Load):
             block.values[node.args[0]] = name = Name(self._local("v"))

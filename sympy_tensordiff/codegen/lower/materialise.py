@@ -206,9 +206,9 @@ def solved_place(node: Node) -> int | None:
 
 
 def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return ``(position, summed, others)`` if `node` contracts the derivative of a matrix's cofactors with a matrix X,
-    the direction: the position of X among the operands, and the labels of the derivative that are summed with X or not.
-    None for other nodes.
+    """Return ``(position, summed, others)`` if `node` contracts the derivative of a matrix's cofactors with a matrix X:
+    the position of X among the operands, the two labels of the derivative that X has, and its other two. None for other
+    nodes.
     """
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):
@@ -306,8 +306,8 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the sums in `node` (or functions of them) that are used elsewhere too and depend on the indices `known`
-    only, so that they can be stored. Parts of a returned node are left out. ``totals`` count the uses of nodes.
+    """Return the sums in `node` (or functions of them) that are used elsewhere, too, and depend on no indices but
+    `known`, so that they can be stored. Parts of a returned node are left out. ``totals`` count the uses of nodes.
 
     ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
     and so is what calls a function of the user's.

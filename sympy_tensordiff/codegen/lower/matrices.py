@@ -55,8 +55,8 @@ class Matrices(Storage):
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
-        """Return the sum `node` as the read of an array that a library's matrix product fills; None if loops are as
-        fast.
+        """Return the sum `node` by means of an array that a library's matrix product fills: the read of its entry,
+        summed over the remaining variables. None if loops are as fast.
         """
         if not self.library or node.args[0].op != "mul" or self._is_excluded(node):
             return None
@@ -108,8 +108,8 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield the ways to compute the sum `terms` by a matrix product over some of its variables, inside of loops
-        over the others. With `slant`, one bound is triangular.
+        """Yield the way to compute the sum `terms` by a matrix product over those of its variables that have a range of
+        their own, inside of loops over the others; nothing if there is none. With `slant`, one bound is triangular.
         """
         if terms is None:
             return
@@ -155,7 +155,8 @@ class Matrices(Storage):
 
     def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
         """Return ``(left, right, ranges, split)`` for the cheapest way to group the factors of `split` into two
-        matrices: these matrices, and the ranges of their labels. None if loops are cheaper.
+        matrices: these matrices, and the ranges of their labels. None if loops are cheaper, or there are too many
+        factors.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.
         """
@@ -186,8 +187,8 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return how many of the operands' reads have a summed index in their last axis, so that they are contiguous.
-        It decides between products of equal cost.
+        """Return how many reads in the operands ``first`` and ``second`` of a product have a summed index in their last
+        axis, so that they are contiguous. It decides between products of equal cost.
         """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
@@ -323,9 +324,9 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return ``(name, labels)`` of an array with the entries of a `matrix`, an existing one or a new one. `roles`
-        are the labels of the product: in both operands, in `matrix` only, and summed. None if the matrix cannot be
-        stored.
+        """Return ``(name, labels)`` of an array with the entries of `matrix`, an existing one or a new one; None if it
+        cannot be stored. `roles` are the product's labels: in both operands and the result, in `matrix` only, and
+        summed.
         """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
@@ -359,7 +360,8 @@ class Matrices(Storage):
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
         """Return the formula of an entry of `matrix`: the product of its factors, summed over the variables that the
-        other operand does not contain. `roles` are the labels of the product, as in `_operand`.
+        other operand does not contain. `roles` are the product's labels: in both operands and the result, in `matrix`
+        only, and summed.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
@@ -370,7 +372,7 @@ class Matrices(Storage):
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
         """Return the axis orders in which an array may store `matrix` for a library call, the preferred one first.
-        `roles` are the labels of the product, as in `_operand`.
+        `roles` are the product's labels: in both operands and the result, in `matrix` only, and summed.
         """
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
@@ -405,7 +407,7 @@ class Matrices(Storage):
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> tuple[str, tuple[Affine, ...]] | None:
         """Return ``(name, labels)`` of an existing array that stores `matrix`; None if there is none. `roles` are the
-        labels of the product, as in `_operand`.
+        product's labels: in both operands and the result, in `matrix` only, and summed.
         """
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):

@@ -35,7 +35,9 @@ class Context:
 
     @property
     def dimension(self) -> int:
-        """The number of independent indices among the axes and loops: each equation between them determines one."""
+        """The number of independent indices among the axes and loops: their number, minus one for each equation between
+        them.
+        """
         equations = [r for r in self.rows if r.kind == "eq" and not r.form.atoms().isdisjoint(self.variables)]
         return len(self.variables) - len(equations)
 
@@ -397,8 +399,8 @@ def is_never_empty(variables: Sequence[int], rows: Sequence[Constraint], facts: 
 
 
 def index_forms(node: Node) -> Sequence[Affine]:
-    """Return the affine index forms in `node` itself: the indices of a read, the extents of a comprehension, or the
-    bounds in a sum or guard; () for other nodes.
+    """Return the affine index forms in `node` itself: the indices of a read, the extents of a comprehension, the bounds
+    in a sum or guard, or an index used as a number; () for other nodes.
     """
     match node.op:
         case "index":

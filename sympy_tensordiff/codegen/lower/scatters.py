@@ -123,7 +123,7 @@ def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_ou
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
     """Whether the sum, maximum or minimum `node` contributes to entries that data select: an integer-array entry
-    determines or bounds one of `axes`, as in ``Sum_k [p[k] == i]*v[k]`` the axis i.
+    determines or bounds one of `axes`, such as the axis i in ``Sum_k [p[k] == i]*v[k]``.
     """
     for summand in _terms(graph, node):
         rows = _tests(graph, summand)
@@ -182,8 +182,9 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 def _solved(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`, such as
-    ``p[k] == i``, or, without `by_data`, one without integer-array entries, such as ``i == j``. None if there is none.
+    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`: an equation
+    with integer-array entries, such as ``p[k] == i``, or without them, such as ``i == j``, if not `by_data`. None if
+    there is none.
     """
     for row in rows:
         if row.kind == "eq" and bool(data_entries([row.form])) == by_data:
@@ -291,7 +292,7 @@ def _ordered(
     """Return a scatter of `value` at `index` with its loops sorted: first those bounded by sizes alone, then the `free`
     axes, then the others. The conditions ``tests`` are tested at each point.
 
-    Then come the free axes, then the others. The first ones run in the memory order of the integer array.
+    The first ones run in the memory order of the integer array.
     """
     heads: dict[int, Affine] = {}
     shift: dict[int, Affine] = {}

@@ -32,8 +32,8 @@ class ShiftNormaliser:
 
 
 def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
-    """Return the candidate with its axes shifted so that its least read is at the axis itself: ``x[a] + x[a + 1]`` for
-    ``x[a - 1] + x[a]``.
+    """Return the candidate with its axes shifted so that the first entry that it reads is at the axis itself: ``x[a] +
+    x[a + 1]`` for ``x[a - 1] + x[a]``.
     """
     return _moved(graph, found, [-start for start in _least_shifts(found)])
 

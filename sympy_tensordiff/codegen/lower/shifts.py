@@ -91,8 +91,8 @@ class _LoopBody:
         self.is_changed = True
 
     def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Group the ``values`` that may be worth an array by structure (equal up to indices), for which `number` gives
-        a number. Store the groups in `structures`, and return their numbers.
+        """Group the ``values`` that may be worth an array by structure: `number` gives the same number to values that
+        are equal up to indices. Store the groups in `structures`, and return their numbers.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
@@ -164,8 +164,8 @@ class Shifts:
     """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
-        """Decide which values the loops that compute ``entries`` use several times, possibly at shifted indices, and
-        are worth an array. Record them in `domains` and `members`.
+        """Choose the values that are worth an array, because the loops that compute ``entries`` use them several times,
+        possibly at shifted indices. Record them in `domains` and `members`.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.
@@ -392,7 +392,7 @@ class Shifts:
 
 def without_common_factor(graph: Graph, node: Node) -> tuple[Number, Node]:
     """Return ``(number, rest)`` with ``number*rest == node``: the common numeric factor of the terms of an addition, as
-    2 for ``2*a - 4*b``. The number is 1 if a coefficient is a float.
+    2 for ``2*a - 4*b`` (1 if a coefficient is a float), or the coefficient of another node.
 
     The sign is that of the term that came into the graph first.
     """
@@ -415,8 +415,8 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with its periodic reads shifted, from ``u[Mod(v - 1, n)] + u[v]`` to
-    ``u[v] + u[Mod(v + 1, n)]``, and the index ``Mod(v - 1, n)`` at which the new node equals the old one. None if ``v``
+    """Return ``(node, start)``: `node` with its periodic reads shifted, from ``u[Mod(v - 1, n)] + u[v]`` to ``u[v] +
+    u[Mod(v + 1, n)]``. The new node at ``start``, here ``Mod(v - 1, n)``, equals the old one at ``v``. None if ``v``
     has other uses, or no read is shifted.
 
     None also where ``v`` is not the index of a whole axis.

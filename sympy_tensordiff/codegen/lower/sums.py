@@ -34,7 +34,7 @@ from sympy_tensordiff.simplify.canonical_signs import content_of
 
 class Exchanged(NamedTuple):
     """A nested sum with its two sums interchanged, ``Sum_j Sum_i`` for ``Sum_i Sum_j``: the new sum, its inner sum and
-    outer indices, and whether the new order is better in one of two ways.
+    outer indices, and the reasons why the new order is better, if it is.
 
     `is_fewer`: the inner sum depends on fewer indices; `is_along`: more reads run along rows.
     """

@@ -163,7 +163,9 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that fills the array `name` entry by entry with `body`, and with 0 where ``guard`` fails."""
+        """Add the kernel that fills the array `name` entry by entry with `body`, and with 0 where ``guard`` fails. Add
+        a further kernel for each term of `body` that is a scatter or 0 off a diagonal.
+        """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
         scatters = bool(self.graph.integers)
@@ -269,8 +271,8 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return `use`, one of several uses of a value at shifted indices, as the read of an array of the value (times
-        a factor). The array is created if it is new. None if it does not contain the entry, or is being filled.
+        """Return a read of an array (times a factor) for `use`, one of several uses of a value at shifted indices. The
+        array is created if it is new. None if it does not contain the entry, or is being filled.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):

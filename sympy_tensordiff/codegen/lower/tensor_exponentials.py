@@ -81,7 +81,7 @@ class _TensorExponentials(Exponentials):
         return graph.with_args(node, args)
 
     def _power(self, shift: Mapping[Node, Any]) -> Node:
-        """Return ``exp(shift)``; 1 for a shift of 0."""
+        """Return ``exp`` of the sum ``shift``, given as a mapping from nodes to factors; 1 for a sum of 0."""
         exponent = self.sum_of(shift)
         return self.graph.call(sympy.exp, (exponent,)) if shift and exponent is not self.graph.zero else self.graph.one
 
@@ -92,9 +92,7 @@ class _TensorExponentials(Exponentials):
         return self.graph.ein(1, operands, labels, dict(enumerate(like.shape)))
 
     def _rule(self, node: Node) -> Recursion[Scaled]:
-        """Apply the rule for the op of `node`: return it as ``exp(shift)*rest``, with the shift 0 if there is
-        no rule.
-        """
+        """Return `node` as ``exp(shift)*rest``, by the rule for its op; the shift is 0 if there is no rule."""
         if _is_exponential(node) and node not in self.kept:
             self.scaled_exponentials.add(node)
             exponent = yield self.final(node.args[0])

@@ -282,7 +282,7 @@ class _Definitions:
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
         """Return the step that computes the derivative of cofactors in the direction of the operand at ``place``.
-        ``pair`` and ``rest`` are the labels that `direction_of` returns, ``name`` is the array to be filled.
+        ``pair`` and ``rest`` are the labels as `direction_of` returns them, ``name`` is the array to be filled.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
@@ -437,8 +437,8 @@ class _Logarithm:
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """Yield the definitions of the auxiliary arrays of the log-sum-exp. The arrays "power" and "share" of softmaxes
-        are defined only if `is_shared`.
+        """Yield the definitions of the auxiliary arrays of the log-sum-exp, and last its own. The arrays "power" and
+        "share" of softmaxes are defined only if `is_shared`.
         """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]

@@ -28,8 +28,9 @@ from sympy_tensordiff.simplify.common_factors import MOST_TERMS
 
 
 def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with ``x*s - y*s`` written ``s*(x - y)``, ``b - a`` as ``-(a - b)``, and with products multiplied
-    out that have a factor like ``f[i] + [i == j]*g[i]``, so that the diagonal term is computed on the diagonal only.
+    """Return `nodes` with products multiplied out that have a factor like ``f[i] + [i == j]*g[i]``, so that the
+    diagonal term is computed on the diagonal only. Before that, ``x*s - y*s`` becomes ``s*(x - y)``, ``b - a`` becomes
+    ``-(a - b)``, and two terms for ``f > 0`` and ``f < 0`` become one choice.
     """
     nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))
     nodes = rewritten(graph, with_canonical_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
@@ -61,9 +62,6 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 def _with_choices(graph: Graph, total: Node) -> Node:
     """Return an addition with ``[f > 0]*x + [f < 0]*x`` written as ``x if f != 0 else 0``. This is done if ``x``
     contains a reduction, which then takes one loop instead of two.
-
-    Only where ``x`` has a reduction inside: it is computed in one loop with a choice instead of in two loops, which
-    everything that reads it would have again.
     """
     terms = list(total.args) if total.op == "add" and not total.shape else []
     guards = [n for n, term in enumerate(terms) if term.op == "guard"]
@@ -368,8 +366,8 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
     """Return the sums that occur in several sums or comprehensions, or in one and in a costly call in `calls`, so that
-    storing them pays. Outer indices are renamed. Unless `large`, a sum is left out if no array that it reads has all of
-    its outer indices, as a distance.
+    storing them pays. They have renamed outer indices. Unless `large`, a sum such as a distance is left out: no array
+    that it reads has all of its outer indices.
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()

@@ -294,7 +294,9 @@ def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
 
 
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
-    """Return an array argument of any integer dtype as int64; raise ArgumentError if an integer is too large."""
+    """Return an array argument of any integer dtype as int64. Raise ArgumentError if an integer is too large for an
+    index; an int64 array with a declared bound is compared with it elsewhere.
+    """
     array: NDArray[Any] = _read_array(argument, value)
     is_compared = argument.below is not None and array.dtype == np.int64
     if (
@@ -407,9 +409,7 @@ MAX_COPIED_BYTES = 2**15
 
 def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
     """Return `array` if it is writable, else a view or copy that is marked as writable. Numba then compiles one kernel
-    for both kinds; kernels never write to arguments.
-
-    Numba would compile a kernel again for each combination of read-only arrays.
+    for all combinations of writable and read-only arrays; kernels never write to arguments.
     """
     if array.flags.writeable:
         return array

@@ -42,11 +42,9 @@ _lock = threading.Lock()
 
 
 def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
-    """Return the module made from the text ``source``. It is taken from a cache if the same text was loaded before with
-    the same ``versions`` of compilers and packages, unless the caller wants a module of its ``own``.
-
-    ``own``: a module that is not shared, because it will contain more than its text. Without ``on_disk``, the module
-    has no file.
+    """Return the module made from the text ``source``, from a cache if the same text was loaded before with the same
+    ``versions`` of compilers and packages. With `own`, it is a new module, since the caller will add to it; without
+    `on_disk`, it has no file.
     """
     own = own or not on_disk
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()

@@ -238,8 +238,8 @@ class CompiledFunction:
         return run
 
     def _announced(self, is_compiled: bool) -> AbstractContextManager[None]:
-        """Return the context manager that prints a note if compilation takes long; one that does nothing if code is
-        compiled already.
+        """Return a context manager that prints a note if compilation takes long. It does nothing if the code is
+        compiled already (`is_compiled`), or if the backend does not compile.
         """
         is_quick = is_compiled or self.backend not in COMPILED
         count = len(self._bounded.kernels)
@@ -362,8 +362,8 @@ class CompiledFunction:
 
     @no_collection()
     def _load_llvm(self, dtype: np.dtype[Any], parallel: frozenset[str]) -> Any:
-        """Return the functions for results of a dtype, compiled by LLVM, those in ``parallel`` to be run on several
-        cores; None if Numba has to compile them.
+        """Return the functions of the program for results of a dtype, compiled by LLVM; those in ``parallel`` run on
+        several cores. None if Numba has to compile them.
         """
         try:
             return llvm.load_program(

@@ -109,7 +109,9 @@ class DeviceCalls:
         stream: Any,
         check: Callable[[Sequence[DataCheck], Sequence[Any]], None],
     ) -> list[Any]:
-        """Return the results as arrays of the library of the first device array; ``check`` checks data on the host."""
+        """Return the results for ``args``, which contain arrays on a device: ``out``, or new arrays of the library of
+        the first one. ``compute`` runs the kernels on `stream`, ``check`` tests index data on the host.
+        """
         cuda = importlib.import_module("numba.cuda")
         first = next(value for value in args if is_on_device(value))
         library = library_of(first)(cuda)
@@ -203,8 +205,8 @@ class DeviceCalls:
         return results
 
     def _wait(self, cuda: Any, arrays: Sequence[DeviceArray], handle: int, queue: Any) -> None:
-        """Make the stream of a call wait for the streams on which its argument ``arrays`` are still computed, unless
-        their library has done so.
+        """Make the stream of a call (``queue``, with the number ``handle``) wait for the other streams that still
+        compute its argument ``arrays``. An array that is ready has no stream.
         """
         for other in sorted({array.stream for array in arrays if array.stream is not None} - {handle}):
             record_event(cuda, cuda.external_stream(other)).wait(queue)

@@ -102,9 +102,8 @@ def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
     """Return the lines of ``.plan`` on which steps are compiled, and which run on several cores or as partial sums.
-    ``bounded`` is the program after scheduling, ``fused`` the same with fused kernels.
-
-    ``fallback`` is the reason why Numba compiles in place of LLVM.
+    ``bounded`` is the program after scheduling, ``fused`` the same with fused kernels, `fallback` the reason why Numba
+    compiles it in place of LLVM, if so.
     """
     if backend == "cuda":
         return [*describe_device(bounded), *describe_model(bounded)]

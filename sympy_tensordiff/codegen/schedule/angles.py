@@ -38,8 +38,8 @@ CHOICES = frozenset({"select", "and", "or"})
 
 
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
-    """Whether the sines and cosines in a loop over `body` may be computed by vector functions that are right for small
-    angles only, after which the loop is run again if an angle was large.
+    """Whether the sines and cosines in a loop over `body` may be computed by fast functions that are right for small
+    angles only: if an angle is large, the loop runs again with ordinary ones.
     """
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR_ANGLE_FUNCTIONS for node in nodes) or not all(map(has_few_steps, loops(body))):

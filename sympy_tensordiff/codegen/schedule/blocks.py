@@ -45,8 +45,8 @@ class BlockNest:
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """The extents whose product is the number of blocks to launch. If a coordinate of the thread counts entries
-        (`along`), the product is that of entries, to be divided by the number of threads along this coordinate.
+        """The extents whose product is the number of blocks to launch. If a coordinate of the threads counts entries
+        (`along`), its extent is that number of entries, still to be divided by the number of threads along it.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 

@@ -49,16 +49,16 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return a `note` of the plan with the name of its array, if this was removed, replaced by the name of the array
-    that takes its place; other notes unchanged.
+    """Return a `note` of the plan in which the name of a removed array (in ``gone``) is replaced by that of the array
+    that takes its place. Notes on other arrays are unchanged.
     """
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note
 
 
 def copied(step: Step) -> tuple[Factor, Load] | None:
-    """Return ``(factor, load)`` if a kernel only computes ``factor*load`` and each index of the load is another axis,
-    as in a transpose; else None.
+    """Return ``(factor, load)`` if a kernel only computes ``factor*load`` and each index of the load is a plain
+    variable, as in a transpose; else None.
     """
     if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None

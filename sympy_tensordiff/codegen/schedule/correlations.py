@@ -142,7 +142,9 @@ class _CorrelationFinder:
         return Load(kernel.array, tuple([form.substitute(values) for form in index])), kernel, fills
 
     def zeros(self, scatter: Scatter) -> list[Step] | None:
-        """Return the steps that fill the array of `scatter` with zeros, if nothing else writes to it; else None."""
+        """Return ``[step]`` with the step that fills the array of `scatter` with zeros, if nothing else writes to the
+        array and the scatter adds to each entry once; else None.
+        """
         writers = self.flow.writers[scatter.array]
         first = writers[0]
         is_zero = type(first) is Kernel and first.body == (Set(first.entry, Number(0)),)
@@ -300,9 +302,8 @@ def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
     """Return ``(axes, label)``: the axes of the result over which threads divide the work, and a label that a task
-    computes from its position if one of these axes has an index like ``i + k``; else None.
-
-    The label is None, unless an index with several labels is needed for enough tasks.
+    computes from its position, if an axis with an index like ``i + k`` is needed for enough tasks. Else the label is
+    None.
     """
     found, number = [], 1
     counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}

@@ -352,8 +352,8 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return three loops in place of ``loop`` if it has one costly conditional statement: before, inside and after the
-    range in which this statement runs, so that none of them tests it. None for other loops.
+    """Return the loops before, inside and after the range in which the costly conditional statement in ``loop`` runs,
+    so that none of them tests it. None if there is not exactly one such statement, or if ``loop`` contains loops.
     """
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None
@@ -384,7 +384,7 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return two loops in place of the one that fused kernels share: a fast one without the inner loops that a rare
+    """Return two loops in place of `loop`, in which kernels are fused: a fast one without the inner loops that a rare
     condition guards, and the full one, which runs if the condition occurred. None if there are no such inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
@@ -399,8 +399,8 @@ def common_loops(body: Sequence[Statement], lengths: Mapping[Variable, Affine], 
 
 
 def distributed_rows(loop: Loop, site: Site) -> Loop:
-    """Return the loop that fused kernels share with two loops in it, one for reductions and one for functions of their
-    results, so that the functions are vectorised; `loop` itself if that is not possible.
+    """Return `loop`, which fused kernels share, in strips with two inner loops: one for reductions, and a vectorised
+    one for functions of their results. Return `loop` itself if that is not possible.
     """
     found = _first((DISTRIBUTE,), site, loop, site, False)[1]
     if found is None:

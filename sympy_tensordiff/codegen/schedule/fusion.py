@@ -86,7 +86,7 @@ def fuse(program: Program, prover: Prover) -> Program:
 @dataclass
 class _Group:
     """Kernels that will share a loop over their first axis, with the arrays that they fill and read. ``others`` are the
-    arrays that steps in between fill.
+    arrays filled by steps that stand between these kernels.
     """
 
     extent: Affine
@@ -170,8 +170,8 @@ class _Fusion:
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return the kernels in `left`, not fused yet, that only `step` reads and that can be fused with `group`
-        together with it.
+        """Return the kernels in `left`, those not fused yet, that only `step` reads and that can join `group` together
+        with it.
         """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
@@ -397,7 +397,9 @@ class _Parts:
         self.rows = frozenset(array.name for array in self.step.rows)
 
     def alloc(self, array: Array) -> Alloc:
-        """Return the allocation of a temporary that stores one row."""
+        """Return the allocation of `array`, a temporary that stores one row at a time. An extent that may be negative
+        is clamped at 0.
+        """
         proves = self.site.prover.proves
         shape = [exactly(e) if proves(Constraint("ge", e)) else Ends((Bound(ZERO), Bound(e))) for e in array.shape]
         return Alloc(array.name, tuple(shape), self.step.filled[0])

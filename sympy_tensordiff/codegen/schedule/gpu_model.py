@@ -288,8 +288,8 @@ def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[
 
 
 def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
-    """Return the numbers of threads of a block along x, y and z, for entries in `columns`, `rows` and `outer` axes. The
-    generated ``launch`` chooses them so.
+    """Return the numbers of threads of a block along x, y and z, for an array with the extents `outer`, `rows` and
+    `columns`. The generated ``launch`` chooses them in the same way.
     """
 
     def share(extent: int, most: int) -> int:

@@ -49,7 +49,8 @@ def interior(
     loop: Loop, fresh: Callable[[str], str], lengths: Lengths, is_dear: Callable[[If], bool]
 ) -> tuple[Statement, ...] | None:
     """Return an innermost loop as several: an interior, where all guards hold and are not tested, and the loops before
-    and after it. None if it has no such guards.
+    and after it. None if that does not pay: it needs several guards of statements for which `is_dear` is true, or
+    quotients to remove.
 
     ``lengths`` are those of the axes of arrays.
 
@@ -79,8 +80,9 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards in the body of `loop` that can be left out between certain bounds of the loop variable, and
-    these bounds. Also return the quotients that are 0 between them, so that remainders become plain indices.
+    """Return the guards in the body of `loop` as bounds of the loop variable, and as conditions that are the same in
+    all iterations: where these hold, no guard is tested. Also return the quotients that are 0 between the bounds, so
+    that remainders become plain indices.
     """
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]

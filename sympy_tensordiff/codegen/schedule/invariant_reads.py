@@ -76,7 +76,7 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the entries that are worth reading once per iteration over `variable` (for "", once in all): they
+        """Yield the entries that are worth reading once per iteration over `variable` (or once in all for ""): they
         depend on it, but not on the inner loops in which they are read.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
@@ -112,8 +112,8 @@ class InvariantReads:
 
 
 def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
-    """Return two functions that put in the names of the entries in `known`: one for scalar expressions, one for affine
-    forms.
+    """Return two functions that replace the entries in `known` by their names: one for the nodes of scalar expressions,
+    one for affine forms.
     """
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, IndirectIndex)}
 
@@ -146,7 +146,7 @@ def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, 
     ``x[idx[i]]``, and then applies functions to the row with vector instructions. Without such reads, return the kernel
     unchanged and None.
 
-    The kernel itself and None if it has no such reads. ``fresh`` makes names.
+    ``fresh`` makes names.
     """
     if not kernel.axes or not all(is_let(statement) or is_store(statement) for statement in kernel.body):
         return kernel, None

@@ -174,6 +174,7 @@ class Device(NamedTuple):
 
     program: Program
     whole: Mapping[str, str]
+    """The array of the totals for each array of partial sums."""
     products: Mapping[str, ContractionStep]
     """The products by the arrays that they fill; the program has kernels for them, too."""
     shared_loops: Mapping[str, SharedLoop] = {}

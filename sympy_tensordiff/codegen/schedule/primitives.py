@@ -80,8 +80,8 @@ def _with_row_inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) 
 
 
 def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
-    """Return ``[loop]``, the loop `row` around `body`, with the factors of products that do not change in it multiplied
-    first; [] for an empty body.
+    """Return ``[loop]`` with the loop `row` around `body`, in which products multiply those factors first that do not
+    change in it; [] for an empty body.
     """
     own = {statement.name for statement in body if is_let(statement)}
 
@@ -146,9 +146,9 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return the statements that update a running sum at the next entry: ``growth`` multiplies it by the factor that
-    all its terms gain. If the previous entry, whose terms end at ``end``, did not have all earlier terms, ``begin``
-    starts the sum again.
+    """Return the statements that update a running sum for the next entry: ``growth`` multiplies the sum by the factor
+    that all its terms gain. If the previous entry, whose terms end at ``end``, did not have all earlier terms, the sum
+    starts again with ``begin``.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
@@ -272,10 +272,8 @@ def _in_steps(
 
 
 def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a loop whose `sums` are computed in parts of `size` terms each. The parts are added to totals in double
-    precision, for accuracy.
-
-    A part has ``size`` terms, or is a round of the loop where that holds other loops.
+    """Return statements for `loop` in which its `sums` are computed in parts of `size` terms each (or one iteration, if
+    it contains other loops). The parts are added to totals in double precision, for accuracy.
     """
     totals, parts = ({name: Name(fresh(f"{name}_{what}")) for name in sums} for what in ("total", "part"))
     begin: list[Statement] = [Set(parts[name], Number(0)) for name in sums]
@@ -301,8 +299,8 @@ def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Stateme
 
 
 def cut(loop: Loop, number: int) -> tuple[Loop, ...]:
-    """Return the three loops into which `loop` is split at the range in which the statement `number` of its body, a
-    guard, runs: before, inside and after this range. Empty parts are left out.
+    """Return the loops before, inside and after the range in which the statement `number` in the body of `loop`, a
+    guard, runs. A loop without statements is left out.
 
     Statement ``number`` of the loop is an `If`, whose conditions on the variable bound it by integer forms.
 

@@ -32,8 +32,8 @@ MAX_TIMES = 2
 
 
 class RowBlocks(NamedTuple):
-    """The result of `with_row_launches`: the program with row-wise functions in single GPU launches, and the loops that
-    threads of a block share, by the array that they fill.
+    """A program in which row-wise functions are single GPU launches, as `with_row_launches` returns it.
+    ``shared_loops`` maps arrays to the loops of their kernels whose iterations the threads of a block share.
     """
 
     program: Program
@@ -42,7 +42,8 @@ class RowBlocks(NamedTuple):
 
 def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], excluded: Collection[str]) -> RowBlocks:
     """Return the program in which kernels that work on the same rows, such as the sums and entries of a softmax, become
-    one GPU launch with a block of threads per row. Kernels that fill arrays in ``excluded`` are left alone.
+    one GPU launch with a block of threads per row, and the loops that its threads share. Kernels that fill arrays in
+    ``excluded`` are left alone.
 
     Law: every result is the same.
     """
@@ -82,8 +83,8 @@ class _RowGroups:
         return RowBlocks(program, self.shared_loops)
 
     def joined(self, group: Sequence[Step]) -> FusedKernels | None:
-        """Return the kernels of `group`, which work on the same rows, as one launch; None if fewer than two are left,
-        or one reads an array that another stores.
+        """Return the kernels of `group`, which work on the same rows, as one launch. None if they are fewer than two
+        (after cheap ones are merged into their readers), or one reads an array that another stores.
         """
         kernels = [step for step in group if isinstance(step, Kernel)]
         if len(kernels) < 2:

@@ -54,10 +54,8 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 
 def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
-    """Return `loop` with bounds that do not depend on `axis`, and bounds of `axis` inside of it, so that the two loops
-    can be interchanged: ``i >= j`` for ``j <= i``. None if that is not possible.
-
-    These are the same steps for the same entries, with the axis innermost; None where bounds do not allow for that.
+    """Return `loop` with bounds that do not depend on `axis`, and the bounds of `axis` inside of it, so that the two
+    loops can be interchanged: ``i >= j`` for ``j <= i``. None if that is not possible.
     """
     variable, place = Affine.variable(loop.variable), Affine.variable(axis)
     ends: tuple[list[Bound], list[Bound]] = [], []
@@ -150,7 +148,7 @@ Half and twice as much change no text of the benchmarks.
 
 def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
     """Return ``(axis, stride)`` of a read along `variable`: the axis whose index contains it, and its coefficient
-    without sign, (1, 2) for ``x[k, 2*i + 1]`` and i. None if no index or several contain it, or one not linearly.
+    without sign, as ``(1, 2)`` for ``x[k, 2*i + 1]`` and i. None unless exactly one index contains it, linearly.
     """
     axes = [axis for axis, form in enumerate(load.index) if variable in form.atoms()]
     if variable is None or len(axes) != 1 or variable in load.index[axes[0]].hidden():
@@ -163,8 +161,8 @@ CACHE_LINE = 8
 
 
 def cache_lines(load: Load, variable: str) -> int:
-    """Return the number of entries of a cache line (8 of them) that a read uses up per iteration over `variable`: 1 for
-    contiguous reads, 8 for entries far apart, 0 if the read does not depend on the variable.
+    """Return by how many entries a read advances in memory per iteration over `variable`, at most the 8 of a cache
+    line: 1 for contiguous reads, 8 for entries far apart. 0 if the read does not depend on the variable.
     """
     if not any(variable in form.atoms() for form in load.index):
         return 0
@@ -214,8 +212,8 @@ class RowPlan:
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return a plan to move the loop over the last axis of `kernel` inside of its sums, or to continue sums from entry
-    to entry. None if nothing is gained or rows may be empty.
+    """Return a plan to move the loop over the last axis of `kernel` inside of its sums, or else one to continue sums
+    from entry to entry. None if neither is possible and useful.
     """
     return sums_plan(kernel, prover) or scans_plan(kernel)
 

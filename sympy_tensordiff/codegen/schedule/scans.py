@@ -65,10 +65,9 @@ class PrefixScan:
 
 
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
-    """Return the reductions of a kernel that continue from entry to entry along its last axis (prefix scans), and the
-    rest of its body.
-
-    `outside` maps each name declared at top level to whether it has one value for a whole row.
+    """Return the reductions of `kernel` that continue from entry to entry along its last axis (prefix scans), and the
+    rest of its body. `outside` maps each scalar that is set outside of loops to whether it has one value for a whole
+    row.
     """
     finder = _ScanFinder(kernel, outside)
     return finder.found, tuple(needed(finder.block(kernel.body, ()), set()))
@@ -140,7 +139,7 @@ class _ScanFinder:
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with the shift m[i] by which its terms ``exp(u[j] - m[i])`` depend on the entry i, so that the
+        """Return `scan` with the shift m[i] recorded if its terms are like ``exp(u[j] - m[i])`` at entry i: then the
         running sum is rescaled when m changes. None for other terms.
         """
         *lets, add = scan.loop.body
@@ -159,8 +158,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
 
     def grown(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with the factor by which all of its terms change from one entry to the next: ``a`` for ``a**(i
-        - j)*x[j]`` and the entry i. None if there is no such factor.
+        """Return `scan` with a factor recorded by which all of its terms change from one entry to the next, such as
+        ``a`` for the terms ``a**(i - j)*x[j]`` of entry i. None if there is no such factor.
         """
         loop, add = scan.loop, scan.loop.body[-1]
         moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
@@ -171,8 +170,8 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor ``a`` if its terms depend on the entry i by one power ``a**(i - j)`` only; else
-        None. `add` is the update of the sum.
+        """Return `scan` with the factor ``a`` recorded if its terms depend on the entry i by one power ``a**(i - j)``
+        only; else None. `add` is the update of the sum.
         """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])
@@ -192,8 +191,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor by which all terms grow from one entry to the next: ``a[i]`` if they contain
-        ``prod_{j < k <= i} a[k]``. `add` is the update of the sum. None without such a product.
+        """Return `scan` with the factor recorded by which all terms grow from one entry to the next: ``a[i]`` if they
+        contain ``prod_{j < k <= i} a[k]``. None without such a product. `add` is the update of the sum.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]

@@ -152,7 +152,7 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
 def tree_reduction(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:
     """Return the statements by which `count` threads add up their partial sums, pairwise in log2(count) rounds. The
     thread with the number `t` has its sums in ``place(t)`` for each of the arrays `places`; the totals are stored in
-    ``place(0)``.
+    ``place(0)``. ``start`` is the statement that initialises the sum, or the maximum or minimum in its place.
     """
     body: list[Statement] = [Barrier()]
     is_power = count.is_constant and count.constant & (count.constant - 1) == 0

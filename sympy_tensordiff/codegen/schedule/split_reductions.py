@@ -147,8 +147,8 @@ class _Stages:
 
     def with_stored_products(self, kernel: Kernel) -> list[Kernel]:
         """Return two kernels for a sum with a matrix product in each term, as ``sum(b[i, k]*sum(A[i, j]*C[j, k], j),
-        k)``. The first stores the product and can be tiled, the second sums. Without such a product, return only
-        `kernel`.
+        k)``: the first stores the product and can be tiled, the second sums. Without such a product, return a list with
+        only `kernel`.
         """
         for number, loop in enumerate(kernel.body):
             if not isinstance(loop, Loop) or loop.step != 1 or loop.lows != (Bound(ZERO),) or len(loop.highs) > 1:
@@ -244,7 +244,9 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """Return the split loop with the iterations of one partial sum; another statement unchanged."""
+            """If the statement is the loop that is split, return it restricted to the iterations of one partial sum
+            (inside a loop over its chunks, if these are longer than 1). Return another statement unchanged.
+            """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)
             if chunk == 1:
@@ -266,7 +268,9 @@ class _Stages:
         return first, replace(kernel, body=tuple(needed(body, set())))
 
     def size(self, wish: str, value: Affine) -> Affine:
-        """Return a new size with the value ``max(value, 1)``, which the host computes before any kernel runs."""
+        """Return a new size with a name like ``wish`` and the value ``max(value, 1)``, which the host computes before
+        any kernel runs.
+        """
         self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(1))))
         return Affine.variable(self.sizes[-1].name)
 

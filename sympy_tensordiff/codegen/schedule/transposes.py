@@ -38,8 +38,8 @@ MAX_TILES = 4
 
 
 def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, ...]] | None:
-    """Return an axis i and the reads such as ``a[j, i]`` in a kernel for ``y[i, j]``: they are contiguous along i, not
-    along the last axis. None if there are none, or too many for shared memory.
+    """Return ``(axis, reads)`` with the reads such as ``a[j, i]`` in a kernel for ``y[i, j]``, and the axis i, along
+    which they are contiguous. None if there are none, or too many for shared memory.
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2:
         return None
@@ -71,8 +71,8 @@ def last_axis(box: Mapping[str, Affine]) -> str:
 
 
 def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the GPU nest of a kernel with `transposed_reads`: each block computes a square of entries, and copies what
-    it reads into shared memory first, so that all reads are contiguous.
+    """Return the GPU nest of a kernel with transposed `reads`, which are contiguous along the axis `row`. Each block
+    computes a square of entries, and copies what it reads into shared memory first, so that all reads are contiguous.
     """
     box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
     column = last_axis(box)
