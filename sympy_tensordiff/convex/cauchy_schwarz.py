@@ -68,8 +68,9 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return constants ``(c, d)`` with ``h'**2/h'' = c*h + d``, where ``first`` is ``h'`` and ``second`` is ``h''``
-    with respect to ``part``; None if there are none that depend neither on `indices` nor on the part.
+    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, both independent of ``indices`` and ``part``; None if none are
+    found. ``first`` is ``h'`` and ``second`` is ``h''``, derivatives with respect to ``part``. ``count`` is the number
+    of summands; if it depends on ``indices``, ``d`` must be 0.
     """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None

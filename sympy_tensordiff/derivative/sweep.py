@@ -312,11 +312,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
     def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows | None:
         """Return the constraints on the other variables that `rows` imply, without `dropped` (a projection); None if
-        `rows` contradict each other.
-
-        So there is nothing to sum if the result is None.
-
-        None where the rows contradict each other, so that there is nothing to sum.
+        `rows` contradict each other, so that there is nothing to sum.
         """
         gone = frozenset(dropped)
         outer, inner = partition(rows, gone)

@@ -159,8 +159,9 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, which is a name for `value`, guarded by the conditions under which `value` is nonzero (without a
-    guard if it has no conditions). Return None if they are not disjoint guards or selects with 0.
+    """Return `entry`, a name for `value`, under the conditions of `value`: its guard, the disjoint guards of its terms,
+    or a select that is 0 on one side, alone or as the one conditional factor of a product. Return `entry` itself if
+    `value` has no conditions, None if it has others.
     """
     if not is_chosen(graph, value):
         return entry

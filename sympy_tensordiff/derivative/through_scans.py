@@ -283,8 +283,9 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in `wanted`, where ``kind`` ("last", "sum" or "stack") says what it
-    returns of the values; it has only those of `states` and `sequences` that its value needs.
+    """Return a scan for each ``(kind, value)`` in `wanted`: the last value, the sum or the stack of the values over
+    time. All of them have the same states and sequences: those of `states` and `sequences` that any of the values
+    needs.
 
     Time, length and direction are those of `scan`.
     """

@@ -266,7 +266,7 @@ def _join_pieces(shape: tuple[int, ...], positions: Sequence[Any], pieces: Seque
 
 
 def _combine(operation: str, pieces: Sequence[Any]) -> Any:
-    """Reduce arrays with the NumPy function named ``operation``, such as "sum", as the function of a dask task."""
+    """Reduce arrays entry by entry with the NumPy ufunc named ``operation``, such as "add"; called as a dask task."""
     function = getattr(np, operation)
     total = np.array(pieces[0])
     for piece in pieces[1:]:

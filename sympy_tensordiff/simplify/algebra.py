@@ -138,8 +138,8 @@ def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
 
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with nested products and sums merged. If that changed anything, the result is rewritten by the
-    rules of `recognise`.
+    """Return `roots` with nested products and sums merged. If that changed anything, the rules of `recognise` (such as
+    log-sum-exp for ``log(sum(exp(u)))``) are applied once more.
     """
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
@@ -291,8 +291,8 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return ``x`` for a term ``x*(a + c)`` with a tensor ``x`` and a scalar sum that ends with a number ``c``; None
-    for other terms. Multiples of ``x`` can be joined with such a term.
+    """Return ``x`` for a term ``x*(a + c)`` of an addition, with a tensor ``x``, a scalar ``a`` and a number ``c``,
+    because multiples of ``x`` can be joined with it; None for other terms.
     """
     factors = graph.factors(term)
     for factor in factors:

@@ -315,8 +315,8 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
-        """Return the sum of `body` over `variables` in the range `rows`, with each variable that can have only one
-        value replaced by it, as given in `single`; None if `single` is None or the result is `node`.
+        """Return the sum of `body` over `variables` in the range `rows`, without the variables that can have only one
+        value: `single` maps these to their values. None if `single` is None, or if nothing changes.
         """
         if single is None:
             return None

@@ -318,8 +318,9 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
 
 
 def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
-    """Return ``root - b`` without cancellation, as ``c/(root + b)`` for the root ``sqrt(b**2 + c)``; None for other
-    roots, or if `b` is a number that is not positive.
+    """Return ``root - b`` without cancellation for the root ``sqrt(b**2 + c)``: a select of ``c/(root + b)`` where ``b
+    > 0`` and ``c < 3*b**2``, and of the plain difference elsewhere. None for other roots, or if `b` is a number that is
+    not positive.
     """
     if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
         return None

@@ -61,8 +61,8 @@ FINAL: Passes = (
 
 
 def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` after all `passes`, in order. A pass is skipped if no node of the kinds that it rewrites is in the
-    graph.
+    """Return `nodes` after all `passes`, in order. A pass is skipped if the graph has no node with an operation that
+    the pass rewrites.
     """
     for step, kinds in passes:
         if not kinds.isdisjoint(graph.kinds):

@@ -279,7 +279,9 @@ class Quotients:
         return Term(coefficient, powers)
 
     def _without_content(self, term: Term, base: Node, exponent: int) -> Term:
-        """Return `term` with numbers, and common factors that cancel, taken out of the sum `base` among its factors."""
+        """Return `term`, which has the factor ``base**exponent``, with the content of the sum `base` moved out of it: a
+        number, and the common factors of its terms that cancel with other factors of `term`.
+        """
         polynomial = self.polynomial(base)
         content = _content_of(polynomial)
         cancels = {
@@ -366,8 +368,9 @@ class Quotients:
         return self._built(_times(content, divisor), self._opened(_divided(numerator, content)), shape)
 
     def _multiplied(self, polynomial: Polynomial, base: Node, times: int) -> Polynomial:
-        """Return ``polynomial*base**times`` for a sum `base`. Terms that are divided by `base` lose the divisor, and
-        the other terms are multiplied out; raise `_Inexact` if that needs more than two factors.
+        """Return ``polynomial*base**times`` for a sum `base`, with as many divisors `base` of its terms cancelled as
+        possible, and the other terms multiplied out. Raise `_Inexact` if a term would have to be multiplied by `base`
+        more than twice.
         """
         terms: list[Term] = []
         factors = [self.term(arg) for arg in base.args]

@@ -244,8 +244,8 @@ class _Explicit:
         return None
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """Return ``(form, known constraints)`` for each constraint in `rows` that contains an entry of an integer
-        tensor, such as ``p[i]``.
+        """Return ``(form, constraints)`` for each of `rows` whose form contains an entry of an integer tensor, such as
+        ``p[i]``. The constraints are `facts` and those of the other `rows` that hold when it is tested.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
@@ -260,9 +260,9 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Yield pairs ``(constraints of the case, rows to test there)`` that split `node` by whether `entry` is in
-        bounds. In the first case it is, with all of `rows`; in the others it is not, with the rows that remain, or None
-        if one of them fails.
+        """Split `node` by whether `entry` is in bounds: yield ``(constraints of the case, rows to test there)``. First
+        comes the case in bounds, with all of `rows`. In each case out of bounds only the rows that remain are tested;
+        they are None if one of `rows` fails.
 
         A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there, the
@@ -279,8 +279,8 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return `rows` without those that contain `entry`, if all of these hold when the entry is minus infinity; None
-        if one of them does not.
+        """Return the constraints among `rows` that do not contain `entry`; None if one that does contain it fails when
+        the entry is minus infinity.
         """
         left: list[Constraint] = []
         for row in rows:
@@ -294,7 +294,9 @@ class _Explicit:
     def split_by_entry(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
-        """Return `node` as a list of guarded terms: one for `entry` in bounds, the others for `entry` out of bounds.
+        """Return guarded terms that add up to `node`: one for `entry` in bounds, the others for `entry` out of bounds.
+        `variables`, `rows` and `body` are the parts of `node`, a guard, sum or other binder; `known` are the
+        constraints that hold around it.
 
         Raises `UnsupportedError` if the entry bounds a variable of a product, a maximum or a minimum.
         """

@@ -40,7 +40,7 @@ LEVELS = 4
 
 
 class Facts(NamedTuple):
-    """The lookup tables of the rules: how often each node is used, and which matrices are known to be symmetric."""
+    """The data that the rules look up: how often each node is used, and which matrices are known to be symmetric."""
 
     uses: Uses
     symmetric: dict[Node, bool]

@@ -187,9 +187,7 @@ def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
     """Return ``(condition, series)``: where the condition holds, near 0, `node` is to be replaced by the series because
-    its terms cancel there. None if no terms cancel.
-
-    None if its terms do not cancel.
+    its terms cancel there. None if no terms cancel, or if `node` has too many functions.
     """
     if len(parts.functions(node)) > MAX_FUNCTIONS:
         return None

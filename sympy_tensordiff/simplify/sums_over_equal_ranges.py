@@ -243,8 +243,8 @@ def _factored(
 
 
 def _most_shared(terms: Sequence[SummedTerm]) -> list[SummedTerm] | None:
-    """Return those of `terms` that contain the most frequent common factor. Only factors count whose terms have a guard
-    among them, or are twins such as ``X[i, j]`` and ``X[j, i]``; None if there is no such factor.
+    """Return those of `terms` that contain the most frequent common factor; None if there is none. A factor counts only
+    if one of its terms is a guard, or if its terms are twins such as ``a*X[i, j]`` and ``a*X[j, i]``.
     """
     found: dict[Node, list[SummedTerm]] = {}
     for term in terms:

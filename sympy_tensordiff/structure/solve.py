@@ -127,8 +127,9 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return the low-rank factors of the terms that fill blocks, computed once. None if there are none, if nothing else
-    is in the matrix, or for a block of a larger one.
+    """Return the factors of the part of a matrix whose terms fill blocks, as a product of low rank; computed once. None
+    if the rank is above a quarter of the rows, if the sparse part is empty (then the matrix is probably singular), or
+    if the operator is a block of a larger matrix.
     """
     if not hasattr(operator, "_factors"):
         may_be_regular = hasattr(operator, "_call") and operator.sparse_part.nnz > 0

@@ -54,7 +54,7 @@ class Product(NamedTuple):
 
     @property
     def scalar(self) -> Any:
-        """Return the number and the SymPy scalars as one expression."""
+        """Return the product of the number and the SymPy scalars, as one expression."""
         rest = Mul(*self.scalars)
         if self.number == 1 or not self.scalars:
             return rest if self.number == 1 else self.number

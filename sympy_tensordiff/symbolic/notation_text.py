@@ -234,7 +234,9 @@ class TextWriter(Writer):
         return self.call(rest)
 
     def einsum(self, notation: Einsum) -> Any:
-        """Return the text of a contraction: a ``sum`` over axes, or an ``EinsumProduct``."""
+        """Return the text of a contraction: a call of ``sum`` if it only sums over axes, else a call of
+        ``EinsumProduct``.
+        """
         if (total := sum_of_axes(notation)) is not None:
             return self.call(total)
         subscripts = repr(f"{','.join(notation.inputs)}->{notation.output}")

@@ -338,7 +338,9 @@ class _ToIndexNotation(_TensorTraversal):
 
 
 def with_entries_written_out(expr: Any) -> Any:
-    """Return ``expr`` with entries of comprehensions with short bodies replaced by the bodies, for printing."""
+    """Return ``expr`` for printing: each entry of a comprehension is replaced by the body at these indices, if that is
+    short. Bound indices then get distinct names.
+    """
     written = _WrittenOutEntries(partial(read, keeps_sums=False)).run(expr)
     return expr if written is expr else _DistinctIndexNames().run(written)
 

@@ -341,9 +341,9 @@ def _is_data(sequence: Any) -> bool:
 
 
 def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
-    """Return a key for the row that the entry ``A[t, ...]`` or ``A[idx[t], ...]`` of a variable reads in a step at
-    ``time``: ``(A, None)``, or the tensor with ``idx[t]`` for each axis that data select and None for each other. None
-    for any other entry.
+    """Return a key for the row of a variable that ``entry`` reads in a step at ``time``; None if it reads no such row.
+    The key of ``A[t, ...]`` is ``(A, None)``. That of ``A[idx[t], ...]`` is ``A``, then for each index the index itself
+    if it is data such as ``idx[t]``, else None.
     """
     if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:
         return None

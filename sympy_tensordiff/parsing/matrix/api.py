@@ -245,7 +245,9 @@ class Reading(NamedTuple):
 
     @property
     def penalty(self) -> int:
-        """The sum of the penalties for unusual uses and for unusual first letters."""
+        """The sum of the penalties of this reading: for unusual uses of names, and for unusual first letters of their
+        orders, such as a capital for a vector.
+        """
         return self.use_penalty + self.letter_penalty
 
 
