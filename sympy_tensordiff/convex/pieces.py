@@ -75,7 +75,10 @@ def _terms_of_decomposition(
     outer: Decomposition,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms for a piecewise function of one scalar, given as the decomposition ``outer``."""
+    """Return the proof terms for a piecewise function of one scalar, given as the decomposition ``outer``; raise
+    `SignUnknown` if it is not proved convex (``curvature`` 1) or concave (-1). ``slope`` differentiates a scalar along
+    the direction, ``terms`` proves its curvature.
+    """
     ((symbol, part),) = outer.parts.items()
     is_inner = bool(outer.inner)
     outer, part = _absorb_factor(signs, outer, symbol, part)
@@ -146,8 +149,8 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Return the function ``outer`` of the scalar ``part`` as a function of ``c*part``, and that scalar, if it depends
-    on such a multiple only; else both unchanged.
+    """Return ``outer``, a function of the scalar ``part``, as a function of ``c*part`` if it depends on such a multiple
+    only, with the new scalar; else both unchanged. ``symbol`` stands for the scalar in the function.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)

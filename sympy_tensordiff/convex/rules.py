@@ -68,7 +68,9 @@ class ConvexityRules:
         return result
 
     def _terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms by the rule for the outermost operation of ``scalar``; [] if it is affine."""
+        """Return the proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1), by the rule for its
+        outermost operation; [] if it is affine.
+        """
         if self.variables.degree(scalar) < 2:
             return []
         if isinstance(scalar, IndexedReduction) and self.variables.in_limits(scalar):
@@ -90,8 +92,8 @@ class ConvexityRules:
     def _first_applicable(
         self, rules: Iterable[Callable[[Expr, int], list[ProofTerm]]], scalar: Expr, curvature: int
     ) -> list[ProofTerm]:
-        """Return the proof terms of the first of ``rules`` that succeeds. If none does, raise the `SignUnknown` of the
-        last rule that was for scalars of this form.
+        """Return the proof terms of the first of ``rules`` that proves ``scalar`` convex (``curvature`` 1) or concave
+        (-1). If none does, raise the `SignUnknown` of the last rule that was for scalars of this form.
         """
         reason = SignUnknown("{} has no rule", scalar)
         for rule in rules:
@@ -106,7 +108,8 @@ class ConvexityRules:
     # ---------------------------------------------------------------- sums and compositions
 
     def apply_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of a sum. Law: a sum of convex scalars is convex, with ``v' H v`` the sum of theirs.
+        """Return the proof terms that a sum is convex (``curvature`` 1) or concave (-1). Law: a sum of convex scalars
+        is convex, with ``v' H v`` the sum of theirs.
 
         >>> import sympy_tensordiff as td
         >>> n, i = td.indices("n i")
@@ -117,8 +120,9 @@ class ConvexityRules:
         return [t._replace(form=IndexedSum(t.form, *scalar.args[1:])) for t in self.terms(scalar.args[0], curvature)]
 
     def apply_merged_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms after merging sums over equal ranges; raise `RuleDoesNotApply` if there are none. Law:
-        multiples of sums over one range are one sum, which may be convex if a summand alone is not.
+        """Return the proof terms that a sum is convex (``curvature`` 1) or concave (-1), after merging the sums over
+        equal ranges in it; raise `RuleDoesNotApply` if there are none. Law: multiples of sums over one range are one
+        sum, which may be convex if a summand alone is not.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -132,7 +136,8 @@ class ConvexityRules:
         return self.terms(merged, curvature)
 
     def apply_composition(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of a function ``g(a, s)`` of affine parts a and other scalars s, by the chain rule.
+        """Return the proof terms that a function ``g(a, s)`` of affine parts a and other scalars s is convex
+        (``curvature`` 1) or concave (-1), by the chain rule.
 
         Law: ``v' H v = d' G d + sum(g_s * v' H_s v)`` with ``d`` the derivatives along ``v``.
 
@@ -161,8 +166,8 @@ class ConvexityRules:
                 yield outer
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
-        """Return the proof terms of a function of parts, as ``outer`` decomposes it: as a sum of squares if possible,
-        else by the Cauchy-Schwarz bound.
+        """Return the proof terms that a function of parts, as ``outer`` decomposes it, is convex (``curvature`` 1) or
+        concave (-1): as a sum of squares if possible, else by the Cauchy-Schwarz bound.
         """
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)
@@ -344,8 +349,8 @@ class ConvexityRules:
     # ---------------------------------------------------------------- kinks
 
     def apply_kink(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of a maximum, minimum or absolute value. Law: the greatest of convex scalars is
-        convex; ``abs(a)`` is ``Max(a, -a)``.
+        """Return the proof terms that a maximum, minimum or absolute value is convex (``curvature`` 1) or concave (-1).
+        Law: the greatest of convex scalars is convex; ``abs(a)`` is ``Max(a, -a)``.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x = sympy.Symbol("x", real=True)
@@ -390,8 +395,8 @@ class ConvexityRules:
         ]
 
     def apply_log_determinant(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof term of a log-determinant. Law: ``-log(det(S))`` is convex: ``v' H v =
-        trace(inv(S)*V*inv(S)*V)``.
+        """Return the proof term that a log-determinant is concave; raise `SignUnknown` unless ``curvature`` is -1. Law:
+        ``-log(det(S))`` is convex: ``v' H v = trace(inv(S)*V*inv(S)*V)``.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")

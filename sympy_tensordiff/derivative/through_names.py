@@ -125,8 +125,8 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
 def _pullbacks_where_nonzero(
     work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor
 ) -> list[Node]:
-    """Return the cotangents of `leaves`, given the `cotangent` of their `definition`. Where that is 0 the results are
-    exactly 0, even if the slope of the definition is infinite or undefined there.
+    """Return the cotangents of `leaves`, given the `cotangent` of `definition`, an expression of them. Where the
+    cotangent is 0 the results are exactly 0, even if the slope of the definition is infinite or undefined there.
 
     The cotangent is a name for an expression, which says under which conditions it is not 0. If it says so in a form
     that cannot be used, the expression replaces the name.

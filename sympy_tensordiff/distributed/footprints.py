@@ -150,9 +150,8 @@ PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
 
 def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
     """Return an entry with a periodic or clamped index as several with affine indices: ``x[(i + 1) mod n]`` as ``x[i +
-    1]`` or ``x[i + 1 - n]``, each with its condition. None if there are too many.
-
-    ``min_sizes`` are lower bounds of sizes that may be assumed.
+    1]`` or ``x[i + 1 - n]``, each with its condition. None if there are too many. ``min_sizes`` are lower bounds of
+    sizes that may be assumed.
 
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol

@@ -183,8 +183,9 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of `name` after the current step, and store it in ``values``; raise an error if the value
-        depends on itself at the same time. The other parameters are those of `read_in_step`.
+        """Return the value of `name` after the current step and store it in ``values``; raise an error if it depends on
+        itself at the same time. It is an expression in the ``variables`` for the states before the step (after it, if
+        `is_reversed`) and in those for the current ``rows`` of sequences.
         """
         if name not in values:
             values[name] = None

@@ -28,7 +28,9 @@ class RecurrenceReader(Protocol):
         """Return whether `name` is that of a declared tensor."""
 
     def expression(self, text: str, left: str | None = None, letter: str = "") -> Any:
-        """Return the expression that `text` stands for."""
+        """Return the expression that `text` stands for. ``left`` has the indices of the left side in index notation,
+        ``letter`` is the name of a time.
+        """
 
 
 class Notation(NamedTuple):

@@ -248,9 +248,7 @@ def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node
 
 def _operands_to_merge(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
     """Return the operands of the product `node` that are to be merged into it, the lightest first, within limits of
-    labels and operands.
-
-    The resulting numbers of labels and operands are stored in `weights`.
+    labels and operands. The resulting numbers of labels and operands are stored in `weights`.
     """
     candidates = [arg for arg in node.args if uses[arg] == 1 and (arg.op == "mul" or (arg in weights and arg.shape))]
     weight = {arg: weights.get(arg, (0, len(arg.args))) for arg in candidates}

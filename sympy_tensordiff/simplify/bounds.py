@@ -401,14 +401,13 @@ def without_unused_indices(
     facts: Rows,
     may_evaluate: Callable[[Node, Rows], bool],
 ) -> tuple[tuple[Bounds, ...], Node]:
-    """Return `limits` and `body` without the indices on which the body does not depend: a maximum ignores them, and a
-    product becomes a power.
+    """Return `limits` and `body` of the reduction `op` without the indices on which the body does not depend: a maximum
+    ignores them, and a product becomes a power. ``may_evaluate(node, rows)`` says whether a node has a value wherever
+    the constraints `rows` hold.
 
     A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. The maximum and the minimum of
     equal values is that value, if there is a value: over an empty range that is infinite. All values count where the
     greatest ones share a derivative: as often each, or the index stays.
-
-    `may_evaluate` says whether a node may be evaluated where it was not before, given the constraints that hold there.
     """
     kept = tuple(limits)
     own = [limit.variable for limit in limits]

@@ -35,12 +35,9 @@ class Series(NamedTuple):
 def series_of(
     node: Node, powers: Mapping[Node, int], length: int, memo: dict[Node, Series | None] | None = None
 ) -> Series | None:
-    """Return the series of the scalar `node` in ``t`` about 0, with about `length` coefficients; None if it is not
-    known. `powers` maps each node that is a power of ``t`` to its exponent.
-
-    `powers` maps the nodes that are powers of ``t`` to their exponents; `node` has no other free variables. The series
-    is computed with `length` coefficients, of which cancellation leaves fewer. `memo` caches the series of nodes for
-    the same `powers` and `length`.
+    """Return the series of the scalar `node` in ``t`` about 0, computed with `length` coefficients, of which
+    cancellation may leave fewer; None if it is not known. `powers` maps each node that is a power of ``t`` to its
+    exponent, `memo` caches the series of nodes.
     """
     memo = {} if memo is None else memo
 
@@ -83,7 +80,9 @@ def _monomial(factor: Fraction, order: int, length: int) -> Series:
 def _power_of(
     part: Node, powers: Mapping[Node, int], visit: Callable[[Node], Series | None], length: int
 ) -> Series | None:
-    """Return the series of the power `part`; None unless its exponent is rational and its base has a series."""
+    """Return the series of the power `part`, where ``visit(base)`` returns that of its base; None unless its exponent
+    is rational and its base has a series.
+    """
     base, exponent = part.args
     if exponent.op != "const" or not isinstance(exponent.data, int | Fraction):
         return None

@@ -135,8 +135,8 @@ class WrittenReads:
             yield from self._cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield a record of ``form >= 0`` for each case of the minima and maxima in it. Bound variables that it does
-        not need are eliminated from `known`.
+        """Yield a record of ``form >= 0`` for each case of the minima and maxima in `form`. `known` and `conditions`
+        hold where the read is made; variables in `bound` that are not needed are eliminated from `known`.
         """
         system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):

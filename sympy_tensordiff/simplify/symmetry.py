@@ -298,7 +298,7 @@ def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
     """Whether exchanging the two result axes leaves an einsum the same product; False if it has too many operands to
-    test.
+    test. `known` says which nodes are symmetric matrices.
     """
     product = product_of(graph, node)
     if len(product.output) != 2:
@@ -313,7 +313,7 @@ def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) 
 
 def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bool = False) -> Node:
     """Return the matrix `term`, transposed if `flip` is set, in a form that is the same for all groupings and orders of
-    a product.
+    a product. `known` says which nodes are symmetric matrices.
     """
     if not term.shape or known.get(term):
         return term
@@ -343,7 +343,9 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
 def _ordered_product(
     graph: Graph, parts: Sequence[Operand], output: Labels, extents: Mapping[Label, Affine], known: Mapping[Node, bool]
 ) -> Node:
-    """Return the product of `parts` as a node, with the two labels of each symmetric operand in a standard order."""
+    """Return the product of `parts` as a node, with the two labels of each symmetric operand (one that `known` maps to
+    True) in a standard order.
+    """
     return graph.ein(1, in_order(parts, output, known), output, dict(extents))
 
 

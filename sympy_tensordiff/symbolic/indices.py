@@ -250,7 +250,9 @@ def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
 
 
 def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return a `Max`, `Min` or `Abs` of indices as ``(affine form, denominator)``."""
+    """Return a `Max`, `Min` or `Abs` of indices as ``(affine form, denominator)``. ``slots`` maps symbols to variable
+    numbers, and new symbols are added to it.
+    """
     parts = [_rational_form(arg, slots) for arg in expr.args]
     common = lcm(*(denominator for _, denominator in parts))
     forms = [form * (common // denominator) for form, denominator in parts]
@@ -260,14 +262,16 @@ def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return a product as ``(affine form, denominator)``."""
+    """Return a product as ``(affine form, denominator)``. ``slots`` maps symbols to variable numbers, and new symbols
+    are added to it.
+    """
     parts = [_rational_form(factor, slots) for factor in expr.args]
     return times(*(form for form, _ in parts)), prod(denominator for _, denominator in parts)
 
 
 def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
-    """Return ``(numerator, denominator)`` of ``expr``, both as affine forms. A denominator with symbols is assumed to
-    be positive.
+    """Return ``(numerator, denominator)`` of ``expr``, both as affine forms; a denominator with symbols is assumed to
+    be positive. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
     """
     if not any(
         (isinstance(power, Pow) and not power.exp.is_Integer) or power.exp.is_negative for power in expr.atoms(Pow)
@@ -281,7 +285,7 @@ def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
 
 def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     """Return a ``floor``, ``ceiling`` or ``frac`` as ``(affine form, denominator)``, with a variable for the floor
-    quotient.
+    quotient. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
     """
     form, divisor = _quotient_form(expr.args[0], slots)
     if isinstance(expr, floor):

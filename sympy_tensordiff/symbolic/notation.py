@@ -251,9 +251,8 @@ def product(
 
 def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
     """Return the notation of a transposed matrix, with few transposes in it; `matrix` itself if its form shows that it
-    is symmetric.
-
-    Sums are transposed term by term if ``by_terms``: not if a term may be a vector that is repeated to a matrix.
+    is symmetric. Sums are transposed term by term if ``by_terms``: not if a term may be a vector that is repeated to a
+    matrix.
     """
     match matrix:
         case Transposed(inner):

@@ -123,8 +123,9 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return a recurrence of one number, ``s + f(x, t)`` or ``s*f(x, t)``, as running sums or products (the last value
-    only if ``last``), which need no loop over states; None for other recurrences.
+    """Return the running sums or products (with ``last``, only the last value) that equal a recurrence of one number,
+    ``s + f(x, t)`` or ``s*f(x, t)``, because they need no loop over states; None for other recurrences. ``updates`` are
+    the states after a step.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
