@@ -372,9 +372,9 @@ class ConvexityRules:
     # ---------------------------------------------------------------- quadratic forms and matrices
 
     def apply_gram_form(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of a sum of products that is a square in disguise (a Gram form), such as ``x @ A @ A.T
-        @ x``; raise `RuleDoesNotApply` for any other scalar. Law: ``sum(w*B*B')`` is a square if an exchange of indices
-        maps ``B`` to ``B'``, and ``w >= 0``.
+        """Return the proof terms that a sum of products is convex (``curvature`` 1) or concave (-1) because it is a
+        square in disguise (a Gram form), such as ``x @ A @ A.T @ x``; raise `RuleDoesNotApply` for any other scalar.
+        Law: ``sum(w*B*B')`` is a square if an exchange of indices maps ``B`` to ``B'``, and ``w >= 0``.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")

@@ -180,8 +180,8 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Return ``(slices, source)`` as `part` does, for a slice `cut` that is needed for the first time; add the
-        tasks that make it.
+        """Return ``(slices, source)`` for the slice `cut` of the input, which is needed for the first time: a kernel
+        task applies ``slices`` (None: all) to ``source``, a task key or an array. Add the tasks that make it.
         """
         if self.chunks:
             return None, self._join_chunks(cut, ends)

@@ -125,8 +125,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` as `unproven` does, by one walk over all nodes below `roots` that are not in
-        ``self.safe``.
+        """Yield ``(access, axis, row)`` for each read below `roots` that is not proven in bounds, by one walk over the
+        nodes that are not in ``self.safe``; `row` is the bound on that axis which its context does not imply.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """

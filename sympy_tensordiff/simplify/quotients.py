@@ -296,7 +296,9 @@ class Quotients:
         return _times(_times(term._replace(powers=powers), outside), Term(Fraction(1), {rest: Fraction(exponent)}))
 
     def polynomial(self, node: Node) -> Polynomial:
-        """Return the sum `node` as a polynomial; raise `_Inexact` as `term` does."""
+        """Return the sum `node` as a polynomial; raise `_Inexact` if it has floating point coefficients or too many
+        terms.
+        """
         if node not in self.polynomials:
             self.polynomials[node] = None
             self.polynomials[node] = self._polynomial(map(self.term, node.args))

@@ -109,8 +109,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield every extension of `forms`, index forms for some variables of `read`, to all of its variables with
-        which each constraint of `read` on the others becomes one of `facts`.
+        """Yield every extension of `forms`, which maps some variables of `read` to index forms, to further variables,
+        such that each constraint of `read` on these becomes one of `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)

@@ -72,7 +72,7 @@ class Powers(dict[Node, int]):
         self._memos: dict[int, dict[Node, Series | None]] = {}
 
     def series(self, node: Node, length: int) -> Series | None:
-        """Return the series of `node` in ``u``, see `series_of`."""
+        """Return the series of `node` in ``u``, computed with `length` coefficients; None if it is not known."""
         return series_of(node, self, length, self._memos.setdefault(length, {}))
 
 
@@ -99,7 +99,9 @@ class SeriesTerm(NamedTuple):
     factors: tuple[Node, ...]
 
     def series(self, powers: Powers, length: int) -> Series | None:
-        """Return the series in ``u`` of the term without ``rest``; None if a factor has no known series."""
+        """Return the series in ``u`` of the term without ``rest``, computed with `length` coefficients; None if a
+        factor has no known series. `powers` has the exponents of the nodes that are powers of ``u``.
+        """
         found = [powers.series(factor, length) for factor in self.factors]
         known = [one for one in found if one is not None]
         return None if len(known) < len(found) else shifted(product(known, length), self.order)

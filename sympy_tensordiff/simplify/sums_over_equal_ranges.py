@@ -95,9 +95,9 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """Return `addition` with sums over equal ranges merged, if the factors in front of them are equal; unchanged if
-    there are none. Additions inside are treated likewise, `levels` deep. With `selected`, an equation ``p == a[t]`` is
-    a factor; the variables in `sizes` are sizes, not indices.
+    """Return `addition` with sums over equal ranges merged, if the factors in front of them are equal; also in
+    additions inside, `levels` deep. With `selected`, an equation ``p == a[t]`` is a factor. The variables in `sizes`
+    are sizes, not indices.
     """
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []

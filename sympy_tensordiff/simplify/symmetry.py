@@ -95,8 +95,8 @@ def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
 
 
 def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the result of `exchange_sign` for `node` itself, when that of its arguments is already stored in the
-    graph.
+    """Return 1 if exchanging the axes `a` and `b` of `node` provably leaves it unchanged, -1 if it changes the sign, 0
+    if neither is known. The answers for its arguments are already stored in the graph.
     """
     signs = graph.exchange_signs
     if node.shape[a] != node.shape[b]:
@@ -119,8 +119,8 @@ def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the result of `exchange_sign` for an addition: the sign that all terms have, or under which the exchange
-    maps the terms to one another.
+    """Return 1 if exchanging the axes `a` and `b` leaves the addition `node` unchanged, -1 if it changes the sign, 0 if
+    neither is known. Either each term has this sign, or the exchange maps the terms to one another.
     """
     own = {arg: graph.exchange_signs[arg, a, b] if arg.shape else 1 for arg in node.args}
     pairs = [arg for arg, sign in own.items() if not sign]
@@ -134,8 +134,9 @@ def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the result of `exchange_sign` for an einsum: the product of the signs of the operands that have both axes,
-    if the product of the others stays the same.
+    """Return 1 if exchanging the axes `a` and `b` leaves the einsum `node` unchanged, -1 if it changes the sign, 0 if
+    neither is known: the product of the signs of the operands with both axes, if the product of the others stays the
+    same.
     """
     first, second = node.data.output[a], node.data.output[b]
     if first == second:

@@ -161,7 +161,9 @@ def as_expr(value: object, description: str) -> Any:
 
 
 def as_index(value: object, description: str) -> Any:
-    """Return ``value`` as `as_expr` does, with entries of an ``IndexedBase`` of integers as entries of index arrays."""
+    """Return ``value`` as a SymPy index expression, with entries of an ``IndexedBase`` of integers as entries of index
+    arrays; raise `ArgumentTypeError`, which calls it ``description``, if it is not an expression.
+    """
     expr = as_expr(value, description)
     entries = [part for part in nodes_in([expr]) if isinstance(part, sympy.Indexed)] if expr.args else []
     return expr.xreplace({entry: lifted(entry) for entry in entries if entry.is_integer}) if entries else expr

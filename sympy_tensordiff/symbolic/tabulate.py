@@ -99,9 +99,8 @@ def read(
     keeps_sums: bool = True,
 ) -> Any:
     """Return the entry of a tensor at ``indices``, in index notation unless that would compute something repeatedly; a
-    scalar is returned unchanged. ``scope`` are the indices that vary around the read (None: those in ``indices``),
-    ``once`` says that it occurs once in its expression, and with ``keeps_sums`` a sum that would be computed repeatedly
-    stays in its tensor.
+    scalar is returned unchanged. ``scope`` are the indices that vary around the read (None: ``indices``), and ``once``
+    says that it occurs only once. With ``keeps_sums``, a sum that would be computed repeatedly stays in its tensor.
     """
     if not is_whole(tensor):
         return tensor
