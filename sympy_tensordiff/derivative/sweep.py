@@ -266,8 +266,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent. All that
-        can be summed over the indices which `node` does not use are added up to one.
+        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent. The
+        contributions that can be summed over the indices that `node` does not use are added up to one.
         """
         staged = []
         for part in parts:

@@ -347,7 +347,9 @@ def rewrite_with_relu(expr: Any) -> Any:
 
 
 def rewrite_with_sign(expr: Piecewise) -> Any:
-    """Return a `Piecewise` with two values and one inequality written by ``Max`` and ``sign``; None for others."""
+    """Return ``expr``, a `Piecewise` with two values and one inequality, written by ``Max`` and ``sign``; None for any
+    other.
+    """
     if len(expr.args) != 2 or expr.args[1].cond != S.true:
         return None
     (first, condition), (second, _) = expr.args

@@ -148,7 +148,7 @@ def _g(graph: Graph, u: Node) -> Node:
 
 
 def _distributed(graph: Graph, term: Node) -> Iterator[Node]:
-    """Yield the terms of a product with a sum among its factors; another term as it is."""
+    """Yield the terms of `term` multiplied out if it is a product with a sum as a factor, else `term` itself."""
     factors = graph.factors(term)
     total = next((part for part in factors if part.op == "add"), graph.one)
     others = [part for part in factors if part is not total]

@@ -368,8 +368,8 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the relative rounding error at `u`, in units of the last place: the larger one of the sum of
-    `terms` and of its series.
+    """Return a bound of the relative rounding error at `u`, in units of the last place: the larger one of two bounds,
+    for the sum of `terms` and for its `series`.
     """
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))

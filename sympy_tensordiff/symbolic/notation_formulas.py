@@ -284,8 +284,8 @@ class LatexWriter(TraditionalWriter):
         return sign if scalar == 1 else f"{sign}{self.front(scalar)} "
 
     def quotient(self, notation: Product) -> list[str]:
-        """Return the LaTeX of the factors divided by the divisors of an elementwise product, in a list; [] if there are
-        neither.
+        """Return the LaTeX of an elementwise product's factors over its divisors, as a list of one item; [] if there
+        are neither.
         """
         factors, divisors = notation.factors, [divisor.tensor for divisor in notation.divisors]
         if not divisors:

@@ -253,8 +253,8 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return methods for ``printer`` that print a number that all terms of a sum share in front of it: ``2*(a - b)``,
-    which SymPy itself multiplies out.
+    """Return methods for ``printer`` that print the number that all terms of a sum share in front of the sum: ``2*(a -
+    b)``, which SymPy itself multiplies out.
     """
     own = type(printer)
 
