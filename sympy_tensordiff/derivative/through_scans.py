@@ -159,7 +159,7 @@ def _sweep_back(
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
     """Sweep `value` backwards once from `cotangent`, and append the cotangents of its scans and variables to the lists
-    in `found`. In these, the variables in `known` stand for the expressions that are its keys.
+    in `found`. `known` maps expressions to the variables that stand for them in these cotangents.
     """
     leaves = _leaves(value, variables)
     if not leaves:

@@ -209,8 +209,8 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return, for the name of each integer tensor ``p`` whose entries all index some axis, as in ``x[p[i]]``, that read
-    and axis. The length of the axis bounds all entries of ``p``.
+    """Return a dictionary from the name of each integer tensor ``p`` whose entries all index some axis, as in
+    ``x[p[i]]``, to that read and axis. The length of the axis bounds all entries of ``p``.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.

@@ -143,7 +143,8 @@ def data_of(expr: Any) -> list[Any]:
 
 
 def as_expr(value: object, description: str) -> Any:
-    """Return ``value`` as a SymPy object; raise `ArgumentTypeError`, which calls it ``description``, for anything else.
+    """Return ``value`` converted to a SymPy object; raise `ArgumentTypeError`, which calls it ``description``, if that
+    is impossible.
 
     Strings are not parsed, since that would evaluate them.
     """

@@ -222,7 +222,7 @@ def _block_matrix(expr: Any, lift: Lift) -> Any:
     blocks = [(r, c, lift(expr.blocks[r, c])) for r, c in places]
 
     def entry(i: Expr, j: Expr) -> Expr:
-        """Return the entry ``(i, j)``: of the first block whose range contains the indices."""
+        """Return the entry ``(i, j)`` of the block matrix: that of the first block whose range contains the indices."""
         branches = []
         for r, c, block in blocks:
             branches.append(

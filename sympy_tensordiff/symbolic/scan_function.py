@@ -383,7 +383,9 @@ class _Rows(Rewriting):
         self.time, self.length, self.known = time, length, known
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Return the variable's entry in place of an entry of the tensor at the time."""
+        """Return the entry of the row variable that replaces ``expr``, if this is an entry ``A[t, ...]`` or ``A[idx[t],
+        ...]`` that reads a known row at the time ``t`` of the step; else ``expr`` rebuilt.
+        """
         key = _read_row(expr, self.time, self.length)
         tensor, *indices = yield self.all(expr.args, scope)
         if key is None or key not in self.known:
