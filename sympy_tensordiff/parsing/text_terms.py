@@ -366,8 +366,8 @@ def rewrite_with_sign(expr: Piecewise) -> Any:
 
 
 def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """Return ``expr`` written with ``sign``, if it is 0 where a scalar ``s`` is 0, and contains powers of ``s``
-    elsewhere, as derivatives of roots do; None for any other `Piecewise`.
+    """Return ``expr`` written with ``sign`` if it is 0 where a scalar ``s`` is 0 and otherwise contains powers of
+    ``s``, as derivatives of roots do. None for any other `Piecewise`.
 
     ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None in other cases.
     """

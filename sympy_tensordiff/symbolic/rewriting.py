@@ -66,7 +66,7 @@ class _ToMatrices(Rewriting):
         return super().visit(expr, scope)
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Return a scalar operation of SymPy's with its arguments written with SymPy's matrices; raise
+        """Return a scalar operation of SymPy's whose arguments are written with SymPy's matrices; raise
         `UnsupportedError` for a node of this package that has no rule.
         """
         if isinstance(expr, TensorNode):
