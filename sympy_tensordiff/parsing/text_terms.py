@@ -335,8 +335,8 @@ def node_text(node: Any) -> str:
 
 
 def rewrite_with_relu(expr: Any) -> Any:
-    """Return ``Max(a, x)`` or ``Min(a, x)`` with a number ``a`` written by ``Max(y, 0)``, which is relu; None for other
-    extrema.
+    """Return ``expr``, ``Max(a, x)`` or ``Min(a, x)`` with a number ``a``, written by ``Max(y, 0)``, which is relu;
+    None for other extrema.
     """
     numbers = [arg for arg in expr.args if arg.is_Number]
     others = [arg for arg in expr.args if not arg.is_Number]

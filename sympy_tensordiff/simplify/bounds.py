@@ -165,8 +165,8 @@ class _Tighten:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return a product, maximum or minimum over a range with a tightened body and with bounds in which each index
-        depends on outer indices only.
+        """Return `node`, a product, maximum or minimum over a range, with a tightened body and with bounds in which
+        each index depends on outer indices only.
         """
         graph = self.graph
         variables, rows, body = graph.open_shared(node, atoms_in(facts))

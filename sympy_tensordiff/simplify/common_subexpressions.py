@@ -170,8 +170,8 @@ class Parts:
         return around
 
     def _unconditional_nodes(self, roots: Sequence[Node]) -> set[Node]:
-        """Return the nodes that are evaluated outside of branches of selects: only these may be undefined and still be
-        stored.
+        """Return the nodes that are evaluated outside of branches of selects, whatever the conditions are. A node that
+        may be undefined is stored only if it is one of these.
         """
         found = set(roots)
         for node in reversed(self._nodes):
@@ -384,7 +384,7 @@ class Parts:
         return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
 
     def _rebuilt_with_names(self, node: Node) -> Node:
-        """Return `node` rebuilt over its arguments with named subexpressions replaced."""
+        """Return `node` with the named subexpressions in its arguments replaced by reads of the named tensors."""
         args = [self._done[arg] for arg in self._args(node)]
         if node.op not in BINDERS:
             return self.graph.with_args(node, args)

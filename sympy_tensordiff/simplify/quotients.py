@@ -237,7 +237,9 @@ class Quotients:
         return found
 
     def _term(self, node: Node) -> Term:
-        """Return the result of `term` for a node that has not been seen yet."""
+        """Return `node` as ``coefficient * prod(base**exponent)``, without looking up an earlier result; raise
+        `_Inexact` if that is not possible.
+        """
         coefficient, powers = Fraction(1), dict[Node, Fraction]()
         stack = [(factor, Fraction(1)) for factor in self.graph.factors(node)]
         while stack:

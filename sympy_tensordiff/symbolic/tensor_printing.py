@@ -237,8 +237,8 @@ def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> 
 
 
 def _operand(node: Any) -> _Operand:
-    """Return an operand of an elementwise node with the tensor in it that is repeated along axes by a product with
-    ones.
+    """Return `node`, an operand of an elementwise node, with and without the product with ones that repeats it along
+    axes.
     """
     axes = tuple(range(rank(node)))
     if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
