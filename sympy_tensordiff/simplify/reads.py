@@ -331,7 +331,8 @@ class _Explicit:
 
 
 def with_forward_reads(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with sums over ``j`` that read ``x[n - 1 - j]`` only rewritten as sums that read ``x[j]``.
+    """Return `nodes` with each sum over ``j`` whose reads are all like ``x[n - 1 - j]`` rewritten as a sum that reads
+    ``x[j]``.
 
     ``Sum_j x[n - 1 - j]`` over ``j <= i`` is ``Sum_j x[j]`` over ``j >= n - 1 - i``. Shifts such as ``x[p - k]`` stay.
     """

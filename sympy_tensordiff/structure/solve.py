@@ -354,7 +354,7 @@ def _equal_diagonal_blocks(matrix: Any) -> NDArray[np.int64] | None:
 
 def _full_rows_and_columns(matrix: Any) -> NDArray[np.int64] | None:
     """Return the numbers of a few rows and columns with many entries, without which the matrix is banded; None if there
-    are none such.
+    are none.
     """
     filled = np.maximum(np.bincount(matrix.indices, minlength=matrix.shape[0]), np.diff(matrix.indptr))
     border = np.flatnonzero(filled > max(8, 4 * int(np.median(filled))))

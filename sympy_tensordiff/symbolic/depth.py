@@ -187,7 +187,9 @@ _seen = _VisitedNodes()
 
 
 def atoms(node: Any, types: tuple[Any, ...]) -> set[Any]:
-    """Return the same as `Basic.atoms` for ``types``; each shared part is visited only once."""
+    """Return the nodes of the classes ``types`` in ``node``, as `Basic.atoms` does; each shared part is visited only
+    once.
+    """
     kinds = tuple(kind if isinstance(kind, type) else type(kind) for kind in types)
     return {part for part in nodes_in([node]) if (isinstance(part, kinds) if kinds else not part.args)}
 

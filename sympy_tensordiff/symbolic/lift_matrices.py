@@ -180,7 +180,7 @@ def _slice(expr: Any, lift: Lift) -> Any:
     column, _, right = map(lift, expr.colslice)
 
     def entry(i: Expr, j: Expr) -> Expr:
-        """Return the entry of the parent that is entry ``(i, j)`` of the slice."""
+        """Return the entry ``(i, j)`` of the slice, which is an entry of the parent matrix."""
         return read(tensor, (down * i + row, right * j + column))
 
     return tabulate(expr.shape, (tensor, row, down, column, right), entry)

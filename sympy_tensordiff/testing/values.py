@@ -177,8 +177,8 @@ Interval = tuple[int | None, int | None]
 
 
 def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = None) -> dict[str, tuple[int, int]]:
-    """Return ``(smallest, largest)`` entry that each integer tensor used as an index may have, by name, so that random
-    ones can be drawn.
+    """Return a dictionary from the name of each integer tensor that is used as an index to the smallest and the largest
+    value that its entries may have, so that random ones can be drawn.
 
     Parameters
     ----------
