@@ -67,14 +67,14 @@ def part(name: str, task: Task, three: Answers) -> Part:
     return Part(f"| [{name}](#case-{name}) | {task.title} | {cells} |\n", section(name, task, three))
 
 
-def verdict(answer: Answer) -> str:
+def verdict(answer: Answer, unit: str = "") -> str:
     if isinstance(answer.result, Exception):
         return "refused"
     deltas = ", δ" if answer.deltas else ""
     if answer.right < 0:
         return f"not evaluated{deltas}"
     wrong = answer.points - answer.right
-    return f"**wrong** at {wrong} of {answer.points}{deltas}" if wrong else f"right{deltas}"
+    return f"**wrong** at {wrong} of {answer.points}{unit}{deltas}" if wrong else f"right{deltas}"
 
 
 def section(name: str, task: Task, three: Answers) -> str:
@@ -86,7 +86,7 @@ def section(name: str, task: Task, three: Answers) -> str:
         "with " + ", ".join(rf"${name} \in \mathbb{{R}}^{{{shape}}}$" for name, shape in sizes) + "\n",
     ]
     for way, answer in zip(("`sympy.diff`, `.doit()`", "`td.diff`"), (three.doit, three.ours), strict=True):
-        lines.append(f"{way}: {verdict(answer)}\n")
+        lines.append(f"{way}: {verdict(answer, ' points')}\n")
         lines.append(f"> {answer.result}\n" if isinstance(answer.result, Exception) else display(answer.result))
     return "\n".join(lines) + "\n"
 

@@ -287,8 +287,8 @@ def _read_standard_input() -> str:
 
 
 def _decode(stream: BinaryIO, name: str) -> str:
-    """Return the UTF-8 text of ``stream``, called ``name`` in errors; raise `UnreadableError` for another encoding. A
-    text that is too long for the parser is read only in part, still too long.
+    """Return the UTF-8 text of ``stream``, called ``name`` in errors; raise `UnreadableError` for another encoding. Of
+    a text that is too long for the parser only a part is read, which is still too long.
     """
     data = stream.read(_MAX_BYTES)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -308,7 +308,9 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return the exit code: 0, 1 if there is no answer, 2 for an invalid input or command."""
+    """Run the command and return the exit code: 0, 1 if there is no answer, 2 for an invalid input or command, 130 if
+    interrupted.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if sys.stdout is None:
         print_error("the answer cannot be written: standard output is closed")

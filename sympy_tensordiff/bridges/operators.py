@@ -129,7 +129,7 @@ class _DerivableOperator:
 
     def pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Any:
         """Return the operator for the cotangents of the arguments at ``positions``. Its last arguments are the
-        cotangents of the outputs ``given``.
+        cotangents of the outputs numbered in ``given``.
         """
         return self.derive(("pullback", positions, given))
 

@@ -208,7 +208,7 @@ def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[A
 
 
 def _to_integer(label: str, value: Any) -> int:
-    """Return ``value`` as an int; raise `ArgumentTypeError` if it is not an integer."""
+    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``label``, if it is not an integer."""
     try:
         return int(value.__index__())
     except (AttributeError, TypeError):

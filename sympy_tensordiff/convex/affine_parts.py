@@ -120,7 +120,8 @@ class Variables:
         self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
     ) -> Decomposition:
         """Return ``scalar`` as a function of affine and other parts: ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x +
-        y``. Only functions in ``through`` are decomposed further; scalars in ``opaque`` become parts as they are.
+        y`` (with ``finest``, each term is a part). Only functions in ``through`` are decomposed further; scalars in
+        ``opaque`` become parts as they are.
 
         The nodes ``opaque`` become inner scalars as well. An affine part is as large as possible, without its numbers;
         with ``finest``, each of its terms is a part.

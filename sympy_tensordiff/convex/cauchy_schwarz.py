@@ -40,8 +40,9 @@ def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | No
 
 
 def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -> CauchySchwarzBound | None:
-    """Return the Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` replaces in the bound; None if the sign of
-    ``h''`` is not known. The summand is a function h of one scalar, given as the decomposition ``outer``.
+    """Return the Cauchy-Schwarz bound for the sum ``node``, in which ``symbol`` stands for the value of the sum. The
+    summand is a function h of one scalar, given as the decomposition ``outer``. None if the sign of ``h''`` is not
+    known; raise `SignUnknown` if the ratio ``sum(h'**2/h'')`` has no suitable form.
 
     The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant; if that is not possible, the sum
     itself where it is larger. A sum that is 0 inside the domain is least there (``h = h' = 0``): the bound then holds
@@ -68,8 +69,9 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return constants ``(c, d)`` with ``h'**2/h'' = c*h + d``, where ``first`` is ``h'`` and ``second`` is ``h''``
-    with respect to ``part``; None if there are none that depend neither on `indices` nor on the part.
+    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, both independent of ``indices`` and ``part``; None if none are
+    found. ``first`` is ``h'`` and ``second`` is ``h''``, derivatives with respect to ``part``. ``count`` is the number
+    of summands; if it depends on ``indices``, ``d`` must be 0.
     """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None

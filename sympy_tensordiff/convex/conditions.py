@@ -92,7 +92,8 @@ def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Range], is_concave: Callable[[Expr], bool]
 ) -> None:
     """Declare in ``signs`` the ``ranges`` of the symbols of a decomposition, so that signs of its function can be
-    proved; raise `SignUnknown` if the function may be undefined there.
+    proved; raise `SignUnknown` if the function may be undefined there. Ranges of parts that are concave by
+    ``is_concave`` are narrowed to where logarithms and roots of these are defined.
 
     Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
     in the open ranges only, a pole and a logarithm at their ends as well.

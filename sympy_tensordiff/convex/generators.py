@@ -345,8 +345,8 @@ def _arithmetic_args(node: Expr) -> tuple[Expr, ...]:
 
 
 def _monomial_factors(form: Expr) -> list[tuple[Expr, Expr]] | None:
-    """Return the factors ``(base, exponent)`` of ``form`` if it is a product of powers of symbols and numbers; None for
-    a single factor that is neither.
+    """Return the factors of ``form`` as pairs ``(base, exponent)``; a factor that is not a power has the exponent 1.
+    None if ``form`` is a single factor whose base is neither a symbol nor a rational number.
     """
     parts = [(f.base, f.exp) if isinstance(f, sympy.Pow) else (f, S.One) for f in sympy.Mul.make_args(form)]
     return parts if all(b.is_Symbol or b.is_Rational for b, _ in parts) or len(parts) > 1 else None

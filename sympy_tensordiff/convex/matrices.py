@@ -19,7 +19,7 @@ class SignProver(Protocol):
     """Protocol of an object that proves signs of scalars."""
 
     def of(self, scalar: Expr) -> str | None:
-        """Return the sign: ">", ">=", "0", "<", "<=", or None if none is proved."""
+        """Return the sign of ``scalar``: ">", ">=", "0", "<", "<=", or None if none is proved."""
 
 
 def matrix_entry(matrix: Any, row: Expr, column: Expr) -> Expr | None:

@@ -38,9 +38,9 @@ def terms_of_pieces(
     scalar: Expr,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms for a piecewise function of one scalar. ``slope`` and ``terms`` are functions that
-    differentiate a scalar along the direction, and prove it convex. Raise `SignUnknown` if it is not proved convex
-    (``curvature`` 1) or concave (-1).
+    """Return the proof terms for a piecewise function of one scalar; raise `SignUnknown` if it is not proved convex
+    (``curvature`` 1) or concave (-1). ``slope`` differentiates a scalar along the direction, ``terms`` proves its
+    curvature.
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.
@@ -75,7 +75,10 @@ def _terms_of_decomposition(
     outer: Decomposition,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms for a piecewise function of one scalar, given as the decomposition ``outer``."""
+    """Return the proof terms for a piecewise function of one scalar, given as the decomposition ``outer``; raise
+    `SignUnknown` if it is not proved convex (``curvature`` 1) or concave (-1). ``slope`` differentiates a scalar along
+    the direction, ``terms`` proves its curvature.
+    """
     ((symbol, part),) = outer.parts.items()
     is_inner = bool(outer.inner)
     outer, part = _absorb_factor(signs, outer, symbol, part)
@@ -146,8 +149,9 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Return the function ``outer`` of the scalar ``part`` as a function of ``c*part``, and that scalar, if it depends
-    on such a multiple only; else both unchanged.
+    """Return ``(function, scalar)``. If ``outer``, a function of the scalar ``part``, depends on a multiple ``c*part``
+    only, this is the function of that multiple, and the multiple; else both are unchanged. ``symbol`` stands for the
+    scalar in the function.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)

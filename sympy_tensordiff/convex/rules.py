@@ -68,7 +68,9 @@ class ConvexityRules:
         return result
 
     def _terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms by the rule for the outermost operation of ``scalar``; [] if it is affine."""
+        """Return the proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1), by the rule for its
+        outermost operation; [] if it is affine.
+        """
         if self.variables.degree(scalar) < 2:
             return []
         if isinstance(scalar, IndexedReduction) and self.variables.in_limits(scalar):
@@ -90,8 +92,8 @@ class ConvexityRules:
     def _first_applicable(
         self, rules: Iterable[Callable[[Expr, int], list[ProofTerm]]], scalar: Expr, curvature: int
     ) -> list[ProofTerm]:
-        """Return the proof terms of the first of ``rules`` that succeeds. If none does, raise the `SignUnknown` of the
-        last rule that was for scalars of this form.
+        """Return the proof terms of the first of ``rules`` that proves ``scalar`` convex (``curvature`` 1) or concave
+        (-1). If none does, raise the `SignUnknown` of the last rule that was for scalars of this form.
         """
         reason = SignUnknown("{} has no rule", scalar)
         for rule in rules:
@@ -106,7 +108,8 @@ class ConvexityRules:
     # ---------------------------------------------------------------- sums and compositions
 
     def apply_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of a sum. Law: a sum of convex scalars is convex, with ``v' H v`` the sum of theirs.
+        """Return the proof terms that a sum is convex (``curvature`` 1) or concave (-1). Law: a sum of convex scalars
+        is convex, with ``v' H v`` the sum of theirs.
 
         >>> import sympy_tensordiff as td
         >>> n, i = td.indices("n i")
@@ -117,8 +120,9 @@ class ConvexityRules:
         return [t._replace(form=IndexedSum(t.form, *scalar.args[1:])) for t in self.terms(scalar.args[0], curvature)]
 
     def apply_merged_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms after merging sums over equal ranges; raise `RuleDoesNotApply` if there are none. Law:
-        multiples of sums over one range are one sum, which may be convex if a summand alone is not.
+        """Return the proof terms that a sum is convex (``curvature`` 1) or concave (-1), after merging the sums over
+        equal ranges in it; raise `RuleDoesNotApply` if there are none. Law: multiples of sums over one range are one
+        sum, which may be convex if a summand alone is not.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -132,7 +136,8 @@ class ConvexityRules:
         return self.terms(merged, curvature)
 
     def apply_composition(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of a function ``g(a, s)`` of affine parts a and other scalars s, by the chain rule.
+        """Return the proof terms that a function ``g(a, s)`` of affine parts a and other scalars s is convex
+        (``curvature`` 1) or concave (-1), by the chain rule.
 
         Law: ``v' H v = d' G d + sum(g_s * v' H_s v)`` with ``d`` the derivatives along ``v``.
 
@@ -161,8 +166,8 @@ class ConvexityRules:
                 yield outer
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
-        """Return the proof terms of a function of parts, as ``outer`` decomposes it: as a sum of squares if possible,
-        else by the Cauchy-Schwarz bound.
+        """Return the proof terms that a function of parts, as ``outer`` decomposes it, is convex (``curvature`` 1) or
+        concave (-1): as a sum of squares if possible, else by the Cauchy-Schwarz bound.
         """
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)
@@ -307,8 +312,9 @@ class ConvexityRules:
         return terms + self._sum_of_squares(matrix, symbols, outer)
 
     def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
-        """Return the Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` replaces: by its quadratic form if it
-        has one, else from its summand. None if there is none.
+        """Return the Cauchy-Schwarz bound for the sum ``node``, in which ``symbol`` stands for the value of the sum. It
+        is that of a quadratic form if the sum is visibly a nonnegative one, else that of a summand which is a function
+        of one scalar. None if neither applies.
         """
         forms = self._terms_of_nonnegative_form(node)
         if forms:
@@ -343,8 +349,8 @@ class ConvexityRules:
     # ---------------------------------------------------------------- kinks
 
     def apply_kink(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of a maximum, minimum or absolute value. Law: the greatest of convex scalars is
-        convex; ``abs(a)`` is ``Max(a, -a)``.
+        """Return the proof terms that a maximum, minimum or absolute value is convex (``curvature`` 1) or concave (-1).
+        Law: the greatest of convex scalars is convex; ``abs(a)`` is ``Max(a, -a)``.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x = sympy.Symbol("x", real=True)
@@ -366,9 +372,9 @@ class ConvexityRules:
     # ---------------------------------------------------------------- quadratic forms and matrices
 
     def apply_gram_form(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms of a sum of products that is a square in disguise (a Gram form), such as ``x @ A @ A.T
-        @ x``; raise `RuleDoesNotApply` for any other scalar. Law: ``sum(w*B*B')`` is a square if an exchange of indices
-        maps ``B`` to ``B'``, and ``w >= 0``.
+        """Return the proof terms that a sum of products is convex (``curvature`` 1) or concave (-1) because it is a
+        square in disguise (a Gram form), such as ``x @ A @ A.T @ x``; raise `RuleDoesNotApply` for any other scalar.
+        Law: ``sum(w*B*B')`` is a square if an exchange of indices maps ``B`` to ``B'``, and ``w >= 0``.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -389,8 +395,8 @@ class ConvexityRules:
         ]
 
     def apply_log_determinant(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof term of a log-determinant. Law: ``-log(det(S))`` is convex: ``v' H v =
-        trace(inv(S)*V*inv(S)*V)``.
+        """Return the proof term that a log-determinant is concave; raise `SignUnknown` unless ``curvature`` is -1. Law:
+        ``-log(det(S))`` is convex: ``v' H v = trace(inv(S)*V*inv(S)*V)``.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")

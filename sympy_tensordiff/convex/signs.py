@@ -218,8 +218,8 @@ class Signs(Generators):
         return None
 
     def _sign_by_derivative(self, factor: Expr) -> str | None:
-        """Return the sign that the value at the end of a variable's range and the sign of the derivative in it imply;
-        None if they do not imply one.
+        """Return the sign that follows from the value at one end of a variable's range and from the sign of the
+        derivative in the range; None if none follows.
         """
         if (
             self._depth == MAX_DERIVATIVES

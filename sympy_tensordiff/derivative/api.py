@@ -30,11 +30,20 @@ hooks.notations.update({EinsumProduct: to_einsum, sympy.Sum: to_native, sympy.Pr
 
 
 @overload
-def vjp(T: Scalar, wrt: TensorSymbol, cotangent: Scalar) -> TensorExpr: ...
+def vjp(T: Scalar, wrt: TensorSymbol, cotangent: Scalar) -> TensorExpr:
+    """Return the pullback with respect to one tensor ``wrt``, an expression of its shape."""
+
+
 @overload
-def vjp(T: Scalar, wrt: Tensors, cotangent: Scalar) -> tuple[TensorExpr, ...]: ...
+def vjp(T: Scalar, wrt: Tensors, cotangent: Scalar) -> tuple[TensorExpr, ...]:
+    """Return a tuple with the pullback for each of several tensors, from one reverse sweep."""
+
+
 @overload
-def vjp(T: Scalar, wrt: Expression | Variables, cotangent: Scalar) -> Any: ...
+def vjp(T: Scalar, wrt: Expression | Variables, cotangent: Scalar) -> Any:
+    """Return the pullback for a scalar or for variables in SymPy's notation; a tuple for several."""
+
+
 @explained
 def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     """The pullback of ``cotangent``: ``sum(cotangent * dT/dwrt)`` over all axes of ``T``.
@@ -203,11 +212,20 @@ def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scala
 
 
 @overload
-def gradient(s: Scalar, wrt: TensorSymbol) -> TensorExpr: ...
+def gradient(s: Scalar, wrt: TensorSymbol) -> TensorExpr:
+    """Return the gradient with respect to one tensor ``wrt``, an expression of its shape."""
+
+
 @overload
-def gradient(s: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]: ...
+def gradient(s: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]:
+    """Return a tuple with the gradient for each of several tensors, from one reverse sweep."""
+
+
 @overload
-def gradient(s: Scalar, wrt: Expression | Variables) -> Any: ...
+def gradient(s: Scalar, wrt: Expression | Variables) -> Any:
+    """Return the gradient for a scalar or for variables in SymPy's notation; a tuple for several."""
+
+
 @explained
 def gradient(s: Any, wrt: Any) -> Any:
     """The gradient of a scalar: for each variable a tensor expression of its shape.
@@ -243,11 +261,20 @@ def gradient(s: Any, wrt: Any) -> Any:
 
 
 @overload
-def jacobian(T: Scalar, wrt: TensorSymbol) -> TensorExpr: ...
+def jacobian(T: Scalar, wrt: TensorSymbol) -> TensorExpr:
+    """Return the full derivative with respect to one tensor: the axes of ``T``, then those of ``wrt``."""
+
+
 @overload
-def jacobian(T: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]: ...
+def jacobian(T: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]:
+    """Return a tuple with the full derivative for each of several tensors."""
+
+
 @overload
-def jacobian(T: Scalar, wrt: Expression | Variables) -> Any: ...
+def jacobian(T: Scalar, wrt: Expression | Variables) -> Any:
+    """Return the full derivative for a scalar or for variables in SymPy's notation; a tuple for several."""
+
+
 @explained
 def jacobian(T: Any, wrt: Any) -> Any:
     """The full derivative: axes of ``T`` first, axes of ``wrt`` last.
@@ -323,11 +350,20 @@ hooks.derivative.register(_entry_derivative)
 
 
 @overload
-def hessian(s: Scalar, wrt: TensorSymbol) -> TensorExpr: ...
+def hessian(s: Scalar, wrt: TensorSymbol) -> TensorExpr:
+    """Return the second derivative with respect to one tensor, of shape ``wrt.shape + wrt.shape``."""
+
+
 @overload
-def hessian(s: Scalar, wrt: Tensors) -> tuple[tuple[TensorExpr, ...], ...]: ...
+def hessian(s: Scalar, wrt: Tensors) -> tuple[tuple[TensorExpr, ...], ...]:
+    """Return the second derivative for several tensors as a tuple of rows of blocks, one block per pair of tensors."""
+
+
 @overload
-def hessian(s: Scalar, wrt: Expression | Variables) -> Any: ...
+def hessian(s: Scalar, wrt: Expression | Variables) -> Any:
+    """Return the second derivative for a scalar or for variables in SymPy's notation; blocks for several."""
+
+
 @explained
 def hessian(s: Any, wrt: Any) -> Any:
     """The second derivative of a scalar, of shape ``wrt.shape + wrt.shape``; for several variables, a tuple of rows of
@@ -371,11 +407,20 @@ def hessian(s: Any, wrt: Any) -> Any:
 
 
 @overload
-def hvp(s: Scalar, wrt: TensorSymbol, v: Expression) -> TensorExpr: ...
+def hvp(s: Scalar, wrt: TensorSymbol, v: Expression) -> TensorExpr:
+    """Return the Hessian with respect to one tensor, times ``v``: an expression of the shape of ``wrt``."""
+
+
 @overload
-def hvp(s: Scalar, wrt: Tensors, v: Sequence[Expression]) -> tuple[TensorExpr, ...]: ...
+def hvp(s: Scalar, wrt: Tensors, v: Sequence[Expression]) -> tuple[TensorExpr, ...]:
+    """Return the Hessian for several tensors, times the vectors ``v``, one per tensor: a tuple in the same order."""
+
+
 @overload
-def hvp(s: Scalar, wrt: Expression | Variables, v: Scalar | Sequence[Scalar]) -> Any: ...
+def hvp(s: Scalar, wrt: Expression | Variables, v: Scalar | Sequence[Scalar]) -> Any:
+    """Return the Hessian times ``v`` for a scalar or for variables in SymPy's notation; a tuple for several."""
+
+
 @explained
 def hvp(s: Any, wrt: Any, v: Any) -> Any:
     """The Hessian of a scalar times ``v``, without building the Hessian.

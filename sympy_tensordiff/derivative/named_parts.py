@@ -229,9 +229,8 @@ def _in_parts(
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
     """Return ``(definitions, expressions)``: the definition of each symbol in `symbols` and `own`, and the expressions
-    written with these symbols. `leaves` has the tensor node of each common subexpression.
-
-    The last of `roots` are the definitions of the symbols `own`.
+    written with these symbols. The last of `roots` are the definitions of `own`; `leaves` has the tensor node of each
+    common subexpression.
     """
     definitions, replaced = parts.replaced(roots, leaves)
     ordered = recognise(reader.graph, [*definitions, *replaced], rules=WITHOUT_TRANSPOSES)

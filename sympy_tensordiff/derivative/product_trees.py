@@ -41,9 +41,8 @@ class ProductTree(NamedTuple):
 def product_tree(
     graph: Graph, operands: Sequence[Operand], output: Collection[Label], is_active: Callable[[int], bool]
 ) -> ProductTree:
-    """Return the order of pairwise products that contracts `operands`, pairs of node and labels, to the labels `output`
-    with the fewest operations at typical sizes, as a tree. ``is_active(n)`` says whether operand `n` depends on a
-    variable.
+    """Return a tree of pairwise products that contracts `operands` (pairs of node and labels) to the labels `output`,
+    with the fewest operations at typical sizes. ``is_active(n)`` says whether operand `n` depends on a variable.
     """
     known = list(dict.fromkeys(label for _, labels in operands for label in labels))
     number = {label: n for n, label in enumerate(known)}

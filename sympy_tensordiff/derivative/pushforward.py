@@ -156,7 +156,9 @@ class Pushforward:
         return tangent
 
     def _read(self, node: Node) -> Recursion[Node]:
-        """Return the read of the tangent of its tensor; for a symmetric tensor the mean with the transposed read."""
+        """Return the tangent of a read ``x[i]``: the same read of the tangent of ``x``; for a symmetric tensor the mean
+        with the transposed read.
+        """
         tensor = node.args[0]
         if tensor.op == "tensor" or tensor in self._given:
             tables = self._given.get(tensor, ())

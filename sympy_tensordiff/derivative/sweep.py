@@ -266,8 +266,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent. All that
-        can be summed over the indices which `node` does not use are added up to one.
+        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent. The
+        contributions that can be summed over the indices that `node` does not use are added up to one.
         """
         staged = []
         for part in parts:
@@ -312,11 +312,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
     def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows | None:
         """Return the constraints on the other variables that `rows` imply, without `dropped` (a projection); None if
-        `rows` contradict each other.
-
-        So there is nothing to sum if the result is None.
-
-        None where the rows contradict each other, so that there is nothing to sum.
+        `rows` contradict each other, so that there is nothing to sum.
         """
         gone = frozenset(dropped)
         outer, inner = partition(rows, gone)

@@ -31,9 +31,9 @@ DIRECT = 3
 def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a leaf. The first
-    `prefix` axes of the cotangents belong to the value that is differentiated. With `certain`, the function always
-    evaluates `node`.
+    """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a leaf, as
+    ``is_active(operand)`` says. The first `prefix` axes of the cotangents belong to the value that is differentiated.
+    With `certain`, the function always evaluates `node`.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -195,8 +195,8 @@ def contraction(
     *,
     certain: bool = False,
 ) -> Node:
-    """Return the product of a cotangent and `factors`, which is exactly 0 where the cotangent is 0, even if a factor is
-    infinite there. `certain` says that the factors are finite.
+    """Return the einsum of a cotangent and `factors` with the labels `output`; it is exactly 0 where the cotangent is
+    0, even if a factor is infinite there. `certain` says that the factors are finite.
 
     `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
     `certain` says whether the function evaluates the node unconditionally: then the factors are finite.

@@ -125,8 +125,8 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
 def _pullbacks_where_nonzero(
     work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor
 ) -> list[Node]:
-    """Return the cotangents of `leaves`, given the `cotangent` of their `definition`. Where that is 0 the results are
-    exactly 0, even if the slope of the definition is infinite or undefined there.
+    """Return the cotangents of `leaves`, given the `cotangent` of `definition`, an expression of them. Where the
+    cotangent is 0 the results are exactly 0, even if the slope of the definition is infinite or undefined there.
 
     The cotangent is a name for an expression, which says under which conditions it is not 0. If it says so in a form
     that cannot be used, the expression replaces the name.
@@ -159,8 +159,9 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, which is a name for `value`, guarded by the conditions under which `value` is nonzero (without a
-    guard if it has no conditions). Return None if they are not disjoint guards or selects with 0.
+    """Return `entry`, a name for `value`, under the conditions of `value`: its guard, the disjoint guards of its terms,
+    or a select that is 0 on one side, alone or as the one conditional factor of a product. Return `entry` itself if
+    `value` has no conditions, None if it has others.
     """
     if not is_chosen(graph, value):
         return entry

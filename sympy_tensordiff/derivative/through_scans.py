@@ -159,7 +159,7 @@ def _sweep_back(
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
     """Sweep `value` backwards once from `cotangent`, and append the cotangents of its scans and variables to the lists
-    in `found`. In these, the variables in `known` stand for the expressions that are its keys.
+    in `found`. `known` maps expressions to the variables that stand for them in these cotangents.
     """
     leaves = _leaves(value, variables)
     if not leaves:
@@ -206,8 +206,8 @@ def _zero(shape: Sequence[Any]) -> Any:
 
 
 def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents, None for zero, of `scans` that share one recurrence. Each is a scan whose state holds the
-    old states and their tangents.
+    """Return the tangents, None for zero, of `scans` that share one recurrence; `moving` maps the leaves that move to
+    their tangents. Each result is a scan whose state holds the old states and their tangents.
     """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
@@ -283,8 +283,9 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in `wanted`, where ``kind`` ("last", "sum" or "stack") says what it
-    returns of the values; it has only those of `states` and `sequences` that its value needs.
+    """Return a scan for each ``(kind, value)`` in `wanted`: the last value, the sum or the stack of the values over
+    time. All of them have the same states and sequences: those of `states` and `sequences` that any of the values
+    needs.
 
     Time, length and direction are those of `scan`.
     """
@@ -405,8 +406,8 @@ class _Adjoint:
             _sweep_back(target, result, self.variables, found)
 
     def _product(self) -> tuple[Any, Any]:
-        """Return ``(expression, cotangent)`` with the same pullback as one step: the step's value and cotangent if it
-        has a single pair of these, else the sum of all values times their cotangents, and 1.
+        """Return a pair ``(expression, cotangent)`` with the same pullback as one step. It is the step's own pair if
+        there is only one, else the sum of all values times their cotangents, with the cotangent 1.
         """
         if len(self.pairs) == 1:
             return self.pairs[0]
@@ -414,7 +415,9 @@ class _Adjoint:
 
 
 class _Backwards:
-    """The time variable, length and direction of a scan that runs backwards in time."""
+    """The time variable, length and direction of the scan of a pullback, which runs opposite to the scan that it
+    belongs to.
+    """
 
     def __init__(self, time: Any, length: Any, reverse: bool) -> None:
         self.time, self.length, self.reverse = time, length, reverse

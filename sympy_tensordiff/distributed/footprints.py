@@ -150,9 +150,8 @@ PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
 
 def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
     """Return an entry with a periodic or clamped index as several with affine indices: ``x[(i + 1) mod n]`` as ``x[i +
-    1]`` or ``x[i + 1 - n]``, each with its condition. None if there are too many.
-
-    ``min_sizes`` are lower bounds of sizes that may be assumed.
+    1]`` or ``x[i + 1 - n]``, each with its condition. None if there are too many. ``min_sizes`` are lower bounds of
+    sizes that may be assumed.
 
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -319,8 +318,8 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
     """Return the bounds of the variable ``target`` that ``rows`` imply for any values of the variables ``loops``, as a
-    tuple of one item; () if there are none. If integers need not attain these bounds, the bounds of inner loops over
-    ``loops`` follow.
+    tuple of one item; () if there are none. If integers need not attain these bounds, further items bound inner loops
+    over ``loops``.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

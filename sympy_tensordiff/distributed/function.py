@@ -262,7 +262,8 @@ class DaskFunction:
         return found
 
     def loads(self, block: Sequence[int], kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
-        """Return for each argument the list of slices that the task of one block loads; parameters as for `footprint`.
+        """Return for each argument the list of slices that one task loads: that of the block at position ``block`` of
+        the kernel number ``kernel``, at the given ``sizes``.
 
         Examples
         --------

@@ -64,7 +64,9 @@ class KernelInput(NamedTuple):
     """The symbol inside the kernel."""
 
     def slices(self, variables: Mapping[str, int], shape: Sequence[int], *, exact: bool = True) -> Any:
-        """Return the slice of each axis that a block reads from the argument; None if it reads nothing."""
+        """Return the slice of each axis that a block reads from the argument; None if it reads nothing. Without
+        ``exact`` the slices may be too large.
+        """
         nonempty = [ranges for read in self.ranges if (ranges := read.evaluate(variables, exact=exact)) is not None]
         if not nonempty:
             return None
@@ -158,7 +160,9 @@ class BlockKernel:
         return frozenset((tuple((v, c) for v, c in form.terms if v not in extents), by) for form, by in ends)
 
     def _make_input(self, tensor: TensorSymbol, entries: Any, found: Any, split: Mapping[str, Any]) -> KernelInput:
-        """Return the input of the kernel for the reads ``entries`` of ``tensor``: one slice that contains them all."""
+        """Return the input of the kernel for the reads ``entries`` of ``tensor``: one slice that contains them all.
+        ``found`` maps each read to its ranges, ``split`` names of sizes to block sizes.
+        """
         ranges = tuple(dict.fromkeys(r for entry in entries for r in found[entry]))
         is_always_read = all(
             not r.others and not r.rows and all(a and are_ranges_nonempty([a], self.facts) for a in r.axes)
@@ -174,7 +178,8 @@ class BlockKernel:
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
         """Return the slice of axis number ``axis`` that contains all ``ranges`` of reads; None if that is the whole
-        axis. Raise if an index array selects from an axis that ``split`` divides into blocks.
+        axis. Raise if an index array selects from an axis that ``split`` divides into blocks. ``is_always_read`` says
+        that every block makes the reads.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:

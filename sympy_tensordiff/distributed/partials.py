@@ -259,8 +259,9 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return the terms of the sum ``expr`` as `_linear_parts` does. A sum that depends on only some of the split
-        indices around it is computed first, as an array of its own (a stage).
+        """Return the sum ``expr`` as a dictionary from sets of block loops to terms that add up to it; a term is summed
+        over the blocks of its loops. A sum that depends on only some of the split indices around it is computed first,
+        as an array of its own (a stage).
         """
         own = self.loops.loops_for(binders_of(expr), binders, active)
         split = tuple(loop for loop in own if loop)
@@ -273,8 +274,9 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Return the terms of the product ``expr`` as `_linear_parts` does: one factor may be a sum over blocks. Any
-        other such factor is computed first, as an array of its own (a stage).
+        """Return the product ``expr`` as a dictionary from sets of block loops to terms that add up to it; a term is
+        summed over the blocks of its loops. Only one factor may be a sum over blocks: any other such factor is computed
+        first, as an array of its own (a stage).
         """
         split_factors = []
         for factor in expr.args:

@@ -101,8 +101,8 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Return the keys of the tasks that compute a partial result, one per block; the tasks that then reduce blocks to
-    the chunks of the result are added to ``layer``.
+    """Return the keys of the tasks that compute a partial result, one per block. Add to ``layer`` the tasks that then
+    reduce the blocks to the chunks of the result.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):
@@ -180,8 +180,8 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Return ``(slices, source)`` as `part` does, for a slice `cut` that is needed for the first time; add the
-        tasks that make it.
+        """Return ``(slices, source)`` for the slice `cut` of the input, which is needed for the first time: a kernel
+        task applies ``slices`` (None: all) to ``source``, a task key or an array. Add the tasks that make it.
         """
         if self.chunks:
             return None, self._join_chunks(cut, ends)
@@ -266,7 +266,7 @@ def _join_pieces(shape: tuple[int, ...], positions: Sequence[Any], pieces: Seque
 
 
 def _combine(operation: str, pieces: Sequence[Any]) -> Any:
-    """Reduce arrays with the NumPy function named ``operation``, such as "sum", as the function of a dask task."""
+    """Reduce arrays entry by entry with the NumPy ufunc named ``operation``, such as "add"; called as a dask task."""
     function = getattr(np, operation)
     total = np.array(pieces[0])
     for piece in pieces[1:]:

@@ -136,8 +136,8 @@ def count_signs(formula: str) -> int:
 
 
 def _with_letters(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """Return ``(parts, expressions)`` with a single letter as the name of each part of which only entries occur: ``s_{i
-    j}`` reads better than ``(t_{0})_{i j}``.
+    """Return the parts ``found`` and the expressions ``reduced``, with a single letter as the name of each part of
+    which only entries occur, since ``s_{i j}`` reads better than ``(t_{0})_{i j}``.
     """
     exprs = [*reduced, *(e for _, e in found)]
     nodes = nodes_in(exprs, lambda node: node.args)

@@ -121,8 +121,8 @@ def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
 def constraints_on_kernel(
     rows: Sequence[Constraint], particular: Point, kernel: Sequence[Point]
 ) -> tuple[Constraint, ...]:
-    """Return the inequalities of ``z`` that inequalities ``rows`` of ``alpha`` become for ``alpha = particular + kernel
-    z``.
+    """Return the inequalities ``rows`` on ``alpha`` rewritten as inequalities on ``z``, where ``alpha = particular +
+    kernel z``.
     """
     values = {
         v: Affine({z: vector[v] for z, vector in enumerate(kernel)}, constant) for v, constant in enumerate(particular)
@@ -282,8 +282,8 @@ def _polygon_corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fracti
 
 
 def rational_lines(index_map: IndexMap, at: Point, frame: LatticeFrame) -> Iterator[list[Position]]:
-    """Yield, for each layer in which the rational solutions of the map form a line, the end points of that line within
-    the frame.
+    """Yield, for each layer of the picture in which the rational solutions of ``A alpha + t == at`` form a line, the
+    end points of that line within the frame.
 
     The line is drawn even if it contains no lattice point because a congruence fails.
     """

@@ -190,8 +190,9 @@ def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
 
 
 def _extra_points(solved: IndexSolutions | None) -> list[Point]:
-    """Return points that are drawn even outside of the ranges if they are close: the particular solution, and the ends
-    of the kernel basis vectors from there unless they can start at another solution.
+    """Return points that are drawn even outside of the ranges if they are close: the particular solution and, unless a
+    kernel basis vector leads from one solution in the ranges to another, the ends of these vectors from it. [] if there
+    is no solution.
     """
     if solved is None or not solved.particular:
         return []

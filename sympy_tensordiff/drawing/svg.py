@@ -211,7 +211,9 @@ class Layout:
         return count
 
     def _align_nodes(self) -> None:
-        """Move the nodes towards the mean position of their neighbours above, then below, and finally of both."""
+        """Move the nodes towards the mean position of their neighbours, in sweeps: first towards those above and below,
+        then in turn to either side, finally both again.
+        """
         for sweep in range(LAYOUT_SWEEPS + 1):
             for layer in self._order[::-1] if sweep % 2 == 0 else self._order:
                 gaps = [0.0]

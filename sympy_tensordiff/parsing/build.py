@@ -49,13 +49,12 @@ class ThesisBuilder:
     # -------------------------------------------------------------- chains
 
     def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
-        """Append the right operand of ``node``, a sum or product, to the list of operands of its left operand, or start
-        a list. So ``a + b + c`` is built as one sum.
+        """Append the right operand of ``node``, a sum or product, to the list of operands of its left operand, if that
+        is one of ``kinds``; else start a list of both. So ``a + b + c`` is built as one sum. ``is_inverse`` says that
+        the right operand is subtracted or a divisor.
 
         A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
         become one number.
-
-        Rational numbers at the beginning of a chain are a chain of their own, so that they become one number.
         """
         left, right = node.children
         value = self.take_value(right)

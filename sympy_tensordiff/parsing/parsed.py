@@ -66,7 +66,7 @@ class ParsedExpression:
         return ParsedExpression(self.tensors, self.expression, self._select_arguments(wrt), self.assumed)
 
     def derivative(self, simplify: bool = True, wrt: Any = None) -> Any:
-        """Return the derivative with respect to all variables in turn.
+        """Return the derivative of the expression, taken with respect to all variables one after the other.
 
         Parameters
         ----------

@@ -183,8 +183,9 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of `name` after the current step, and store it in ``values``; raise an error if the value
-        depends on itself at the same time. The other parameters are those of `read_in_step`.
+        """Return the value of `name` after the current step and store it in ``values``; raise an error if it depends on
+        itself at the same time. It is written with the ``variables`` for states before the step and those for the
+        current ``rows`` of sequences.
         """
         if name not in values:
             values[name] = None
@@ -204,8 +205,8 @@ class Lines:
         return sympify(0) if re.fullmatch(r"\s*0\s*", line.right) else self.read_outside_steps(line.right, line.rest)
 
     def shapes(self, starts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the candidates for the shapes of states, to be tried in turn. A state whose first value is a number
-        may be a tensor: as declared, or of any shape that occurs.
+        """Return the candidates for the shapes of states, each a dictionary by name, to be tried in turn. A state whose
+        first value, in ``starts``, is a number may be a tensor: as declared, or of any shape that occurs.
         """
         tensors = self.whole_text.tensors
         certain = {one: shape_of(value) for one, value in starts.items() if shape_of(value) or not value.is_number}
@@ -381,8 +382,8 @@ class Lines:
         return self.read_outside_steps(head)
 
     def value_of_step(self, kind: str, body: str, rest: str = "") -> Any:
-        """Return the values of the formula `body` over all steps, as `kind` says: stacked, the last one, or
-        their sum.
+        """Return the values of the formula `body` over all steps, as `kind` says: stacked ("stack"), the last one
+        ("last"), or their sum ("sum"). ``rest`` are the indices of a left side.
         """
         read = [name for name in self.states_in(body) if name in self.starts]
         if not read:

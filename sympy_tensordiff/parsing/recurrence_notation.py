@@ -28,7 +28,9 @@ class RecurrenceReader(Protocol):
         """Return whether `name` is that of a declared tensor."""
 
     def expression(self, text: str, left: str | None = None, letter: str = "") -> Any:
-        """Return the expression that `text` stands for."""
+        """Return the expression that `text` stands for. ``left`` has the indices of the left side in index notation,
+        ``letter`` is the name of a time.
+        """
 
 
 class Notation(NamedTuple):
@@ -84,7 +86,9 @@ def inside_of(text: str) -> str:
 
 
 def with_braced_rows(text: str, letter: str) -> str:
-    r"""Return LaTeX `text` with ``{...}_{t}`` for ``\left(...\right)_{t}``."""
+    r"""Return LaTeX `text` with ``{...}_{t}`` for each ``\left(...\right)_{t}``, where ``t`` is the `letter` of the
+    time.
+    """
     ending = re.compile(rf"\\right\)\s*(?=_(\{{\s*{letter}\s*\}}|{letter}(?![A-Za-z])))")
     position = 0
     while found := ending.search(text, position):

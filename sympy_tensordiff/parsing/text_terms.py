@@ -296,7 +296,9 @@ def split_coefficient(term: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def split_fraction(number: Any) -> tuple[Any, Any]:
-    """Return ``number`` as numerator and denominator; a short decimal number has the denominator 1."""
+    """Return ``(numerator, denominator)`` of a number as it is to be written: ``(3/4, 1)`` if it is written as a
+    decimal (a Float, or a fraction such as 0.75 with few decimals), but ``(1, 4)`` for 1/4 and ``(2, 3)`` for 2/3.
+    """
     if number.is_Float or (abs(number.p) != 1 and decimal_places(number) is not None):
         return number, S.One
     return S(number.p), S(number.q)
@@ -333,8 +335,8 @@ def node_text(node: Any) -> str:
 
 
 def rewrite_with_relu(expr: Any) -> Any:
-    """Return ``Max(a, x)`` or ``Min(a, x)`` with a number ``a`` written by ``Max(y, 0)``, which is relu; None for other
-    extrema.
+    """Return ``expr``, ``Max(a, x)`` or ``Min(a, x)`` with a number ``a``, written by ``Max(y, 0)``, which is relu;
+    None for other extrema.
     """
     numbers = [arg for arg in expr.args if arg.is_Number]
     others = [arg for arg in expr.args if not arg.is_Number]
@@ -345,7 +347,9 @@ def rewrite_with_relu(expr: Any) -> Any:
 
 
 def rewrite_with_sign(expr: Piecewise) -> Any:
-    """Return a `Piecewise` with two values and one inequality written by ``Max`` and ``sign``; None for others."""
+    """Return ``expr``, a `Piecewise` with two values and one inequality, written by ``Max`` and ``sign``; None for any
+    other.
+    """
     if len(expr.args) != 2 or expr.args[1].cond != S.true:
         return None
     (first, condition), (second, _) = expr.args
@@ -362,8 +366,8 @@ def rewrite_with_sign(expr: Piecewise) -> Any:
 
 
 def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """Return ``expr`` written with ``sign``, if it is 0 where a scalar ``s`` is 0, and contains powers of ``s``
-    elsewhere, as derivatives of roots do; None for any other `Piecewise`.
+    """Return ``expr`` written with ``sign`` if it is 0 where a scalar ``s`` is 0 and otherwise contains powers of
+    ``s``, as derivatives of roots do. None for any other `Piecewise`.
 
     ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None in other cases.
     """

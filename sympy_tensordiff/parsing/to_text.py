@@ -141,8 +141,8 @@ def _sizes_without_axis(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
 
 
 def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
-    """Raise `UnsupportedError` if the written text, parsed again as ``again``, makes other axes equally long than
-    ``parsed`` does.
+    """Raise `UnsupportedError` if the written text, parsed again as ``again``, has other groups of equally long axes
+    than ``parsed``.
 
     SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, which loses the constraint on the sizes.
     """

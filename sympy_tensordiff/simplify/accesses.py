@@ -125,8 +125,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` as `unproven` does, by one walk over all nodes below `roots` that are not in
-        ``self.safe``.
+        """Yield ``(access, axis, row)`` for each read below `roots` that is not proven in bounds, by one walk over the
+        nodes that are not in ``self.safe``; `row` is the bound on that axis which its context does not imply.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """
@@ -218,7 +218,7 @@ class Accesses:
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
         """Split `node` by its outermost guards and yield each case with its context. Before each case come the reads of
-        integer tensors in its conditions.
+        integer tensors in its conditions. `tests` are constraints of the loops around `node` that are tested with them.
 
         Guarded cases are left out unless `conditional` is set. `tests` are constraints that the loops around test.
         """
@@ -293,7 +293,7 @@ class _Check:
             self.check(access, axis, inside)
 
     def always(self, rows: Sequence[Constraint], bound: Sequence[int]) -> bool:
-        """Return whether for every size some values of the variables `bound` fulfil `rows`; False if unknown."""
+        """Return whether, for every size, `rows` hold at some values of the variables `bound`; False if unknown."""
         for case in dict.fromkeys((tuple(rows), *cases(rows))):
             found = project_exactly(case, bound)
             if found is not None and all(is_implied(row, self.facts) for row in found):
@@ -339,10 +339,9 @@ class _Check:
         return f"{text}; {mend}"
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
-        """Return the values of the indices at which the constraint `inside` is closest to being violated, innermost
-        first; None if they are not unique or no loop is known to reach them.
-
-        None where they are not unique, or where the loops do not reach them for every size.
+        """Return the values of the loop indices in `bound` at which the constraint `inside` is closest to being
+        violated, innermost first. None if they are not unique, or if the loops, with the constraints `around`, do not
+        reach them for every size.
         """
         found = least_slack_point(inside, bound, around)
         known = substitute_all(around, found)
@@ -355,8 +354,8 @@ class _Check:
         self, inside: Constraint, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
         """Return a loop limit to suggest to the user so that the read is in bounds, as ``(hint, end)`` or ``(hint,
-        first, last)``; None if none is known. `inside` is the violated bound, `place` its context, and `values` are
-        those of `values`.
+        first, last)``; None if none is known. `inside` is the violated bound, `place` its context, and `values` are the
+        indices at which it is violated.
         """
         (variable, *others) = values
         lows, highs = unit_bounds_of(variable, place.rows)

@@ -138,8 +138,8 @@ def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
 
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with nested products and sums merged. If that changed anything, the result is rewritten by the
-    rules of `recognise`.
+    """Return `roots` with nested products and sums merged. If that changed anything, the rules of `recognise` (such as
+    log-sum-exp for ``log(sum(exp(u)))``) are applied once more.
     """
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
@@ -248,9 +248,7 @@ def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node
 
 def _operands_to_merge(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
     """Return the operands of the product `node` that are to be merged into it, the lightest first, within limits of
-    labels and operands.
-
-    The resulting numbers of labels and operands are stored in `weights`.
+    labels and operands. The resulting numbers of labels and operands are stored in `weights`.
     """
     candidates = [arg for arg in node.args if uses[arg] == 1 and (arg.op == "mul" or (arg in weights and arg.shape))]
     weight = {arg: weights.get(arg, (0, len(arg.args))) for arg in candidates}
@@ -291,8 +289,8 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return ``x`` for a term ``x*(a + c)`` with a tensor ``x`` and a scalar sum that ends with a number ``c``; None
-    for other terms. Multiples of ``x`` can be joined with such a term.
+    """Return ``x`` for a term ``x*(a + c)`` of an addition, with a tensor ``x``, a scalar ``a`` and a number ``c``,
+    because multiples of ``x`` can be joined with it; None for other terms.
     """
     factors = graph.factors(term)
     for factor in factors:

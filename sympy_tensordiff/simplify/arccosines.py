@@ -48,8 +48,8 @@ class _Quotients(PairJoiner):
         return any(map(_is_inverse_root, self.graph.factors(factor)))
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``first*second``, where `second` is one over square roots; None if no rule
-        applies.
+        """Return the factors that replace ``first*second``, where `second` has square roots in its denominator; None if
+        no rule applies.
         """
         graph = self.graph
         base, power = first.args if first.op == "pow" else (first, graph.one)

@@ -179,8 +179,8 @@ class _Tighten:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return a product, maximum or minimum over a range with a tightened body and with bounds in which each index
-        depends on outer indices only.
+        """Return `node`, a product, maximum or minimum over a range, with a tightened body and with bounds in which
+        each index depends on outer indices only.
         """
         graph = self.graph
         variables, rows, body = graph.open_shared(node, atoms_in(facts))
@@ -329,8 +329,8 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
-        """Return the sum of `body` over `variables` in the range `rows`, with each variable that can have only one
-        value replaced by it, as given in `single`; None if `single` is None or the result is `node`.
+        """Return the sum of `body` over `variables` in the range `rows`, without the variables that can have only one
+        value: `single` maps these to their values. None if `single` is None, or if nothing changes.
         """
         if single is None:
             return None
@@ -415,14 +415,13 @@ def without_unused_indices(
     facts: Rows,
     may_evaluate: Callable[[Node, Rows], bool],
 ) -> tuple[tuple[Bounds, ...], Node]:
-    """Return `limits` and `body` without the indices on which the body does not depend: a maximum ignores them, and a
-    product becomes a power.
+    """Return `limits` and `body` of the reduction `op` without the indices on which the body does not depend: a maximum
+    ignores them, and a product becomes a power. ``may_evaluate(node, rows)`` says whether a node has a value wherever
+    the constraints `rows` hold.
 
     A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. The maximum and the minimum of
     equal values is that value, if there is a value: over an empty range that is infinite. All values count where the
     greatest ones share a derivative: as often each, or the index stays.
-
-    `may_evaluate` says whether a node may be evaluated where it was not before, given the constraints that hold there.
     """
     kept = tuple(limits)
     own = [limit.variable for limit in limits]

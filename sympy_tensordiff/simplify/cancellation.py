@@ -162,7 +162,8 @@ class _Rewriter:
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
         """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see
-        inside: reads at most `depth` operations below `node`, and reads inside of the formulas `reads` levels deep.
+        inside. Reads below more than `depth` operations stay. Reads in these formulas are replaced in turn, up to
+        `reads` formulas deep.
         """
         if node.op == "read" and node.args[0] in self.entries:
             table = self.entries[node.args[0]]

@@ -170,8 +170,8 @@ class Parts:
         return around
 
     def _unconditional_nodes(self, roots: Sequence[Node]) -> set[Node]:
-        """Return the nodes that are evaluated outside of branches of selects: only these may be undefined and still be
-        stored.
+        """Return the nodes that are evaluated outside of branches of selects, whatever the conditions are. A node that
+        may be undefined is stored only if it is one of these.
         """
         found = set(roots)
         for node in reversed(self._nodes):
@@ -295,8 +295,9 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """Return the arguments of `node` whose use counts when subexpressions are chosen. An argument that is printed
-        as a part of one function does not, such as the first in ``z - logsumexp(z)``, or those of a norm.
+        """Return the arguments of `node` whose use counts when subexpressions are chosen. Arguments that are printed as
+        a part of a function do not count, such as the first ``z`` in ``z - logsumexp(z)`` (a log-softmax), or those of
+        a norm.
         """
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm
@@ -383,7 +384,7 @@ class Parts:
         return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
 
     def _rebuilt_with_names(self, node: Node) -> Node:
-        """Return `node` rebuilt over its arguments with named subexpressions replaced."""
+        """Return `node` with the named subexpressions in its arguments replaced by reads of the named tensors."""
         args = [self._done[arg] for arg in self._args(node)]
         if node.op not in BINDERS:
             return self.graph.with_args(node, args)
@@ -394,8 +395,8 @@ class Parts:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards whose body an earlier guard of the same addition also has. To a reader both are one condition,
-    so that they count once: ``[i < j]*f + [i > j]*f`` is ``[i != j]*f``.
+    """Return the guards of an addition whose body is that of an earlier guard in it, as the second one in ``[i < j]*f +
+    [i > j]*f``. A reader sees one condition there, ``[i != j]*f``, so that the two count once.
     """
     found: set[Node] = set()
     for node in nodes:

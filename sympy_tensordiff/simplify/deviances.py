@@ -57,8 +57,8 @@ def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
 
 
 def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node | None:
-    """Return a sum such as ``a*log(a/b) - a + b`` with its logarithms written by ``g(u) = u - log1p(u)``, where a is
-    close to b; None unless its other terms cancel the linear parts of the logarithms.
+    """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate where a is close to b, with ``g(u) = u -
+    log1p(u)`` for the logarithms. None unless the other terms cancel the linear parts of the logarithms.
 
     `arguments` maps the results of `log_of_close_quotient` to the quotients.
     """
@@ -155,7 +155,7 @@ def _g(graph: Graph, u: Node) -> Node:
 
 
 def _distributed(graph: Graph, term: Node) -> Iterator[Node]:
-    """Yield the terms of a product with a sum among its factors; another term as it is."""
+    """Yield the terms of `term` multiplied out if it is a product with a sum as a factor, else `term` itself."""
     factors = graph.factors(term)
     total = next((part for part in factors if part.op == "add"), graph.one)
     others = [part for part in factors if part is not total]

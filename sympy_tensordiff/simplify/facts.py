@@ -151,8 +151,8 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Return, for each place below `roots` where an index is divided by `divisor`, the constraints that hold there;
-    those that contain quotients themselves are left out.
+    """Return the constraints that hold at each place below `roots` where an index is divided by `divisor`, one system
+    for each place. Constraints that contain quotients are left out.
     """
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
@@ -209,8 +209,8 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return, for the name of each integer tensor ``p`` whose entries all index some axis, as in ``x[p[i]]``, that read
-    and axis. The length of the axis bounds all entries of ``p``.
+    """Return a dictionary from the name of each integer tensor ``p`` whose entries all index some axis, as in
+    ``x[p[i]]``, to that read and axis. The length of the axis bounds all entries of ``p``.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.
@@ -248,7 +248,9 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
 
 
 def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
-    """Return the names of integer tensors in indices inside of an inner tensor, as ``p`` in ``[x[p[i]]]_i[j]``."""
+    """Return the names of the integer tensors that occur in an index of a computed tensor of which an entry or a
+    diagonal is read, as ``p`` in ``[x[p[i]]]_i[j]``.
+    """
     parts = reachable(*roots)
     inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]
     forms = [form for part in reachable(*inner) if part.op == "read" for form in part.data]

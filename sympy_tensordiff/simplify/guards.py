@@ -65,14 +65,12 @@ def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint
 def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
-    """Return `body` rewritten by the equation `row`, such as ``p[i] == j``, which contains tensor entries. Each
-    subexpression uses whichever side leaves it fewer free indices.
+    """Return `body` rewritten by the equation `row`, such as ``p[i] == j``, which contains tensor entries: each
+    subexpression uses whichever side leaves it fewer free indices. `solution` is the equation solved for the entry,
+    empty if only a multiple of it is known. The variables in `fixed` are sizes, not indices.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
-
-    `solution` is the equation solved for the tensor entry, empty if only a multiple of the entry is known. The
-    variables in `fixed` are sizes, which do not count as indices.
     """
     rewrites: list[Callable[[Node], Node]] = [lambda part: part, partial(_without_data, graph, row, solution)]
     data = frozenset[Variable](data_terms(row.form))

@@ -99,7 +99,7 @@ def _middle(graph: Graph, a: Node, b: Node) -> Node:
 
 
 def _at_middle(graph: Graph, function: Any, a: Node, b: Node, d: Node) -> Node:
-    """Return the sine or cosine of ``(a + b)/2``, accurate also for large angles; `d` is ``a - b``."""
+    """Return ``function((a + b)/2)`` for the sine or cosine, accurate also for large angles; `d` is ``a - b``."""
     middle = _middle(graph, a, b)
     value = graph.call(function, (middle,))
     exact = [(part, sign) for part, sign in ((b, 1), (a, -1)) if part.op != "add"]
@@ -180,7 +180,7 @@ def _difference_of_calls(graph: Graph, function: Any, a: Node, b: Node) -> Node:
 
 def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> Node | None:
     """Return ``log(a) - log(b)`` without cancellation for two sums of exponentials over one range with close exponents;
-    None for other `a` and `b`.
+    None for other `a` and `b`. ``distance(u, v)`` returns ``u - v`` accurately, or None.
     """
     variables, rows, body = graph.open(a)
     others, own_rows, other = graph.open(b)
@@ -224,7 +224,8 @@ def _exponent(graph: Graph, product: Node) -> tuple[Node, Node] | None:
 
 def _difference_of_softmaxes(graph: Graph, one: Node, other: Node, distance: Distance) -> Node | None:
     """Return ``one - other`` without cancellation for softmax values ``exp(a)/A`` and ``exp(b)/B``, where A and B are
-    sums of exponentials with close exponents; None for other products.
+    sums of exponentials with close exponents; None for other products. ``distance(a, b)`` returns ``a - b`` accurately,
+    or None.
     """
     found = []
     for product in (one, other):

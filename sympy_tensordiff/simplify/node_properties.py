@@ -141,8 +141,8 @@ def is_chosen(graph: Graph, node: Node) -> bool:
 
 
 def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
-    """Return the same as `is_chosen`, for at most ``budget[0]`` visited nodes. Each visit takes 1 from it, and at 0 the
-    answer is False.
+    """Return whether `node` contains a condition, a guard or a select with 0, that makes it exactly 0 where it fails.
+    Each visited node takes 1 from ``budget[0]``, and at 0 the answer is False.
     """
     budget[0] -= 1
     if budget[0] < 0:

@@ -61,8 +61,8 @@ FINAL: Passes = (
 
 
 def _run(passes: Passes, graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` after all `passes`, in order. A pass is skipped if no node of the kinds that it rewrites is in the
-    graph.
+    """Return `nodes` after all `passes`, in order. A pass is skipped if the graph has no node with an operation that
+    the pass rewrites.
     """
     for step, kinds in passes:
         if not kinds.isdisjoint(graph.kinds):
@@ -98,8 +98,8 @@ def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) 
 def simplify_derivatives(
     graph: Graph, nodes: Sequence[Node], facts: Rows, sizes: frozenset[int], function: Sequence[Node]
 ) -> list[Node]:
-    """Return the derivatives `nodes` as a reader would write them: no Kronecker deltas under sums, tight ranges, guards
-    only around reads that may be out of bounds.
+    """Return the derivatives `nodes` of `function` as a reader would write them: no Kronecker deltas under sums, tight
+    ranges, guards only around reads that may be out of bounds.
 
     `facts` are the constraints on sizes and free indices; the variables in `sizes` are never bound. `function` is the
     differentiated expression, with other inputs such as cotangents.

@@ -58,11 +58,10 @@ def monomial(node: Node, bases: Mapping[Node, Number]) -> tuple[Number, int] | N
 def series_of(
     node: Node, bases: Mapping[Node, Number], length: int, memo: dict[Node, Series | None] | None = None
 ) -> Series | None:
-    """Return the series of the scalar `node` in ``t`` about 0, with about `length` coefficients; None if it is not
-    known. `bases` are those of `monomial`.
+    """Return the series of the scalar `node` in ``t`` about 0, computed with `length` coefficients, of which
+    cancellation may leave fewer; None if it is not known. `bases` are those of `monomial`.
 
-    `node` has no free variables but ``t``. The series is computed with `length` coefficients, of which cancellation
-    leaves fewer. `memo` caches the series of nodes for the same `bases` and `length`.
+    `node` has no free variables but ``t``. `memo` caches the series of nodes for the same `bases` and `length`.
     """
     memo = {} if memo is None else memo
 
@@ -103,7 +102,9 @@ def _monomial(factor: Fraction, order: int, length: int) -> Series:
 
 
 def _power_of(part: Node, visit: Callable[[Node], Series | None]) -> Series | None:
-    """Return the series of the power `part`; None unless its exponent is rational and its base has a series."""
+    """Return the series of the power `part`, where ``visit(base)`` returns that of its base; None unless its exponent
+    is rational and its base has a series.
+    """
     base, exponent = part.args
     if exponent.op != "const" or not isinstance(exponent.data, int | Fraction):
         return None

@@ -174,8 +174,9 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of the exponential ``other``, with axes ``labels``, that are summed in ``sum(exponential)`` over
-    ``axes``, whose result has the axes ``rest``; None unless both are the same tensor up to the order of axes.
+    """Return the axes of `other` that ``sum(exponential)`` over `axes` sums, to recognise the softmax
+    ``other/sum(exponential)``. `labels` are the axes of `other`, and `rest` those of the sum. None unless both
+    exponentials are the same tensor up to the order of axes.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """

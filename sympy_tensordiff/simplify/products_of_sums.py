@@ -82,8 +82,9 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Split a guard, or a select by ``i != j``, into the factors of its body that do not depend on `limits`, and
-        the rest under its condition. Any other `factor` is returned alone.
+        """Split the `factor` of a sum over `limits`, if it is a guard or a select by ``i != j``: return the factors of
+        its body that do not depend on `limits`, then the rest under its condition. Any other `factor` is returned
+        alone.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -205,8 +206,8 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body`, taken term by term over all of `limits` or over the innermost one, if
-        the summed terms then cancel so that at most one remains; else None.
+        """Return the sum of the addition `body` over `limits` if its terms, summed one by one over all of `limits` or
+        over the innermost one, cancel so that at most one remains; else None.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
@@ -215,8 +216,8 @@ class ProductsOfSums:
         return None
 
     def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum over `limits` taken term by term, if the summed terms cancel so that at most one remains; else
-        None.
+        """Return the sum of the addition `body` over `limits` if its terms, summed one by one, cancel so that at most
+        one remains; else None.
         """
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)

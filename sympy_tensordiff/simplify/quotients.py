@@ -243,7 +243,9 @@ class Quotients:
         return found
 
     def _term(self, node: Node) -> Term:
-        """Return the result of `term` for a node that has not been seen yet."""
+        """Return `node` as ``coefficient * prod(base**exponent)``, without looking up an earlier result; raise
+        `_Inexact` if that is not possible.
+        """
         coefficient, powers = Fraction(1), dict[Node, Fraction]()
         stack = [(factor, Fraction(1)) for factor in self.graph.factors(node)]
         while stack:
@@ -285,7 +287,9 @@ class Quotients:
         return Term(coefficient, powers)
 
     def _without_content(self, term: Term, base: Node, exponent: int) -> Term:
-        """Return `term` with numbers, and common factors that cancel, taken out of the sum `base` among its factors."""
+        """Return `term`, which has the factor ``base**exponent``, with the content of the sum `base` moved out of it: a
+        number, and the common factors of its terms that cancel with other factors of `term`.
+        """
         polynomial = self.polynomial(base)
         content = _content_of(polynomial)
         cancels = {
@@ -300,7 +304,9 @@ class Quotients:
         return _times(_times(term._replace(powers=powers), outside), Term(Fraction(1), {rest: Fraction(exponent)}))
 
     def polynomial(self, node: Node) -> Polynomial:
-        """Return the sum `node` as a polynomial; raise `_Inexact` as `term` does."""
+        """Return the sum `node` as a polynomial; raise `_Inexact` if it has floating point coefficients or too many
+        terms.
+        """
         if node not in self.polynomials:
             self.polynomials[node] = None
             self.polynomials[node] = self._polynomial(map(self.term, node.args))
@@ -372,8 +378,9 @@ class Quotients:
         return self._built(_times(content, divisor), self._opened(_divided(numerator, content)), shape)
 
     def _multiplied(self, polynomial: Polynomial, base: Node, times: int) -> Polynomial:
-        """Return ``polynomial*base**times`` for a sum `base`. Terms that are divided by `base` lose the divisor, and
-        the other terms are multiplied out; raise `_Inexact` if that needs more than two factors.
+        """Return ``polynomial*base**times`` for a sum `base`, with as many divisors `base` of its terms cancelled as
+        possible, and the other terms multiplied out. Raise `_Inexact` if a term would have to be multiplied by `base`
+        more than twice.
         """
         terms: list[Term] = []
         factors = [self.term(arg) for arg in base.args]

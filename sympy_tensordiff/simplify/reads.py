@@ -109,8 +109,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield every extension of `forms`, index forms for some variables of `read`, to all of its variables with
-        which each constraint of `read` on the others becomes one of `facts`.
+        """Yield every extension of `forms`, which maps some variables of `read` to index forms, to further variables,
+        such that each constraint of `read` on these becomes one of `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -135,8 +135,8 @@ class WrittenReads:
             yield from self._cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield a record of ``form >= 0`` for each case of the minima and maxima in it. Bound variables that it does
-        not need are eliminated from `known`.
+        """Yield a record of ``form >= 0`` for each case of the minima and maxima in `form`. `known` and `conditions`
+        hold where the read is made; variables in `bound` that are not needed are eliminated from `known`.
         """
         system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
@@ -244,8 +244,8 @@ class _Explicit:
         return None
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """Return ``(form, known constraints)`` for each constraint in `rows` that contains an entry of an integer
-        tensor, such as ``p[i]``.
+        """Return ``(form, constraints)`` for each of `rows` whose form contains an entry of an integer tensor, such as
+        ``p[i]``. The constraints are `facts` and those of the other `rows` that hold when it is tested.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
@@ -260,9 +260,9 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Yield pairs ``(constraints of the case, rows to test there)`` that split `node` by whether `entry` is in
-        bounds. In the first case it is, with all of `rows`; in the others it is not, with the rows that remain, or None
-        if one of them fails.
+        """Split `node` by whether `entry` is in bounds: yield ``(constraints of the case, rows to test there)``. First
+        comes the case in bounds, with all of `rows`. In each case out of bounds only the rows that remain are tested;
+        they are None if one of `rows` fails.
 
         A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there, the
@@ -279,8 +279,8 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return `rows` without those that contain `entry`, if all of these hold when the entry is minus infinity; None
-        if one of them does not.
+        """Return the constraints among `rows` that do not contain `entry`; None if one that does contain it fails when
+        the entry is minus infinity.
         """
         left: list[Constraint] = []
         for row in rows:
@@ -294,7 +294,9 @@ class _Explicit:
     def split_by_entry(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
-        """Return `node` as a list of guarded terms: one for `entry` in bounds, the others for `entry` out of bounds.
+        """Return guarded terms that add up to `node`: one for `entry` in bounds, the others for `entry` out of bounds.
+        `variables`, `rows` and `body` are the parts of `node`, a guard, sum or other binder; `known` are the
+        constraints that hold around it.
 
         Raises `UnsupportedError` if the entry bounds a variable of a product, a maximum or a minimum.
         """
@@ -329,7 +331,8 @@ class _Explicit:
 
 
 def with_forward_reads(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with sums over ``j`` that read ``x[n - 1 - j]`` only rewritten as sums that read ``x[j]``.
+    """Return `nodes` with each sum over ``j`` whose reads are all like ``x[n - 1 - j]`` rewritten as a sum that reads
+    ``x[j]``.
 
     ``Sum_j x[n - 1 - j]`` over ``j <= i`` is ``Sum_j x[j]`` over ``j >= n - 1 - i``. Shifts such as ``x[p - k]`` stay.
     """

@@ -40,7 +40,7 @@ LEVELS = 4
 
 
 class Facts(NamedTuple):
-    """The lookup tables of the rules: how often each node is used, and which matrices are known to be symmetric."""
+    """The data that the rules look up: how often each node is used, and which matrices are known to be symmetric."""
 
     uses: Uses
     symmetric: dict[Node, bool]
@@ -348,9 +348,9 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
-    """Yield, for each addition among the operands of the contraction `node`, the contractions with one of its terms in
-    its place, whose sum is `node`. With `is_alone`, an addition counts only if it has a summed index that no other
-    operand has.
+    """Yield, for each addition among the operands of the contraction `node`, the list of contractions in which one of
+    its terms replaces it; their sum is `node`. With `is_alone`, an addition counts only if it has a summed index that
+    no other operand has.
     """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))

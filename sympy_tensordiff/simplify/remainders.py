@@ -36,8 +36,9 @@ class RemainderSum(NamedTuple):
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[RemainderSum] | None:
-    """Return the sum of `body` over `rows` as one sum for each residue class of the sizes, with an equation such as
-    ``m*i + 2*j == k``, in which no coefficient is 1, eliminated; None if no equation has the needed form.
+    """Return the sum of `body` over `variables` in the range `rows` as one sum for each residue class of the sizes. So
+    an equation such as ``m*i + 2*j == k``, in which no coefficient is 1, is eliminated. None if no equation has the
+    needed form.
     """
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
@@ -118,8 +119,8 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return `row` with `v` replaced by its value from `equation`. If `row` is linear in `v`, it is multiplied by the
-    coefficient of `v` instead of dividing.
+    """Return `row` with `v` replaced by its value from `equation`: a row that is linear in `v` is multiplied by the
+    coefficient of `v`, so that nothing is divided, and in any other row `value` is substituted.
     """
     parts = slope(row.form, v)
     if parts is None:

@@ -81,7 +81,7 @@ class Powers(dict[Node, Number]):
         self._memos: dict[int, dict[Node, Series | None]] = {}
 
     def series(self, node: Node, length: int) -> Series | None:
-        """Return the series of `node` in ``u``, see `series_of`."""
+        """Return the series of `node` in ``u``, computed with `length` coefficients; None if it is not known."""
         return series_of(node, self, length, self._memos.setdefault(length, {}))
 
 
@@ -108,7 +108,9 @@ class SeriesTerm(NamedTuple):
     factors: tuple[Node, ...]
 
     def series(self, powers: Powers, length: int) -> Series | None:
-        """Return the series in ``u`` of the term without ``rest``; None if a factor has no known series."""
+        """Return the series in ``u`` of the term without ``rest``, computed with `length` coefficients; None if a
+        factor has no known series. `powers` has the exponents of the nodes that are powers of ``u``.
+        """
         found = [powers.series(factor, length) for factor in self.factors]
         known = [one for one in found if one is not None]
         return None if len(known) < len(found) else shifted(product(known, length), self.order)
@@ -217,9 +219,7 @@ def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
     """Return ``(condition, series)``: where the condition holds, near 0, `node` is to be replaced by the series because
-    its terms cancel there. None if no terms cancel.
-
-    None if its terms do not cancel.
+    its terms cancel there. None if no terms cancel, or if `node` has too many functions.
     """
     if len(parts.functions(node)) > MAX_FUNCTIONS:
         return None
@@ -406,8 +406,8 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the relative rounding error at `u`, in units of the last place: the larger one of the sum of
-    `terms` and of its series.
+    """Return a bound of the relative rounding error at `u`, in units of the last place: the larger one of two bounds,
+    for the sum of `terms` and for its `series`.
     """
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))

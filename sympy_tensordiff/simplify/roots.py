@@ -74,8 +74,9 @@ def difference_of_powers_by_one(graph: Graph, one: Node, other: Node) -> Node | 
 
 
 def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
-    """Return ``root - b`` without cancellation, as ``c/(root + b)`` for the root ``sqrt(b**2 + c)``; None for other
-    roots, or if `b` is a number that is not positive.
+    """Return ``root - b`` without cancellation for the root ``sqrt(b**2 + c)``: a select of ``c/(root + b)`` where ``b
+    > 0`` and ``c < 3*b**2``, and of the plain difference elsewhere. None for other roots, or if `b` is a number that is
+    not positive.
     """
     if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
         return None

@@ -46,8 +46,8 @@ def sign_facts(graph: Graph, node: Node) -> SignFacts:
 
 
 def _common_facts(arguments: FactsOfArguments) -> SignFacts:
-    """Return what holds for all of `arguments`: the weakest sign, and flat (derivative 0 where the value is 0) if all
-    are.
+    """Return the facts that hold for all of `arguments`: the weakest sign, and "flat" (derivative 0 where the value is
+    0) if all of them are flat.
     """
     return SignFacts(min(argument.sign for argument in arguments), all(argument.flat for argument in arguments))
 

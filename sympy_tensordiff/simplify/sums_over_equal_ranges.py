@@ -102,9 +102,9 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """Return `addition` with sums over equal ranges merged, if the factors in front of them are equal; unchanged if
-    there are none. Additions inside are treated likewise, `levels` deep. `sizes` and `selected` are those of
-    `merged_sums`.
+    """Return `addition` with sums over equal ranges merged, if the factors in front of them are equal; also in
+    additions inside, `levels` deep. With `selected`, an equation ``p == a[t]`` is a factor. The variables in `sizes`
+    are sizes, not indices.
     """
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
@@ -189,8 +189,8 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
 def _merge_group(
     graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[Node]:
-    """Return the sums in `group`, all over the same range, with those merged whose summands have factors in common. The
-    other arguments are those of `_merged`.
+    """Return the sums in `group`, all over the same range, with those merged whose summands have factors in common,
+    also in additions inside, `levels` deep. With `selected`, an equation ``p == a[t]`` is a factor.
     """
     variables, rows, _ = graph.open(group[0].node)
     alike: dict[Node | None, list[PowerProduct]] = {}

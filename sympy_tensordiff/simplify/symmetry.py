@@ -95,8 +95,8 @@ def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
 
 
 def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the result of `exchange_sign` for `node` itself, when that of its arguments is already stored in the
-    graph.
+    """Return 1 if exchanging the axes `a` and `b` of `node` provably leaves it unchanged, -1 if it changes the sign, 0
+    if neither is known. The answers for its arguments are already stored in the graph.
     """
     signs = graph.exchange_signs
     if node.shape[a] != node.shape[b]:
@@ -119,8 +119,8 @@ def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the result of `exchange_sign` for an addition: the sign that all terms have, or under which the exchange
-    maps the terms to one another.
+    """Return 1 if exchanging the axes `a` and `b` leaves the addition `node` unchanged, -1 if it changes the sign, 0 if
+    neither is known. Either each term has this sign, or the exchange maps the terms to one another.
     """
     own = {arg: graph.exchange_signs[arg, a, b] if arg.shape else 1 for arg in node.args}
     pairs = [arg for arg, sign in own.items() if not sign]
@@ -134,8 +134,9 @@ def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return the result of `exchange_sign` for an einsum: the product of the signs of the operands that have both axes,
-    if the product of the others stays the same.
+    """Return 1 if exchanging the axes `a` and `b` leaves the einsum `node` unchanged, -1 if it changes the sign, 0 if
+    neither is known: the product of the signs of the operands with both axes, if the product of the others stays the
+    same.
     """
     first, second = node.data.output[a], node.data.output[b]
     if first == second:
@@ -298,7 +299,7 @@ def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
     """Whether exchanging the two result axes leaves an einsum the same product; False if it has too many operands to
-    test.
+    test. `known` says which nodes are symmetric matrices.
     """
     product = product_of(graph, node)
     if len(product.output) != 2:
@@ -313,7 +314,7 @@ def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) 
 
 def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bool = False) -> Node:
     """Return the matrix `term`, transposed if `flip` is set, in a form that is the same for all groupings and orders of
-    a product.
+    a product. `known` says which nodes are symmetric matrices.
     """
     if not term.shape or known.get(term):
         return term
@@ -343,7 +344,9 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
 def _ordered_product(
     graph: Graph, parts: Sequence[Operand], output: Labels, extents: Mapping[Label, Affine], known: Mapping[Node, bool]
 ) -> Node:
-    """Return the product of `parts` as a node, with the two labels of each symmetric operand in a standard order."""
+    """Return the product of `parts` as a node, with the two labels of each symmetric operand (one that `known` maps to
+    True) in a standard order.
+    """
     return graph.ein(1, in_order(parts, output, known), output, dict(extents))
 
 

@@ -123,7 +123,8 @@ def _size(written: Node, most: int) -> int:
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:
     """Return `roots` with each comprehension that is read at one index replaced by its body at that index, and with
-    entries of operations on comprehensions in index notation.
+    entries of operations on comprehensions in index notation. With `is_input`, for a function that is to be
+    differentiated, fewer reads are replaced.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration. An entry that is used several times is at most a sum over one index and

@@ -64,8 +64,8 @@ def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> 
 
 
 def _may_have_covariance(node: Node) -> bool:
-    """Return whether `node` is an addition with a term that is a product or square of sums (or of reads of stored
-    sums): a necessary test.
+    """Return whether `node` is an addition of at most `MAX_TERMS` terms, one of which is a product or square of sums
+    (or of reads of stored sums): a cheap test that `node` may contain a covariance.
     """
     if node.op != "add" or len(node.args) > MAX_TERMS:
         return False

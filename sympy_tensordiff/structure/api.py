@@ -394,8 +394,8 @@ def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> S
 
 
 def _normalise_argument_order(kind: str, args: Any, function: Any, wrt: Any) -> tuple[Any, Any, Any]:
-    """Return ``(args, function, wrt)`` for a call in either order of arguments, ``f(args, function, wrt)`` or
-    ``f(function, wrt)``. Raise if an argument is not a symbol.
+    """Return ``(args, function, wrt)`` for a call of ``structured_<kind>`` with its arguments in either order, ``(args,
+    function, wrt)`` or ``(function, wrt)``. Raise `ArgumentTypeError` if an argument is not a symbol.
     """
     if wrt is None:
         args, function, wrt = function, args, function

@@ -34,8 +34,8 @@ class _SeparatedTerm(NamedTuple):
 
 
 def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return two arrays with ``left.T @ right`` equal to the dense part of the matrix. None if that part is not a short
-    sum of products of row and column factors (at most ``max_rank``).
+    """Return two arrays ``left`` and ``right`` with ``left.T @ right`` equal to the dense part of the matrix. None if
+    that part is not a sum of at most ``max_rank`` products of a row factor and a column factor.
     """
     derivative, environment = operator._derivative, operator._environment
     factor_pairs: list[tuple[Any, Any]] = []

@@ -128,7 +128,8 @@ def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
     """Return the CSR pattern of a matrix of ``shape`` for entries at the flat positions ``keys``. Entries at one
-    position become one entry, which adds up their values, numbered in ``sources``.
+    position become one entry, which adds up their values, numbered in ``sources``. ``total`` is the number of values;
+    ``points`` is stored in the result.
     """
     all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()

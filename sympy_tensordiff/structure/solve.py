@@ -127,8 +127,9 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return the low-rank factors of the terms that fill blocks, computed once. None if there are none, if nothing else
-    is in the matrix, or for a block of a larger one.
+    """Return the factors of the part of a matrix whose terms fill blocks, as a product of low rank; computed once. None
+    if the rank is above a quarter of the rows, if the sparse part is empty (then the matrix is probably singular), or
+    if the operator is a block of a larger matrix.
     """
     if not hasattr(operator, "_factors"):
         may_be_regular = hasattr(operator, "_call") and operator.sparse_part.nnz > 0
@@ -353,7 +354,7 @@ def _equal_diagonal_blocks(matrix: Any) -> NDArray[np.int64] | None:
 
 def _full_rows_and_columns(matrix: Any) -> NDArray[np.int64] | None:
     """Return the numbers of a few rows and columns with many entries, without which the matrix is banded; None if there
-    are none such.
+    are none.
     """
     filled = np.maximum(np.bincount(matrix.indices, minlength=matrix.shape[0]), np.diff(matrix.indptr))
     border = np.flatnonzero(filled > max(8, 4 * int(np.median(filled))))

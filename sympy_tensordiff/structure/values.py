@@ -206,7 +206,7 @@ def _compiled_sum_sources() -> Callable[..., None]:
 
 def _sum_sources(out: NDArray[Any], starts: NDArray[Any], sources: NDArray[Any], values: NDArray[Any]) -> None:
     """Set ``out[e]``, the matrix entry number e, to the sum of ``values[sources[k]]`` for all k from ``starts[e]`` to
-    ``starts[e + 1] - 1``.
+    ``starts[e + 1] - 1``; there is at least one such k.
     """
     for entry in range(out.shape[0]):
         total = values[sources[starts[entry]]]

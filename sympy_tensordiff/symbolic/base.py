@@ -399,8 +399,8 @@ class RealScalar(TensorNode):
 
 
 def _next_derivative(expr: Any, variable: Any) -> Any:
-    """Return the derivative of ``expr``, of this package or SymPy's own, with respect to ``variable``; None if SymPy
-    knows none.
+    """Return the derivative of ``expr``, a node of this package or of SymPy's own, with respect to ``variable``; None
+    if SymPy knows none.
     """
     if not isinstance(expr, TensorNode) and is_entry(variable) and expr.has(Derivative, Subs):
         return hooks.derivative(expr, variable)

@@ -58,8 +58,9 @@ class ReadContext(NamedTuple):
     def inside_range(
         self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr], *, of_axis: bool
     ) -> ReadContext | None:
-        """Return the context inside of a sum or axis over ``index``; None if its range may be empty, since then a read
-        inside need not happen.
+        """Return the context inside of a sum over ``index``, which runs from the largest ``lower`` to the smallest
+        ``upper`` bound; with ``of_axis``, inside of a tensor axis. None if the range may be empty or is not affine, so
+        that a read inside need not happen.
 
         The range of an axis (``of_axis``) is never empty; if its bounds have no form, ``index`` just has no variable.
         """
@@ -94,7 +95,8 @@ class ReadContext(NamedTuple):
 
 
 def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
-    """Raise `OutOfShapeError` for a read in ``body`` that is out of bounds somewhere in ``ranges``.
+    """Raise `OutOfShapeError` for a read in ``body`` that is out of bounds somewhere in ``ranges``: the ranges of sums
+    or, with ``of_axes``, of tensor axes, which are never empty.
 
     `ranges` are triples ``(index, lower forms, upper forms)``, outermost first: the index runs from the maximum of the
     lower to the minimum of the upper forms. With `of_axes`, they are the indices of a tensor, whose extents are

@@ -31,8 +31,8 @@ def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | N
 
 
 def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a value of a branch: a number, a function argument or a nested choice. Return None for
-    anything else.
+    """Return the notation of a branch's value: a number, a nested choice, or a function argument, whose notation is in
+    ``values``. None for anything else.
     """
     if isinstance(value, Piecewise):
         return choice_notation(value, values)

@@ -71,7 +71,7 @@ class _Condition(NamedTuple):
 
 def _condition_of(condition: Any, owner: str) -> _Condition:
     """Return ``condition`` as a `_Condition`. A comparison is used as it is, a bool is constant, and any other tensor
-    means ``value != 0``.
+    means ``value != 0``. Errors name ``owner``.
     """
     if isinstance(condition, (bool, Boolean)):
         return _Condition((), lambda: sympify(condition))
@@ -202,8 +202,8 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     infinite = [side in (S.Infinity, S.NegativeInfinity) for side in sides]
 
     def choice(*values: Any) -> Any:
-        """Return the `Piecewise` between the two sides, for scalars ``values`` in place of the operands; infinite sides
-        are constants, for which there is no value.
+        """Return the `Piecewise` between the two sides of ``where``, for scalars ``values`` in place of the operands. A
+        side that is infinite is a constant and takes none of the ``values``.
         """
         rest = iter(values)
         a, b = (side if is_infinite else next(rest) for side, is_infinite in zip(sides, infinite, strict=True))

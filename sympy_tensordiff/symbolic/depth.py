@@ -187,7 +187,9 @@ _seen = _VisitedNodes()
 
 
 def atoms(node: Any, types: tuple[Any, ...]) -> set[Any]:
-    """Return the same as `Basic.atoms` for ``types``; each shared part is visited only once."""
+    """Return the nodes of the classes ``types`` in ``node``, as `Basic.atoms` does; each shared part is visited only
+    once.
+    """
     kinds = tuple(kind if isinstance(kind, type) else type(kind) for kind in types)
     return {part for part in nodes_in([node]) if (isinstance(part, kinds) if kinds else not part.args)}
 
@@ -213,8 +215,8 @@ class BoundedDepth:
         self.measures: KnownMeasures = {}
 
     def applied(self, function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
-        """Return ``function(*arguments)``, left unevaluated if an argument is deep, like the function `applied`;
-        measures are cached in this object.
+        """Return ``function(*arguments)`` for a SymPy function or class. It is left unevaluated if an argument is deep,
+        or if ``is_deep`` says so without a look. The measured depths are kept in this object for later calls.
         """
         return applied(function, arguments, is_deep, self.measures)
 
@@ -233,11 +235,9 @@ class BoundedDepth:
 def applied(
     function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False, known: KnownMeasures | None = None
 ) -> Any:
-    """Return ``function(*arguments)`` for a SymPy function or class. If an argument is deep, it is left unevaluated,
-    because SymPy's evaluation would recurse.
-
-    Evaluation would walk through deep arguments. ``is_deep`` says that they are deep, without measuring; ``known``
-    caches measures.
+    """Return ``function(*arguments)`` for a SymPy function or class. It is left unevaluated if an argument is deep, or
+    if ``is_deep`` says so without a look, because SymPy's evaluation would recurse. ``known`` caches the measured
+    depths.
     """
     known = {} if known is None else known
     if not is_deep and not any(measures(argument, known).is_deep for argument in arguments):

@@ -186,7 +186,7 @@ class DeltaTensor(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the tensor with the argument ``args[0]``, half of the shape: that half twice."""
+        """Return the shape of the unit tensor: the extents ``args[0]`` twice."""
         return 2 * tuple(args[0].args)
 
     @property

@@ -56,8 +56,8 @@ def _with_values(expr: Any, values: dict[Any, Any]) -> Any:
 
 
 def choice(cases: Iterable[tuple[Any, Any]]) -> Any:
-    """Return a `Piecewise` of the (value, condition) ``cases``, in which only the conditions True and False are
-    evaluated; NaN if no case remains.
+    """Return a `Piecewise` of the ``(value, condition)`` pairs ``cases``, not evaluated by SymPy: only the conditions
+    True and False are resolved. NaN if no case remains.
     """
     found = []
     for value, condition in cases:

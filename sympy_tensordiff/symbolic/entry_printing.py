@@ -110,7 +110,7 @@ def _entry_of_operands(entry: Any) -> Any | None:
 
     def read(operand: Any, indices: Sequence[Any], varying: Any = None) -> Any:
         """Return the entry of ``operand`` at ``indices``, written in the same way if it is an operation itself; a
-        scalar is returned unchanged.
+        scalar is returned unchanged. ``varying``, which other functions of this type use, is ignored.
         """
         if not getattr(operand, "shape", ()):
             return operand

@@ -143,7 +143,8 @@ def data_of(expr: Any) -> list[Any]:
 
 
 def as_expr(value: object, description: str) -> Any:
-    """Return ``value`` as a SymPy object; raise `ArgumentTypeError`, which calls it ``description``, for anything else.
+    """Return ``value`` converted to a SymPy object; raise `ArgumentTypeError`, which calls it ``description``, if that
+    is impossible.
 
     Strings are not parsed, since that would evaluate them.
     """
@@ -161,7 +162,9 @@ def as_expr(value: object, description: str) -> Any:
 
 
 def as_index(value: object, description: str) -> Any:
-    """Return ``value`` as `as_expr` does, with entries of an ``IndexedBase`` of integers as entries of index arrays."""
+    """Return ``value`` as a SymPy index expression, with entries of an ``IndexedBase`` of integers as entries of index
+    arrays; raise `ArgumentTypeError`, which calls it ``description``, if it is not an expression.
+    """
     expr = as_expr(value, description)
     entries = [part for part in nodes_in([expr]) if isinstance(part, sympy.Indexed)] if expr.args else []
     return expr.xreplace({entry: lifted(entry) for entry in entries if entry.is_integer}) if entries else expr
@@ -250,7 +253,9 @@ def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
 
 
 def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return a `Max`, `Min` or `Abs` of indices as ``(affine form, denominator)``."""
+    """Return a `Max`, `Min` or `Abs` of indices as ``(affine form, denominator)``. ``slots`` maps symbols to variable
+    numbers, and new symbols are added to it.
+    """
     parts = [_rational_form(arg, slots) for arg in expr.args]
     common = lcm(*(denominator for _, denominator in parts))
     forms = [form * (common // denominator) for form, denominator in parts]
@@ -260,14 +265,16 @@ def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return a product as ``(affine form, denominator)``."""
+    """Return a product as ``(affine form, denominator)``. ``slots`` maps symbols to variable numbers, and new symbols
+    are added to it.
+    """
     parts = [_rational_form(factor, slots) for factor in expr.args]
     return times(*(form for form, _ in parts)), prod(denominator for _, denominator in parts)
 
 
 def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
-    """Return ``(numerator, denominator)`` of ``expr``, both as affine forms. A denominator with symbols is assumed to
-    be positive.
+    """Return ``(numerator, denominator)`` of ``expr``, both as affine forms; a denominator with symbols is assumed to
+    be positive. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
     """
     if not any(
         (isinstance(power, Pow) and not power.exp.is_Integer) or power.exp.is_negative for power in expr.atoms(Pow)
@@ -281,7 +288,7 @@ def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
 
 def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     """Return a ``floor``, ``ceiling`` or ``frac`` as ``(affine form, denominator)``, with a variable for the floor
-    quotient.
+    quotient. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
     """
     form, divisor = _quotient_form(expr.args[0], slots)
     if isinstance(expr, floor):

@@ -102,9 +102,8 @@ def lift(expr: Any) -> Any:
 
 def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
     """Return ``value`` converted to this package's classes if its own class is SymPy's notation, such as `Indexed`;
-    else unchanged. Its parts are not examined.
-
-    A bare `IndexedBase` without a shape is the tensor of its name in ``tensors``, if there is one.
+    else unchanged, whatever its parts are. A bare `IndexedBase` without a shape is the tensor of its name in
+    ``tensors``, if there is one.
     """
     if not isinstance(value, NATIVE):
         return value

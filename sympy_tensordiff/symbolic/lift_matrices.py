@@ -180,7 +180,7 @@ def _slice(expr: Any, lift: Lift) -> Any:
     column, _, right = map(lift, expr.colslice)
 
     def entry(i: Expr, j: Expr) -> Expr:
-        """Return the entry of the parent that is entry ``(i, j)`` of the slice."""
+        """Return the entry ``(i, j)`` of the slice, which is an entry of the parent matrix."""
         return read(tensor, (down * i + row, right * j + column))
 
     return tabulate(expr.shape, (tensor, row, down, column, right), entry)
@@ -222,7 +222,7 @@ def _block_matrix(expr: Any, lift: Lift) -> Any:
     blocks = [(r, c, lift(expr.blocks[r, c])) for r, c in places]
 
     def entry(i: Expr, j: Expr) -> Expr:
-        """Return the entry ``(i, j)``: of the first block whose range contains the indices."""
+        """Return the entry ``(i, j)`` of the block matrix: that of the first block whose range contains the indices."""
         branches = []
         for r, c, block in blocks:
             branches.append(

@@ -97,7 +97,7 @@ class TensorDeterminant(MatrixFunction):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the result: that of the stack of matrices, ``()`` for a single one."""
+        """Return the shape of the determinants of a stack of matrices, its leading axes; ``()`` for a single matrix."""
         return shape_of(args[0])[:-2]
 
 

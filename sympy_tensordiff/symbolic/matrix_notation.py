@@ -35,8 +35,9 @@ from sympy_tensordiff.symbolic.notation import (
 
 
 def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
-    """Return the printed notation of an einsum: elementwise or matrix products where possible, such as ``A @ x``, else
-    index notation.
+    """Return the printed notation of the einsum of ``operands`` with the labels ``inputs`` and the result labels
+    ``output``: elementwise or matrix products where possible, such as ``A @ x``, else index notation. ``extents`` has
+    the extent of each label.
 
     ``operands`` are the notations of the operands with the labels ``inputs``.
     """
@@ -60,8 +61,8 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
 
 
 def added_labels(inputs: Sequence[str], output: str) -> list[str]:
-    """Return the labels that are summed as in ``sum(A, axis=0)``, and not contracted by a matrix product such as ``A @
-    B``.
+    """Return the labels of an einsum that are summed as in ``sum(A, axis=0)``, and not contracted by a matrix product
+    such as ``A @ B``. ``inputs`` are the labels of the operands, ``output`` those of the result.
 
     They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
     """

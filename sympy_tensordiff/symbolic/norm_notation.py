@@ -53,8 +53,8 @@ def with_norms(expr: Any) -> Any:
 
 
 def value_away_from_zero(function: Any) -> Any | None:
-    """Return the tensor that an elementwise function is away from 0, such as ``x/norm(x)``, if the function is 0 where
-    the norm is 0, so that the condition need not be printed. None for other functions.
+    """Return the quotient such as ``x/norm(x)`` of an elementwise function that is this quotient where ``norm(x) !=
+    0``, and 0 elsewhere, so that the condition need not be printed. None for other functions.
     """
     body, operands = function.template.expr, dict(zip(function.template.variables, function.operands, strict=True))
     if not isinstance(body, Piecewise) or len(body.args) != 2 or body.args[1].args != (S.Zero, S.true):
@@ -98,8 +98,8 @@ def _squared(expr: Any) -> Any | None:
 
 
 def _scalar_away_from_zero(expr: Piecewise) -> Any | None:
-    """Return the value of a `Piecewise` such as ``x/norm(x)`` that is only 0 where the norm is 0, so that the condition
-    need not be printed; None for any other `Piecewise`.
+    """Return the value of a `Piecewise` that is a quotient by a norm, such as ``x[i]/norm(x)``, where the norm is not
+    0, and 0 elsewhere, so that the condition need not be printed. None for any other `Piecewise`.
     """
     if len(expr.args) != 2 or expr.args[1].args != (S.Zero, S.true) or not isinstance(expr.args[0].cond, Ne):
         return None

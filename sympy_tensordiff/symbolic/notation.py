@@ -54,7 +54,7 @@ class Product(NamedTuple):
 
     @property
     def scalar(self) -> Any:
-        """Return the number and the SymPy scalars as one expression."""
+        """Return the product of the number and the SymPy scalars, as one expression."""
         rest = Mul(*self.scalars)
         if self.number == 1 or not self.scalars:
             return rest if self.number == 1 else self.number
@@ -251,9 +251,8 @@ def product(
 
 def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
     """Return the notation of a transposed matrix, with few transposes in it; `matrix` itself if its form shows that it
-    is symmetric.
-
-    Sums are transposed term by term if ``by_terms``: not if a term may be a vector that is repeated to a matrix.
+    is symmetric. Sums are transposed term by term if ``by_terms``: not if a term may be a vector that is repeated to a
+    matrix.
     """
     match matrix:
         case Transposed(inner):

@@ -146,8 +146,8 @@ class TraditionalWriter(Writer):
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
-        """Return the formula of a scalar in front of other factors; in parentheses if it is a sum or ends in one over
-        indices.
+        """Return the formula of a scalar in front of other factors. It gets parentheses if it is a sum of terms, or if
+        a factor of it is a sum (or other binder) over indices, whose body would go on.
         """
         form = self.printer._print(scalar)
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
@@ -284,8 +284,8 @@ class LatexWriter(TraditionalWriter):
         return sign if scalar == 1 else f"{sign}{self.front(scalar)} "
 
     def quotient(self, notation: Product) -> list[str]:
-        """Return the LaTeX of the factors divided by the divisors of an elementwise product, in a list; [] if there are
-        neither.
+        """Return the LaTeX of an elementwise product's factors over its divisors, as a list of one item; [] if there
+        are neither.
         """
         factors, divisors = notation.factors, [divisor.tensor for divisor in notation.divisors]
         if not divisors:

@@ -234,7 +234,9 @@ class TextWriter(Writer):
         return self.call(rest)
 
     def einsum(self, notation: Einsum) -> Any:
-        """Return the text of a contraction: a ``sum`` over axes, or an ``EinsumProduct``."""
+        """Return the text of a contraction: a call of ``sum`` if it only sums over axes, else a call of
+        ``EinsumProduct``.
+        """
         if (total := sum_of_axes(notation)) is not None:
             return self.call(total)
         subscripts = repr(f"{','.join(notation.inputs)}->{notation.output}")
@@ -299,7 +301,7 @@ def is_sum(notation: Any) -> bool:
 
 
 def with_sums(chain: Chain) -> list[Any]:
-    """Return the factors of a matrix product, with a product with a vector of ones replaced by a call of ``sum``."""
+    """Return the factors of a matrix product; a product with a vector of ones is replaced by a call of ``sum``."""
     first, *rest = chain.factors
     if isinstance(first, Row) and is_ones(first.vector):
         kept = rest[:-1] if len(rest) > 1 and is_ones(rest[-1]) else rest

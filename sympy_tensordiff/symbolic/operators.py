@@ -327,7 +327,7 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
             places.append(extent + place if counts_back else place)
 
     def entry(*at: Expr) -> Any:
-        """Return the entry of ``tensor`` that is the entry of the slice at the indices ``at``."""
+        """Return the entry of the slice at the indices ``at``, which is an entry of ``tensor``."""
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]
         return read(tensor, TensorEntry(tensor, *full).indices)
 

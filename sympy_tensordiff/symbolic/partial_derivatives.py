@@ -170,7 +170,7 @@ def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
 
 def distinct(expr: Any, *, template: bool = False) -> Any:
     """Return ``expr`` with SymPy's derivative nodes replaced by those of this module where SymPy would confuse two of
-    them, now or after a substitution.
+    them, now or after a substitution. In a ``template`` any value may replace a symbol.
 
     Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
     entered: they are made of such expressions. In a ``template`` any value may replace a symbol.
@@ -201,7 +201,7 @@ class _DistinctDerivatives(Rewriting):
 
 def _is_confusable(node: Any, template: bool) -> bool:
     """Return whether ``node`` is a derivative or `Subs` of SymPy's own that would be confused with another one if two
-    of its arguments are, or become, equal.
+    of its arguments are, or become, equal. In a ``template`` any arguments may become equal.
     """
     if type(node) is sympy.Subs and len(node.point) > 1:
         is_one_in_another = any(arg.has(*node.variables) for arg in node.point)

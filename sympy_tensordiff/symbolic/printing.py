@@ -158,7 +158,9 @@ class PrintedComprehension(Printed):
     """
 
     def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`: return the constructor call with body and limits, or that of `stack`."""
+        """SymPy's hook for `str`: return a comprehension as a read of leading indices (``A[i]``) or a call of ``stack``
+        if it is one, else as the constructor call with body and limits.
+        """
         is_plain = measures(self).is_unprintable or names_a_point(printer) or not self.limits
         first = () if is_plain else leading_indices(self)
         if first and self.body.tensor[first] == self:
@@ -169,7 +171,9 @@ class PrintedComprehension(Printed):
         return f"stack(({', '.join(shown_body(printer, part) for part in parts)}))"
 
     def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX: return the body in brackets with its ranges, or a column of what is stacked."""
+        """SymPy's hook for LaTeX: return a stack as a column of its parts, a marked variable with its leading indices
+        as a subscript, and any other comprehension as its body in brackets with the ranges as a subscript.
+        """
         refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
         show = printer._print
@@ -250,8 +254,8 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return methods for ``printer`` that print a number that all terms of a sum share in front of it: ``2*(a - b)``,
-    which SymPy itself multiplies out.
+    """Return methods for ``printer`` that print the number that all terms of a sum share in front of the sum: ``2*(a -
+    b)``, which SymPy itself multiplies out.
     """
     own = type(printer)
 

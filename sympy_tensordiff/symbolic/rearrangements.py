@@ -129,9 +129,7 @@ def in_shape(tensor: Any, new: Sequence[Expr]) -> Any | None:
 
 def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], list[int]]] | None:
     """Return pairs ``(axes of old, axes of new)`` of groups with equal numbers of entries: ``([0], [0, 1])`` and
-    ``([1], [2])`` for the shapes ``(6, n)`` and ``(2, 3, n)``. None if there are none.
-
-    None if the shapes have different numbers of entries.
+    ``([1], [2])`` for the shapes ``(6, n)`` and ``(2, 3, n)``. None if the axes cannot be grouped like this.
     """
     axes = [[axis for axis, extent in enumerate(shape) if extent != 1] for shape in (old, new)]
     groups: list[tuple[list[int], list[int]]] = []

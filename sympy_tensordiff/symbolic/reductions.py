@@ -287,8 +287,8 @@ def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> An
 
 
 def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
-    """Return the reduction of all entries of ``A`` up to each one along ``axis``, as a running sum; over all entries in
-    row-major order if ``axis`` is None.
+    """Return the running reduction of ``A`` along ``axis``, such as a running sum: each entry is the reduction of the
+    entries up to it. If ``axis`` is None, it runs over all entries in row-major order.
     """
     A = ravel(operand(A, owner)) if axis is None else operand(A, owner)
     along = checked_axis(0 if axis is None else axis, A, owner)

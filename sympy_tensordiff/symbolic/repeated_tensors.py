@@ -42,8 +42,8 @@ def labels_of_ones(node: Any) -> list[str]:
 
 
 def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """Return ``(tensor, axes)`` for an einsum that only repeats a tensor, by a product with ones, where ``axes`` of the
-    result are the tensor's own. None for another einsum.
+    """Return ``(tensor, axes)`` for an einsum that only repeats ``tensor``, by a product with ones; ``axes`` are the
+    axes of the result that belong to the tensor. None for another einsum.
     """
     new = labels_of_ones(node) if is_a(node, "EinsumProduct") else []
     if not new or len(new) == node.rank:

@@ -66,7 +66,7 @@ class _ToMatrices(Rewriting):
         return super().visit(expr, scope)
 
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Return a scalar operation of SymPy's with its arguments written with SymPy's matrices; raise
+        """Return a scalar operation of SymPy's whose arguments are written with SymPy's matrices; raise
         `UnsupportedError` for a node of this package that has no rule.
         """
         if isinstance(expr, TensorNode):
@@ -338,7 +338,9 @@ class _ToIndexNotation(_TensorTraversal):
 
 
 def with_entries_written_out(expr: Any) -> Any:
-    """Return ``expr`` with entries of comprehensions with short bodies replaced by the bodies, for printing."""
+    """Return ``expr`` for printing: each entry of a comprehension is replaced by the body at these indices, if that is
+    short. Bound indices then get distinct names.
+    """
     written = _WrittenOutEntries(partial(read, keeps_sums=False)).run(expr)
     return expr if written is expr else _DistinctIndexNames().run(written)
 

@@ -123,8 +123,9 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return a recurrence of one number, ``s + f(x, t)`` or ``s*f(x, t)``, as running sums or products (the last value
-    only if ``last``), which need no loop over states; None for other recurrences.
+    """Return the running sums or products (with ``last``, only the last value) that equal a recurrence of one number,
+    ``s + f(x, t)`` or ``s*f(x, t)``, because they need no loop over states; None for other recurrences. ``updates`` are
+    the states after a step.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -341,9 +342,9 @@ def _is_data(sequence: Any) -> bool:
 
 
 def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
-    """Return a key for the row that the entry ``A[t, ...]`` or ``A[idx[t], ...]`` of a variable reads in a step at
-    ``time``: ``(A, None)``, or the tensor with ``idx[t]`` for each axis that data select and None for each other. None
-    for any other entry.
+    """Return a key for the row of a variable that ``entry`` reads in a step at ``time``; None if it reads no such row.
+    The key of ``A[t, ...]`` is ``(A, None)``. That of ``A[idx[t], ...]`` is ``A``, then for each index the index itself
+    if it is data such as ``idx[t]``, else None.
     """
     if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:
         return None
@@ -382,7 +383,9 @@ class _Rows(Rewriting):
         self.time, self.length, self.known = time, length, known
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Return the variable's entry in place of an entry of the tensor at the time."""
+        """Return the entry of the row variable that replaces ``expr``, if this is an entry ``A[t, ...]`` or ``A[idx[t],
+        ...]`` that reads a known row at the time ``t`` of the step; else ``expr`` rebuilt.
+        """
         key = _read_row(expr, self.time, self.length)
         tensor, *indices = yield self.all(expr.args, scope)
         if key is None or key not in self.known:

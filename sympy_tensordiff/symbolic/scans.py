@@ -329,8 +329,8 @@ def _check_sequence(variable: Any, sequence: Any, length: Any) -> None:
 
 
 def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
-    """Return the arguments of a scan in which bound variables are renamed that have the name of something else in the
-    steps or in `others`.
+    """Return the arguments of a scan in which no bound variable has the name of something else in the steps or in
+    `others`; bound variables are renamed where necessary.
     """
     value, states, sequences, time = args.args
     bound = [*(row.args[0] for row in states.args), *(row.args[0] for row in sequences.args)]

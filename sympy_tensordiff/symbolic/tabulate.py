@@ -98,11 +98,9 @@ def read(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of a tensor at ``indices``. It is written in index notation unless that would compute something
-    repeatedly; a scalar is returned unchanged.
-
-    `scope` are the indices that vary around the read (default: those in `indices`). `once` says that the read is used
-    once in its expression. With `keeps_sums`, a sum that would be computed repeatedly remains in its tensor.
+    """Return the entry of a tensor at ``indices``, in index notation unless that would compute something repeatedly; a
+    scalar is returned unchanged. ``scope`` are the indices that vary around the read (None: ``indices``), and ``once``
+    says that it occurs only once. With ``keeps_sums``, a sum that would be computed repeatedly stays in its tensor.
     """
     if not is_whole(tensor):
         return tensor

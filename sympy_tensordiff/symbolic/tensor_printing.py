@@ -237,8 +237,8 @@ def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> 
 
 
 def _operand(node: Any) -> _Operand:
-    """Return an operand of an elementwise node with the tensor in it that is repeated along axes by a product with
-    ones.
+    """Return `node`, an operand of an elementwise node, with and without the product with ones that repeats it along
+    axes.
     """
     axes = tuple(range(rank(node)))
     if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
@@ -265,8 +265,8 @@ def _operand(node: Any) -> _Operand:
 
 
 def _unrepeated_operand(node: Any) -> Any | None:
-    """Return the operand of an einsum that only repeats it along axes of extent 1, by a product with ones; None for
-    other einsums.
+    """Return the operand that an einsum only repeats, along axes of extent 1 and by a product with ones; None for other
+    einsums.
     """
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output

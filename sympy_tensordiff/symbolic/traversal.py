@@ -148,7 +148,7 @@ def scans_in(exprs: Iterable[Any]) -> list[Any]:
 
 
 def scans_and_names(exprs: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """Return `scans_in` and `named_in` of ``exprs``."""
+    """Return ``(scans, named tensors)`` of ``exprs``, as `scans_in` and `named_in` do."""
     exprs = [*exprs]
     return scans_in(exprs), named_in(exprs)
 

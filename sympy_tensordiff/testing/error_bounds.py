@@ -119,7 +119,7 @@ class ErrorBound:
 
 
 def _ratio(bound: Any, value: Any) -> Any:
-    """Return ``bound/abs(value)``, 0 where both are 0, infinite where only the value is."""
+    """Return ``bound/abs(value)``; 0 where both are 0, and infinite where only the value is 0."""
     bound, size = np.asarray(bound, float), np.abs(np.asarray(value, float))
     with np.errstate(all="ignore"):
         found = np.where(bound == 0, 0.0, bound / size)

@@ -177,8 +177,8 @@ Interval = tuple[int | None, int | None]
 
 
 def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = None) -> dict[str, tuple[int, int]]:
-    """Return ``(smallest, largest)`` entry that each integer tensor used as an index may have, by name, so that random
-    ones can be drawn.
+    """Return a dictionary from the name of each integer tensor that is used as an index to the smallest and the largest
+    value that its entries may have, so that random ones can be drawn.
 
     Parameters
     ----------
@@ -262,8 +262,8 @@ class _IndexArrayRanges(Accesses):
         yield from ((arg, around) for arg in read.args)
 
     def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
-        """Yield the reads in the conditions ``rows`` as the base class does, and record the numbers with which these
-        compare entries of integer tensors, as a range for the entries.
+        """Yield the reads of integer tensors in the conditions ``rows``. Record the numbers with which a condition
+        compares entries of an integer tensor, as a range for these entries.
         """
         yield from super().tested(rows, around)
         context = substitute_all((*around.rows, *rows), self.size_values)

@@ -215,10 +215,8 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return a formula in LaTeX, as ``"latex"`` in the notation that reads best, and as ``"other"`` in the second one.
-    The notations write the formula as a whole, or with names for its parts.
-
-    There is no ``"other"`` if the formula has no parts.
+    """Return a formula in LaTeX in two notations, as a whole and with names for its parts: ``"latex"`` is the one that
+    reads best, and ``"other"`` the second one. There is no ``"other"`` if the formula has no parts.
     """
     best = formula(lambda: str(td.latex(expr)), typeset)
     in_parts = formula(lambda: str(td.latex(expr, parts=True)), typeset)

@@ -20,8 +20,8 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.steps import extents
 
 MULTIPLY = """\
-define internal i32 @multiply(ptr %c, i64 %c.step, ptr %a, i64 %a.step, i1 %a.turned, ptr %b, i64 %b.step, i1 %b.turned, \
-i64 %rows, i64 %columns, i64 %terms, {real} %factor) noinline {{
+define internal i32 @multiply(ptr %c, i64 %c.step, ptr %a, i64 %a.step, i1 %a.turned, ptr %b, i64 %b.step, \
+i1 %b.turned, i64 %rows, i64 %columns, i64 %terms, {real} %factor) noinline {{
 ; fill c with a factor times a product of matrices; a vector has -1 rows or columns
 entry:
   %m = alloca i32

@@ -184,7 +184,7 @@ class IndexedBuilder:
         return self.join_checked(Add, [term if sign == "+" else -term for sign, term in zip(signs, terms, strict=True)])
 
     def _build_product(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return a chain of products, quotients, floor quotients and remainders, from left to right."""
+        """Return the value of a chain of products, quotients, floor quotients and remainders, from left to right."""
         factors = [self.number_of(operand, scope) for operand in part.children]
         for sign, factor, operand in zip(part.tokens, factors[1:], part.children[1:], strict=True):
             if sign != "*" and factor.is_zero:

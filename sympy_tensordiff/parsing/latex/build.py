@@ -198,8 +198,8 @@ class LatexBuilder(MatrixBuilder):
         return FilledTensor(sympy.Integer(node.text), sizes)
 
     def _build_call(self, node: Tree, *parts: Any) -> Any:
-        """Return the value of a function of ``parts``; ``softmax`` runs over all axes, ``floor`` and ``ceiling`` take
-        scalars.
+        """Return the value of a function of ``parts``, as in matrix formulas, except that ``softmax`` of a matrix runs
+        over all axes, and ``floor`` and ``ceiling`` of a scalar are SymPy's own.
         """
         if node.text == "softmax" and len(shape_of(parts[0])) > 1:
             return reductions.softmax(parts[0], axis=None)

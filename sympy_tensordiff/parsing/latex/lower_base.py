@@ -51,7 +51,9 @@ class LoweringBase:
         }
 
     def node(self, kind: str, at: Tree, children: Sequence[Tree], text: str = "", *tokens: str) -> Tree:
-        """Return a new tree node with the source position of ``at``."""
+        """Return a new tree node of this ``kind`` with ``children``, ``text`` and ``tokens``, at the source position of
+        ``at``.
+        """
         marks = tuple(Token("STAR", token, start_pos=at.position) for token in tokens)
         return Tree(kind, text, marks, tuple(children), at.start, at.end, at.position, 1, source=at.source)
 

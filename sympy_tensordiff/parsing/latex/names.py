@@ -94,7 +94,7 @@ def _name_in_font(node: Tree) -> str | None:
 
 
 def leaf(kind: str, text: str, at: Tree) -> Tree:
-    """Return a node without children at the position of ``at``."""
+    """Return a node of this ``kind``, with ``text`` and without children, at the position of ``at``."""
     return Tree(kind, text, (), (), at.start, at.end, at.position, 1, source=at.source)
 
 

@@ -245,7 +245,9 @@ class Reading(NamedTuple):
 
     @property
     def penalty(self) -> int:
-        """The sum of the penalties for unusual uses and for unusual first letters."""
+        """The sum of the penalties of this reading: for unusual uses of names, and for unusual first letters of their
+        orders, such as a capital for a vector.
+        """
         return self.use_penalty + self.letter_penalty
 
 
@@ -258,12 +260,10 @@ def infer_orders(
     tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
     capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return ``(orders, guessed)``: the most plausible orders (number, vector or matrix) of all ``names``, and the part
-    of them that only the first letters of the names decided.
-
-    ``declared`` holds the orders of declared names, ``inference`` the rules for shapes. Of
-    equally good readings the one with the least ``tie_break`` is taken. ``capital_number`` is the penalty
-    of a capital that is a number.
+    """Return ``(orders, guessed)``: the most plausible orders (number, vector or matrix) of all ``names``, and those of
+    them that only the first letters of the names decided. Orders in ``declared`` are fixed, ``inference`` has the rules
+    for shapes, ``tie_break`` decides between equally plausible orders, and ``capital_number`` is the penalty of a
+    number with a capital letter.
 
     Raise `ParseError` if the formula has no reading, or two equally good ones; the message shows both.
     """

@@ -105,8 +105,8 @@ class MatrixBuilder:
         return self.operations.add(terms)
 
     def _build_product(self, node: Tree, *parts: Any) -> Any:
-        """Return a chain of products and quotients. Whether ``*`` is a matrix product depends on the shapes of both
-        operands.
+        """Return the value of a chain of products and quotients. Whether ``*`` is a matrix product depends on the
+        shapes of both operands.
         """
         value, order = parts[0], self.orders[node.children[0]]
         for sign, part, operand in zip(node.tokens, parts[1:], node.children[1:], strict=True):

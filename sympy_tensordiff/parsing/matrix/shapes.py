@@ -93,7 +93,9 @@ class ShapeInference:
         return (self.new_axis() if order & COLUMN else None, self.new_axis() if order & ROW else None)
 
     def new_axis(self) -> int:
-        """Return a new axis; always 0 if only shapes are inferred and not sizes."""
+        """Return the number of a new axis; always 0 if ``unified`` is None, where only orders are compared and not
+        lengths.
+        """
         return self.unified.new_axes(1)[0] if self.unified else 0
 
     def unify(self, first: int | None, second: int | None) -> None:
