@@ -137,7 +137,9 @@ def _excerpt(text: str, place: int) -> tuple[str, str]:
 
 
 def _visible(character: str) -> str:
-    """Return a visible replacement, one or two columns wide, for any character."""
+    """Return ``character``, or a visible replacement if it is a control, format or combining character or a line
+    separator, so that the result is one or two columns wide.
+    """
     if character < " " or character == "\x7f":
         return chr(0x2421 if character == "\x7f" else 0x2400 + ord(character))
     kind = unicodedata.category(character)

@@ -104,8 +104,8 @@ class Recognition:
         return graph.mul([*scalars, product]) if scalars else product
 
     def _note_label_names(self, product: Node, operands: LabelledOperands) -> None:
-        """Store the names of the index variables that label `operands` as names for the labels of the einsum `product`,
-        to print these. Operands that were changed are left out.
+        """Name the labels of the einsum `product`, for printing, after the index variables that label `operands`. An
+        operand that is no argument of `product` itself, since simplification changed it, gives no names.
         """
         core = product.args[0] if is_view(product) and product.args else product
         if not is_core(core):

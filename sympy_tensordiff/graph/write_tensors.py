@@ -164,9 +164,9 @@ def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
 
 
 def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
-    """Return output labels without repetitions, and unit matrices as operands: a repeated label ``i`` becomes a new
-    label ``j`` (a negative number), with the operand ``delta[i, j]``. If the second half of the labels repeats the
-    first, the operand is one unit tensor.
+    """Return output labels without repetitions, and the unit tensors that make up for it: ``(i, i)`` becomes ``(i, j)``
+    with the operand ``delta[i, j]``, where ``j`` is a new label, a negative number. Labels whose second half repeats
+    the first, as ``(i, k, i, k)``, get one unit tensor for all of them.
     """
     new: list[int] = []
     pairs: list[tuple[int, int]] = []

@@ -245,8 +245,9 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _merge_repeated(self) -> None:
-        """Merge groups of terms with one common factor whose cofactors have different axes: ``A*B + c*A`` is
-        ``A*(B + c)``, with ``c`` repeated along the axes of ``B``. Rows that are divided are ``diag(1/s) @ (B + c)``.
+        """Let a common factor also collect terms whose other operands lack some of the axes: ``A*B + c*A`` is ``A*(B +
+        c)``, with ``c`` repeated along the axes of ``B``. A divisor ``s`` along result axes does so too: rows of ``B``
+        and of ``c``, each divided by ``s``, become ``diag(1/s) @ (B + c)``.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
@@ -408,8 +409,8 @@ def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
 
 
 def _roles(term: ContractionParts, place: int) -> dict[Label, Role]:
-    """Return for each label of `term` its role: the number of its result axis, or of its summed axis in the operand at
-    `place`.
+    """Return the roles of the labels of the result, ``("axis", n)`` for axis ``n``, and of those summed in the operand
+    at `place`: ``("sum", n)``, numbered in order of appearance, after those of the result.
     """
     roles: dict[Label, Role] = {label: ("axis", n) for n, label in enumerate(term.output)}
     for label in term.parts[place][1]:

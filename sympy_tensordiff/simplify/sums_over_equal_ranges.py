@@ -51,7 +51,7 @@ def merged_sums(
     graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
 ) -> list[Node]:
     """Return `nodes` with ``Sum f + Sum g`` over one range merged to ``Sum (f + g)``, if `f` and `g` share factors;
-    additions of whole tensors are unchanged. With `selected`, an equation ``p == a[t]`` is a factor.
+    additions of whole tensors are unchanged.
 
     The variables in `sizes` are never bound: sums may differ in factors that contain no others. With `selected`,
     equations with tensor entries are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``, and ``f[t]`` is read outside
@@ -206,8 +206,8 @@ def _merge_group(
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
 
     def joined(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
-        """Return the sum of `terms` as a product with `common`; None for products of entries, unless they are twins
-        such as ``X[i, j]`` and ``X[j, i]``.
+        """Return the sum of `terms` with the factors `common` taken out. None if all `terms` are products of entries
+        only, unless they are twins such as ``X[i, j]`` and ``X[j, i]``.
         """
         if all(base.op in ENTRIES for term in terms for base in term.powers) and not _are_twins(terms):
             return None

@@ -98,8 +98,8 @@ def _squared(expr: Any) -> Any | None:
 
 
 def _scalar_away_from_zero(expr: Piecewise) -> Any | None:
-    """Return the value of a `Piecewise` that is a quotient by a norm, such as ``x[i]/norm(x)``, where the norm is not
-    0, and 0 elsewhere, so that the condition need not be printed. None for any other `Piecewise`.
+    """Return ``x[i]/norm(x)`` for a `Piecewise` that has such a value, divided by a norm, where the norm is not 0, and
+    is 0 elsewhere: the condition need not be printed. None for any other `Piecewise`.
     """
     if len(expr.args) != 2 or expr.args[1].args != (S.Zero, S.true) or not isinstance(expr.args[0].cond, Ne):
         return None

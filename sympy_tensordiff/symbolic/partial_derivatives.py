@@ -200,8 +200,8 @@ class _DistinctDerivatives(Rewriting):
 
 
 def _is_confusable(node: Any, template: bool) -> bool:
-    """Return whether ``node`` is a derivative or `Subs` of SymPy's own that would be confused with another one if two
-    of its arguments are, or become, equal. In a ``template`` any arguments may become equal.
+    """Return whether SymPy could confuse ``node``, a `Derivative` or `Subs` of its own, with another such node when
+    arguments are equal, now or after a substitution. In a ``template`` any value may replace a symbol.
     """
     if type(node) is sympy.Subs and len(node.point) > 1:
         is_one_in_another = any(arg.has(*node.variables) for arg in node.point)

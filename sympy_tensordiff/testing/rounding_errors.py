@@ -164,7 +164,9 @@ class Perturbation(Rewriting):
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def reduction(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a sum, product or extremum with unknown errors; a sum of ``n`` terms rounds ``n - 1`` times."""
+        """Return a sum or product, its body visited, plus a symbol for its unknown rounding error: ``n`` terms or
+        factors round ``n - 1`` times. An extremum rounds nothing itself; only its body is visited.
+        """
         expr = self.with_new_indices(expr, scope)
         inner = (*scope, *(tuple(limit) for limit in reversed(expr.limits)))
         body = yield self.visit(expr.body, inner)

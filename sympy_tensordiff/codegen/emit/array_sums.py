@@ -412,8 +412,9 @@ class Additions:
     # ------------------------------------------------------------------------ running reductions
 
     def print_running_reduction(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append a running sum or product, whose range ends at an index, as NumPy's ``accumulate``; return False for
-        other loops.
+        """Append ``loop``, a sum or product whose range ends (or begins) at an index of the entries, as one pass of
+        NumPy's ``accumulate``, and return True; return False for other loops. ``wide`` is the loop with one range that
+        contains those at all entries.
 
         ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is subtracted again, so that infinities and
         nan only reach the entries that contain them. Return False for any other loop.

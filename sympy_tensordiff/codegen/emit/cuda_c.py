@@ -344,8 +344,9 @@ class CudaFile(CFile):
     # ------------------------------------------------------------------------ checks of data
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield C lines and conditions, each with the return code of the call if it holds, that test on the device
-        whether a matrix declared symmetric is symmetric. ``length`` is the number of rows.
+        """Yield ``(text, code)`` of the C code that tests on the device whether a matrix declared symmetric is
+        symmetric. ``text`` is a line if ``code`` is 0, otherwise a condition under which the call returns ``code``.
+        ``length`` is the number of rows.
         """
         found = self.names.fresh(f"{array}_asymmetry")
         yield f"{INDENT}int64_t {found};", 0

@@ -122,7 +122,9 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Append the products of a triangular contraction: blocks of rows, with the terms that all its rows share."""
+        """Append a loop over blocks of rows of a triangular contraction. For each block, one matrix product sums the
+        terms that all rows of the block have; the others are not added here.
+        """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]
         for name, text in zip(names, matrices, strict=True):
             lines.line(f"{name} = {text}")

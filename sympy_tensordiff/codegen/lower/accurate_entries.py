@@ -82,8 +82,8 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
     }
 
     def change(node: Node) -> Node:
-        """Return the formula of a power of a norm, such as ``1/n**3``, for a `node` that reads it from an array; any
-        other node unchanged.
+        """Return the formula of what `node` reads, such as ``1/n**3``, if it reads from an array of powers of norms;
+        else `node` unchanged.
         """
         if node.op != "read" or node.args[0] not in powers:
             return node

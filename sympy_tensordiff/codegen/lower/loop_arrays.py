@@ -115,8 +115,8 @@ class LoopArrays:
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def constraints_of_binders(self, variables: Sequence[int]) -> Rows:
-        """Return the constraints of the sums and comprehensions that bind `variables` and the indices on which their
-        ranges depend, each once.
+        """Return the constraints of all sums and comprehensions that bind an index in `variables`, or an index that
+        occurs in these constraints, and so on (see `binders`). Equal sets of constraints are returned once.
         """
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
