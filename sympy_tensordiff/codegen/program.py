@@ -371,7 +371,9 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
         lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows)
     if lowering.temporaries:
         lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
-        lowering.repeated |= repeated_sums(lowering.planner, tight, lowering.repeated, lowering.shares_rows)
+        sums = [repeated_sums(lowering.planner, tight, lowering.repeated, large) for large in (False, True)]
+        lowering.large_sums = sums[1] - sums[0] if lowering.shares_rows else set()
+        lowering.repeated |= sums[0] | lowering.large_sums
     lowered = iter(tight)
     lowering.expect(tight, shares=simplified.task.options.shares)
     outputs: dict[str, programs.Array] = {}

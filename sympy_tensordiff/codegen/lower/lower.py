@@ -135,7 +135,7 @@ class Lowering(Matrices):
         if found is None:
             return None
         stored, index = found
-        if self.shares_rows and shared and node.op in ("call", "sum"):
+        if self.shares_rows and shared and (node.op == "call" or self._is_large_sum(node, block.context)):
             self.of_rows.add(stored.array)
         return Load(stored.array, tuple(self.form(form) for form in index))
 
@@ -158,6 +158,12 @@ class Lowering(Matrices):
         if not self.repeated or not (node.op in RANGED or is_dear(node)):
             return False
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
+
+    def _is_large_sum(self, node: Node, context: Context) -> bool:
+        """Whether `node` is a repeated sum whose array may be larger than all arguments."""
+        if node.op != "sum" or not self.large_sums:
+            return False
+        return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.large_sums
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
         """Return the read ``s[r[q]]`` of an array with one sum per value, in place of a reduction that selects by an

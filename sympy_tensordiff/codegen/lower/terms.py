@@ -19,6 +19,7 @@ from sympy_tensordiff.codegen.lower.carries import is_rescaled
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
+from sympy_tensordiff.codegen.lower.separated_sums import is_short_range
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
@@ -378,7 +379,11 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
                 seen.add(call)
                 groups.append(_nodes_in_body(part))
         for group in groups:
-            sums = [part for part in group if part.op == "sum" and (large or _is_covered(part))]
+            sums = [
+                part
+                for part in group
+                if part.op == "sum" and (_is_covered(part) or (large and _is_distance(planner.graph, part)))
+            ]
             places.update({_numbered(planner, part) for part in sums})
     return {node for node, count in places.items() if count > 1}
 
@@ -403,6 +408,14 @@ def _is_covered(part: Node) -> bool:
     """
     outer = {v for v in part.free if v < 0}
     return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))
+
+
+def _is_distance(graph: Graph, part: Node) -> bool:
+    """Whether the sum `part` has more terms than a small constant, and these are as simple as those of a distance."""
+    variables, rows, body = graph.open(part)
+    if any(node.op in BINDERS or is_dear(node) for node in reachable(body)):
+        return False
+    return not all(is_short_range(rows, v) for v in variables)
 
 
 def _is_no_larger(call: Node) -> bool:
