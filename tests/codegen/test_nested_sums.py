@@ -176,7 +176,7 @@ def test_many_sums_are_joined():
 
 
 def test_a_quadratic_form_reads_the_sums_of_its_gradient():
-    """Few reads of the tensor for the gradient and the value: the sums over k and l of the value are those of an entry."""
+    """Few reads of the tensor, all for the gradient: the sums over k and l of the value are those of an entry."""
     l, n = td.indices("l n")
     g, d = td.TensorSymbol("g", (n,) * 4), td.TensorSymbol("d", (n, n))
     limits = [(index, 0, n - 1) for index in (l, k, j, i)]
