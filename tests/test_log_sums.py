@@ -69,7 +69,7 @@ SCALED = {
 }
 
 
-def assert_accurate(found, function, arrays, dtype=np.float64, ulps=16):
+def assert_accurate(found, function, arrays, dtype=np.float64, ulps=20):
     """Compare a value and its gradients with multiple precision, the latter by their largest entries."""
     value, *gradients = found
     with mpmath.workdps(900):
