@@ -219,3 +219,33 @@ def test_values_of_deep_formulas_are_stored_in_linear_time(layers, monkeypatch):
     program = build_program((v, c), (table, td.vjp(table, v, c)))
     assert len(program.temporaries) >= layers
     assert len(asked) < 20 * layers
+
+
+h, speed = sympy.symbols("h speed", positive=True)
+wave = (v[i + 1] - 2 * v[i] + v[i - 1]) / h**2 - speed * (w[i + 1] - w[i - 1]) / (2 * h) + v[i] ** 3
+plate = ((u[i + 1, j] + u[i - 1, j] + u[i, j + 1] + u[i, j - 1] - 4 * u[i, j]) / h**2) ** 2 * speed
+
+
+@pytest.mark.parametrize(
+    ("summand", "limits", "wrt"),
+    [(wave**2, [(i, 1, n - 2)], (v, w)), (plate, [(j, 1, m - 2), (i, 1, n - 2)], (u,))],
+    ids=["wave", "plate"],
+)
+def test_multiples_by_what_is_the_same_in_all_iterations_are_not_stored(summand, limits, wrt):
+    """``r[i]/h**2`` is one product more than ``r[i]``: only the residual is an array, with one extent for each axis."""
+    energy = td.IndexedSum(summand, *limits)
+    arguments = [*wrt, h, speed]
+    program = build_program(arguments, (energy, *td.gradient(energy, wrt)), rows=True)
+    assert len(program.temporaries) == 1
+    assert len({extent for array in program.temporaries for extent in array.shape}) == len(limits)
+
+
+def test_arrays_of_equal_extents_share_a_loop():
+    """Two residuals over ``1 <= i <= n - 2`` have the extent ``Max(n - 2, 0)``, which is one size and one loop."""
+    one = sqrt(1 + (v[i + 1] - v[i - 1]) ** 2)
+    two = sympy.exp(w[i + 1] - 2 * w[i] + w[i - 1])
+    energy = td.IndexedSum(one * two, (i, 1, n - 2))
+    program = build_program([v, w], (energy, *td.gradient(energy, (v, w))), rows=True)
+    arrays = [array for array in program.temporaries if array.shape]
+    assert len(arrays) > 1
+    assert len({array.shape for array in arrays}) == len(program.sizes) == 1

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Container, Hashable, Mapping, Sequence
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
@@ -78,10 +78,12 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
 
 def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     """Return `roots` with sums like ``Sum_{i, j} a[i]*b[i, j]`` written as ``Sum_i a[i]*Sum_j b[i, j]`` if the inner
-    sum occurs elsewhere too. Also return these inner sums.
+    sum occurs elsewhere too, as it is or as half of the terms of a sum, which becomes two sums. Also return these inner
+    sums.
     """
     sums = [part for part in reachable(*roots) if part.op == "sum"]
-    known = {numbered(planner, part) for part in sums}
+    halves = _halves(graph, planner, sums)
+    known = {*halves, *(numbered(planner, part) for part in sums)}
     depths = {len(graph.bound(part)) for part in sums if _outer_variables(part)}
     lengths = range(1 + min(depths, default=MAX_SPLIT), MAX_SPLIT + 1)
     shared: set[Node] = set()
@@ -97,7 +99,35 @@ def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Nod
                 return split[0]
         return node
 
-    return rewritten(graph, roots, nested), shared
+    found = rewritten(graph, roots, nested)
+    split = {whole: graph.add(parts) for name, (whole, *parts) in halves.items() if name in shared}
+    return (rewritten(graph, found, lambda node: split.get(node, node)) if split else found), shared
+
+
+MAX_HALVED_TERMS = 6
+"""Of a sum of more terms than these, halves are not looked for."""
+
+
+def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
+    """Return ``(sum, half, other half)`` for each way to split one of `sums` with an even number of terms, such as
+    ``Sum_k (g[i, k] + g[k, i])*d[k]``, into two sums of half of the terms, by the first one with its outer indices
+    renamed. Terms that may cancel exactly, like ``g[i, k] - g[k, i]``, stay in one sum.
+    """
+    found: dict[Node, tuple[Node, Node, Node]] = {}
+    for whole in sums:
+        factors = graph.factors(whole.args[0])
+        total = next((factor for factor in factors if factor.op == "add"), None)
+        if total is None or not _outer_variables(whole) or len(total.args) not in range(2, MAX_HALVED_TERMS + 1, 2):
+            continue
+        rest = [factor for factor in factors if factor is not total]
+        for chosen in combinations(total.args, len(total.args) // 2):
+            sides = chosen, [term for term in total.args if term not in chosen]
+            numbers, others = ({graph.split_coefficient(term)[0] for term in side} for side in sides)
+            if any(-number in others for number in numbers):
+                continue
+            half, other = (graph.rebind(whole, graph.mul([*rest, graph.add(side)])) for side in sides)
+            found.setdefault(numbered(planner, half), (whole, half, other))
+    return found
 
 
 def with_coprime_terms(graph: Graph, roots: Sequence[Node]) -> list[Node]:
