@@ -222,22 +222,27 @@ def test_values_of_deep_formulas_are_stored_in_linear_time(layers, monkeypatch):
 
 
 h, speed = sympy.symbols("h speed", positive=True)
-wave = (v[i + 1] - 2 * v[i] + v[i - 1]) / h**2 - speed * (w[i + 1] - w[i - 1]) / (2 * h) + v[i] ** 3
-plate = ((u[i + 1, j] + u[i - 1, j] + u[i, j + 1] + u[i, j - 1] - 4 * u[i, j]) / h**2) ** 2 * speed
+q = td.TensorSymbol("q", (n, m))
+
+
+def curvature(a):
+    return (a[i + 1, j] + a[i - 1, j] + a[i, j + 1] + a[i, j - 1] - 4 * a[i, j]) / h**2
 
 
 @pytest.mark.parametrize(
-    ("summand", "limits", "wrt"),
-    [(wave**2, [(i, 1, n - 2)], (v, w)), (plate, [(j, 1, m - 2), (i, 1, n - 2)], (u,))],
-    ids=["wave", "plate"],
+    ("residual", "wrt", "count"),
+    [
+        (curvature(u) + q[i, j], (u, q), 1),
+        (curvature(u) - (u[i, j] ** 3 - u[i, j]) / speed**2, (u,), 1),
+        (curvature(u) * q[i, j] / speed - curvature(q) * u[i, j], (u, q), 2),
+    ],
+    ids=["Poisson", "Allen-Cahn", "Wronski"],
 )
-def test_multiples_by_what_is_the_same_in_all_iterations_are_not_stored(summand, limits, wrt):
-    """``r[i]/h**2`` is one product more than ``r[i]``: only the residual is an array, with one extent for each axis."""
-    energy = td.IndexedSum(summand, *limits)
-    arguments = [*wrt, h, speed]
-    program = build_program(arguments, (energy, *td.gradient(energy, wrt)), rows=True)
-    assert len(program.temporaries) == 1
-    assert len({extent for array in program.temporaries for extent in array.shape}) == len(limits)
+def test_multiples_by_what_is_the_same_in_all_iterations_are_not_stored(residual, wrt, count):
+    """``r[i, j]/h**2`` is one product more than ``r[i, j]``: only residuals and curvatures are arrays."""
+    energy = td.IndexedSum(residual**2, (j, 1, m - 2), (i, 1, n - 2))
+    results = energy, *td.gradient(energy, wrt)
+    assert len(build_program([*wrt, h, speed], results, rows=True).temporaries) == count
 
 
 def test_arrays_of_equal_extents_share_a_loop():
