@@ -54,6 +54,7 @@ FORMULAS = {
     "annuity": ((1 - (1 + s) ** -t) / s, [sizes(1e-9, 0.2), sizes(1, 10)], (1,)),
     "pressure of air": (s * (1 - (1 - t / 44330) ** Rational(1051, 200)), [sizes(1, 10), sizes(1e-3, 1e4)]),
     "rational quadratic": ((1 + s**2 / (2 * t)) ** -t, [sizes(1e-6, 1e3), sizes(0.1, 1e6)]),
+    "Vasicek": ((1 - exp(-s * t)) / s, [sizes(1e-9, 10), sizes(0.1, 30)]),
     "Nelson and Siegel": ((1 - exp(-s / t)) * t / s - exp(-s / t), [sizes(1e-9, 30), sizes(0.5, 5)]),
     "Cauchy loss": (t**2 / 2 * log(1 + (s / t) ** 2), [sizes(1e-9, 1e9, (1, -1)), sizes(0.1, 10)]),
     "pseudo-Huber loss": (t**2 * (sqrt(1 + (s / t) ** 2) - 1), [sizes(1e-9, 1e-2, (1, -1)), sizes(0.1, 10)]),

@@ -59,6 +59,9 @@ CPU of a chain of 8 hyperbolic tangents and its gradient: 1 s with series, 0.1 s
 MAX_ENTRIES = 500
 """The number of entries of arrays that are looked into at most."""
 
+MAX_SPREAD_TERMS = 8
+"""More terms than these are not looked at with their products multiplied out."""
+
 _COEFFICIENTS_TO_TELL = 14
 """The number of coefficients by which cancellation is recognised."""
 
@@ -223,9 +226,39 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, N
     """
     if len(parts.functions(node)) > MAX_FUNCTIONS:
         return None
+    plain = node.args if node.op == "add" else (node,)
+    spread = _multiplied_out(graph, plain)
+    return _by_series_of_terms(graph, parts, node, plain) or (
+        _by_series_of_terms(graph, parts, node, spread) if spread else None
+    )
+
+
+def _multiplied_out(graph: Graph, terms: Sequence[Node]) -> list[Node]:
+    """Return `terms` with products like ``(t + 1/s)*exp(-s*t)`` multiplied out: in front of the exponential is a sum
+    with a pole, which no series in ``s*t`` has. [] if there is no such product, or more than `MAX_SPREAD_TERMS`.
+    """
+    found: list[Node] = []
+    for term in terms if len(terms) > 1 else ():
+        factors = graph.factors(term)
+        total = next((part for part in factors if part.op == "add" and any(map(_is_quotient, part.args))), None)
+        rest = [part for part in factors if part is not total]
+        found += [term] if total is None or not rest else [graph.mul((*rest, part)) for part in total.args]
+    return found if len(terms) < len(found) <= MAX_SPREAD_TERMS else []
+
+
+def _is_quotient(node: Node) -> bool:
+    """Whether `node` is a power with a negative exponent, or a product with one."""
+    parts = node.args if node.op == "mul" else (node,)
+    return any(part.op == "pow" and part.args[1].op == "const" and part.args[1].data < 0 for part in parts)
+
+
+def _by_series_of_terms(
+    graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]
+) -> tuple[Node, Node] | None:
+    """Return what `by_series` returns for `node`, the sum of `addends`."""
     for variable in _variables(graph, parts, node):
         terms: list[SeriesTerm] = []
-        for part in node.args if node.op == "add" else (node,):
+        for part in addends:
             terms.append(_term(graph, parts, part, variable))
             if terms[-1].rest is not terms[0].rest:
                 break
