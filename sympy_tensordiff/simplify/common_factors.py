@@ -18,12 +18,11 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.simplify.canonical_signs import content_of, label_of
 from sympy_tensordiff.simplify.quotients import SIGN, quotients_of
 
-MOST_TERMS = 32
+MAX_TERMS = 32
 """Longer additions are left as they are."""
 
-MOST_TRIED = 8
+MAX_TRIED_GROUPS = 8
 """The number of groups of terms, the best first, that are written as products to compare their lengths."""
-
 
 WORTH_BRACKETS = 2 * SIGN
 """The least length that a group of terms saves: brackets are as long as one sign, ``a*x + a*y + z`` stays."""
@@ -34,7 +33,7 @@ def factor_out_common(graph: Graph, body: Node) -> Node:
     unchanged without any.
     """
     number, addition = graph.split_coefficient(body)
-    if addition.op != "add" or len(addition.args) > MOST_TERMS:
+    if addition.op != "add" or len(addition.args) > MAX_TERMS:
         return body
     guards = [(term.data, term.args[0]) if term.op == "guard" else ((), term) for term in addition.args]
     if all(rows for rows, _ in guards):
@@ -118,7 +117,7 @@ def grouped(graph: Graph, body: Node) -> Node:
 
 def _in_groups(graph: Graph, addition: Node) -> Node:
     """Return `addition` with groups of terms written as products, the group that saves the most signs first."""
-    if addition.op != "add" or len(addition.args) > MOST_TERMS:
+    if addition.op != "add" or len(addition.args) > MAX_TERMS:
         return addition
     length = quotients_of(graph).length
 
@@ -180,8 +179,8 @@ def joined_groups(
     terms: Sequence[PowerProduct],
     joined: Callable[[Sequence[PowerProduct], Powers], PowerProduct | None],
 ) -> list[PowerProduct]:
-    """Return `terms` with groups of them replaced by ``joined(group, common factors)``, if that is not None; the groups
-    that save the most signs come first.
+    """Return `terms` with groups that have common factors replaced by ``joined(group, common factors)``, unless that is
+    None. The groups that save the most signs come first.
     """
     terms = list(terms)
     while len(terms) > 1:
@@ -198,27 +197,27 @@ def joined_groups(
 
 def _groups(graph: Graph, terms: Sequence[PowerProduct]) -> list[tuple[tuple[int, ...], Powers]]:
     """Return the positions of `terms` with common factors, and these factors: the groups that save the most signs
-    first, at most `MOST_TRIED`.
+    first, at most `MAX_TRIED_GROUPS`.
 
-    Two terms at least have the common exponent, so ``3*x**2 + 2*x`` is no group. A size alone is none either, or it
-    would turn the mean in each term into a bracket.
+    At least two terms have the common exponent, so ``3*x**2 + 2*x`` is not a group. A size alone is not a common
+    factor: it would turn the mean in each term into a bracket.
     """
     length = quotients_of(graph).length
-    found: dict[frozenset[tuple[Node, Number]], int] = {}
+    seen: set[frozenset[tuple[Node, Number]]] = set()
     groups: list[tuple[int, list[tuple[int, str]], tuple[int, ...], Powers]] = []
     items = [term.powers.items() for term in terms]
     for n, m in combinations(range(len(terms)), 2):
         common = {base: e for base, e in items[n] if base.op != "index" and terms[m].powers.get(base) == e}
         key = frozenset(common.items())
-        if not common or key in found:
+        if not common or key in seen:
             continue
-        found[key] = 1
+        seen.add(key)
         places = tuple(place for place, term in enumerate(terms) if _is_divided(term.powers, common))
         own = sum(length(graph.pow(base, graph.const(e))) + SIGN for base, e in common.items())
         labels = sorted(label_of(base)[:2] for base in common)  # equal choices in terms at other indices
         groups.append((-(len(places) - 1) * own, labels, places, common))
     groups.sort(key=lambda group: group[:3])
-    return [(places, common) for _, _, places, common in groups[:MOST_TRIED]]
+    return [(places, common) for _, _, places, common in groups[:MAX_TRIED_GROUPS]]
 
 
 def _is_divided(powers: Powers, common: Powers) -> bool:

@@ -20,7 +20,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import renaming_map
 from sympy_tensordiff.simplify.canonical_signs import content_of
 from sympy_tensordiff.simplify.common_factors import (
-    MOST_TERMS,
+    MAX_TERMS,
     PowerProduct,
     Powers,
     grouped,
@@ -64,7 +64,7 @@ def merged_sums(
             new = with_sums_joined(graph, new)
             new = with_terms_joined(graph, new) if new.op == "add" else new
             new = without_circles(graph, new) if new.op == "add" else new
-        if new.op == "add" and not new.has_tensor_ops and len(new.args) <= MOST_TERMS and not new.is_guard_free:
+        if new.op == "add" and not new.has_tensor_ops and len(new.args) <= MAX_TERMS and not new.is_guard_free:
             new = _shortened(graph, _merged(graph, new, LEVELS, sizes, selected))
         elif new.op in ("sum", "guard", "comprehension", "mul"):
             new = without_cancelling(graph, new) or new
@@ -144,7 +144,7 @@ def _by_terms(graph: Graph, term: Summed) -> list[Node] | None:
     """Return ``c*Sum w*(f + 1)`` as the terms ``c*Sum w*f`` and ``c*Sum w``; None for sums without such an addition."""
     number, factors = graph.split_coefficient(term.node.args[0])
     additions = [factor for factor in graph.factors(factors) if factor.op == "add" and factor.args[-1].op == "const"]
-    if len(additions) != 1 or len(additions[0].args) > MOST_TERMS:
+    if len(additions) != 1 or len(additions[0].args) > MAX_TERMS:
         return None
     rest = [factor for factor in graph.factors(factors) if factor is not additions[0]]
     sums = []

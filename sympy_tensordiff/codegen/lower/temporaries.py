@@ -87,7 +87,7 @@ class Storage:
         self.repeated: set[Node] = set()
         """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
         self.large_sums: set[Node] = set()
-        """Those of them whose arrays may be larger than all arguments, such as distances."""
+        """The sums in ``repeated`` whose arrays may be larger than all arguments, such as distances."""
         self.shares_rows = False
         self.tables = False  # whether the backend keeps what depends on no argument from call to call
         self.of_rows: set[str] = set()

@@ -25,7 +25,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows, partition
 from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
-from sympy_tensordiff.simplify.common_factors import MOST_TERMS
+from sympy_tensordiff.simplify.common_factors import MAX_TERMS
 
 
 def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
@@ -114,7 +114,7 @@ def _multiplied_out(graph: Graph, product: Node) -> Node:
     """Return `product` as a sum if a factor is an addition with a diagonal term ``[i == j]*f``; else unchanged."""
     factors = graph.factors(product)
     additions = [factor for factor in factors if factor.op == "add" and any(map(_is_diagonal, factor.args))]
-    if len(additions) != 1 or len(additions[0].args) > MOST_TERMS:
+    if len(additions) != 1 or len(additions[0].args) > MAX_TERMS:
         return product
     others = [factor for factor in factors if factor is not additions[0]]
     return graph.add([graph.mul([*others, term]) for term in additions[0].args])
