@@ -80,8 +80,8 @@ class _Quotients(PairJoiner):
                 if not self.is_square_of_sine(radicand, angle.args[0]):
                     return None
                 return [graph.scale(-sign, self.over_sine(graph.call(sympy.acos, (graph.neg(angle.args[0]),))))]
-            terms = [(factor, self.quotient(term, radicand)) for factor, term in pairs if term.op != "add"]
-            if len(terms) < len(pairs) or any(part is None for _, part in terms):
+            terms = [(factor, self.quotient(term, radicand)) for factor, term in pairs]
+            if any(part is None for _, part in terms):
                 return None
             return [graph.add([graph.scale(factor, graph.mul(part or ())) for factor, part in terms])]
         order, angle = base.args if base.op == "call" and base.data is sympy.jn else (None, base)
