@@ -8,10 +8,10 @@ from functools import partial
 from cases import Case, case
 from sympy import Abs, And, Expr, Max, Min, Mod, Piecewise, ceiling, floor
 
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum as Sum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension as Tensor
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 i, j, k, r, t, N, M = indices("i j k r t N M")
 

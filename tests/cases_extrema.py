@@ -7,11 +7,11 @@ from functools import partial
 from cases import Case, case
 from sympy import Abs, Max, Min, Piecewise, exp, log, sqrt
 
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin
-from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum as Sum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension as Tensor
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 i, j, k, l, n, m = indices("i j k l n m")
 SIZES = {n: 3, m: 4}

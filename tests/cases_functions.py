@@ -18,8 +18,8 @@ from cases import Case, case
 from sympy import Add, Piecewise, Rational
 
 from sympy_tensordiff.reference.duals import CONTEXT
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
 
 Number = Any
 mp = CONTEXT  # of mpmath, 30 digits

@@ -7,7 +7,7 @@ import sympy
 from cases_reads import Sum, Table, data, delta, i, indices, j, k, m, n, real, row, where
 from sympy import Abs, Eq, Max, Min, Mod, Ne, floor
 
-from sympy_tensordiff.symbolic.sums import IndexedProduct
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedProduct
 
 e, t = indices("e t")
 x, y, v, z = real("x", 7), real("y", 7), real("v", 5), real("z", n)

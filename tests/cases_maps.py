@@ -6,10 +6,10 @@ from cases_own import one
 from cases_peers import x_of
 from sympy import Abs, And, Eq, KroneckerDelta, Max, Min, Mod, Piecewise, ceiling, exp, floor, frac, log, tanh
 
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum as Sum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension as Tensor
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 i, j, k, l, m, n = indices("i j k l m n")
 a, b = indices("a b")

@@ -7,7 +7,7 @@ import sympy
 from cases_reads import N, Sum, Table, a, b, c, data, i, j, k, m, n, p, q, real, row, where
 from sympy import Abs, Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
-from sympy_tensordiff.symbolic.sums import IndexedMax
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax
 
 x, y, z, u = real("x", n), real("y", n, m), real("z", 12), real("u", 9)
 idx, jdx, pairs, ends = data("idx", m), data("jdx", m), data("pairs", 5), data("ends", 3, 2)

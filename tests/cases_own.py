@@ -39,10 +39,10 @@ from sympy import (
     tanh,
 )
 
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum as Sum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension as Tensor
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 i, j, k, l, m, n, p, q = indices("i j k l m n p q")
 N, M, K = indices("N M K")

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Abs, Eq, Expr, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, ceiling, floor
 
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct
-from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension as Table
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum as Sum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension as Table
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 
 class Row(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from cases import Case, case
 from sympy import Eq, Expr, KroneckerDelta, Max, Min, Piecewise, Rational, Symbol, exp, floor, log
 
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedProduct as Product
-from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedProduct as Product
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum as Sum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension as Tensor
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 i, j, k, l, n, m, p = indices("i j k l n m p")
 t = Symbol("t", real=True)

@@ -6,7 +6,7 @@ import ast
 from typing import Any, NamedTuple
 
 import sympy_tensordiff as td
-from sympy_tensordiff.symbolic.traversal import named_in
+from sympy_tensordiff.symbolic.expressions.traversal import named_in
 
 
 class Form(NamedTuple):

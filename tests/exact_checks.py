@@ -19,7 +19,7 @@ from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference import hvp as exact_hvp
 from sympy_tensordiff.reference.duals import add, multiply
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 from sympy_tensordiff.testing.values import as_expressions, call_arguments, random_values, shape_of, to_double
 
 # What is checked at several sizes is derived and compiled once.

@@ -13,10 +13,10 @@ from sympy import And, Expr, Max, Mod, Piecewise, exp, floor, log, sqrt
 
 from sympy_tensordiff import gradient, jacobian, lambdify
 from sympy_tensordiff.reference.derivatives import derivative
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum as Sum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension as Tensor
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 from sympy_tensordiff.testing import random_values
 from sympy_tensordiff.testing.values import call_arguments, to_double
 

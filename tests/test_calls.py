@@ -10,7 +10,7 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.symbolic.missing_names import NOT_SUPPORTED
+from sympy_tensordiff.symbolic.expressions.missing_names import NOT_SUPPORTED
 
 i, n, d = td.indices("i n d")
 x, y, X = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("X", (n, d))

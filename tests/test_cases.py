@@ -18,8 +18,8 @@ from loop_counts import check_loops
 
 from sympy_tensordiff.derivative.api import vjp
 from sympy_tensordiff.reference import differentiate, evaluate
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.testing import check_derivative, random_values
 
 ALL = names()

@@ -11,7 +11,7 @@ from sympy import sin
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic.binders import Binder
+from sympy_tensordiff.symbolic.expressions.binders import Binder
 
 i, k, n = td.indices("i k n")
 x, w, y = (td.TensorSymbol(name, n) for name in "xwy")

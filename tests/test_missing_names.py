@@ -9,7 +9,7 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ShapeError
-from sympy_tensordiff.symbolic.entries import INSTEAD, METHODS
+from sympy_tensordiff.symbolic.index_notation.entries import INSTEAD, METHODS
 
 i, j, k, l, n, m = td.indices("i j k l n m")
 A, S = td.TensorSymbol("A", (n, m)), td.TensorSymbol("S", (n, n))
@@ -20,7 +20,7 @@ NAMES = {"td": td, "sympy": sympy, "i": i, "j": j, "k": k, "n": n, "m": m, "A": 
 
 @every("name", list(INSTEAD))
 def test_hints_of_the_module(name):
-    assert name not in td.__all__, f"td.{name} exists: take its entry out of symbolic/entries.py"
+    assert name not in td.__all__, f"td.{name} exists: take its entry out of symbolic/index_notation/entries.py"
     with pytest.raises(AttributeError, match=re.escape(f"no attribute '{name}'; write {INSTEAD[name]}")):
         getattr(td, name)
     for code in INSTEAD[name].replace(", as everything of SymPy's", "").split(", or by entries "):

@@ -13,8 +13,8 @@ from test_cases import ALL, small
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.symbolic.tensors import in_full
-from sympy_tensordiff.symbolic.traversal import named_in
+from sympy_tensordiff.symbolic.expressions.traversal import named_in
+from sympy_tensordiff.symbolic.index_notation.tensors import in_full
 
 i, j, k, n, m, d = td.indices("i j k n m d")
 X, y, A, x = (td.TensorSymbol(*pair) for pair in (("X", (n, d)), ("y", n), ("A", (n, n)), ("x", n)))

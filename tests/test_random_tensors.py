@@ -12,8 +12,8 @@ from fuzz.equality import assert_equal
 import sympy_tensordiff as td
 from sympy_tensordiff import IndexedSum, TensorComprehension, einsum
 from sympy_tensordiff.reference import derivative, differentiate, evaluate
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 from sympy_tensordiff.testing import random_values
 from sympy_tensordiff.testing.values import concrete_shape, shape_of
 

@@ -41,9 +41,9 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
 )
 from sympy_tensordiff.reference import differentiate, evaluate, points
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
 i, j, k, n = indices("i j k n")
 x, y, A = TensorSymbol("x", 4), TensorSymbol("y", 4), TensorSymbol("A", (2, 3))

@@ -29,7 +29,7 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.nests import bounds
 from sympy_tensordiff.reference import differentiate, evaluate
-from sympy_tensordiff.symbolic.entries import TensorExpr
+from sympy_tensordiff.symbolic.index_notation.entries import TensorExpr
 from sympy_tensordiff.testing import differences, random_values
 
 i, j, k, n, p = td.indices("i j k n p")

@@ -17,10 +17,10 @@ from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, UnsupportedError
 from sympy_tensordiff.structure import values as compiled_here
 from sympy_tensordiff.structure.sharing import extract_common_subexpressions
-from sympy_tensordiff.symbolic import traversal
-from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.replacement import Replacement
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions import traversal
+from sympy_tensordiff.symbolic.expressions.depth import measures
+from sympy_tensordiff.symbolic.expressions.replacement import Replacement
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 
 i, j, k, m, n = td.indices("i j k m n")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", m)
@@ -52,7 +52,7 @@ def test_shared_parts_are_visited_once(times, monkeypatch):
         visits[0] += 1
         return below(node)
 
-    monkeypatch.setattr("sympy_tensordiff.symbolic.replacement.native_parts", counting)
+    monkeypatch.setattr("sympy_tensordiff.symbolic.expressions.replacement.native_parts", counting)
     original = sympy.Basic._xreplace
 
     def xreplace(self, rule):

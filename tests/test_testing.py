@@ -16,9 +16,9 @@ from sympy import Abs, Max, Symbol, log, sqrt
 from sympy_tensordiff.derivative import api
 from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, ShapeError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.testing import check_derivative, differences, random_values
 
 i, j, k, n, p = indices("i j k n p")

@@ -17,7 +17,7 @@ from sympy_tensordiff.bridges.operators import (
     merge_arguments,
 )
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
 
 
 @explained

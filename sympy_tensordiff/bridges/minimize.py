@@ -25,9 +25,9 @@ from sympy_tensordiff.structure.api import (
 from sympy_tensordiff.structure.nlp import FlatVariables, variables_at_start
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.values import direction_symbols
-from sympy_tensordiff.symbolic.call_errors import explained
-from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.conversion.lift import as_operand
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 
 class MinimizeProblem:

@@ -22,8 +22,8 @@ from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, BackendError
 from sympy_tensordiff.structure.values import direction_symbols
-from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.conversion.lift import as_operand
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 Shape: TypeAlias = tuple[int, ...]
 Step: TypeAlias = tuple[Any, ...]

@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.codegen.run.compute import with_compute
 from sympy_tensordiff.codegen.run.results import flatten
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
 
 
 class BlockFunction(Protocol):

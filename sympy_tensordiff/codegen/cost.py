@@ -19,10 +19,10 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.polynomials import Polynomial
 from sympy_tensordiff.simplify.facts import read_with_ranges
 from sympy_tensordiff.simplify.recognition import recognise
-from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import ScanVariable, Time, fresh_name, needed_states
-from sympy_tensordiff.symbolic.traversal import nodes_in, scans_in
+from sympy_tensordiff.symbolic.conversion.lift import as_operand
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in, scans_in
+from sympy_tensordiff.symbolic.recurrences.scans import ScanVariable, Time, fresh_name, needed_states
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 class ProgramCost(NamedTuple):

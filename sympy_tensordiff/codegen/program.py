@@ -76,7 +76,7 @@ from sympy_tensordiff.simplify.facts import (
 from sympy_tensordiff.simplify.log_sums import with_close_log_sums
 from sympy_tensordiff.simplify.logistic import without_overflow
 from sympy_tensordiff.simplify.recognition import recognise
-from sympy_tensordiff.symbolic.lift import as_operand, lift_native
+from sympy_tensordiff.symbolic.conversion.lift import as_operand, lift_native
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Dummy, Expr, S
 
-from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
-from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorEntry
-from sympy_tensordiff.symbolic.traversal import postorder
+from sympy_tensordiff.symbolic.expressions.traversal import postorder
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedReduction, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorDeterminant, TensorInverse
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid, softplus
 
 SMOOTH: frozenset[Any] = frozenset({
     *(sympy.Add, sympy.Mul, sympy.Pow, sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.sinh, sympy.cosh, sympy.tanh),

@@ -23,9 +23,9 @@ from sympy_tensordiff.errors import CertificateError
 from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import evaluate, symbols_of, tensors_of
 from sympy_tensordiff.structure.terms import to_index_notation
-from sympy_tensordiff.symbolic import reductions
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors import reductions
 
 CHECK_POINTS = 3
 """Number of points to compare at if the graph does not prove the difference 0."""

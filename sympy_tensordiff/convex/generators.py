@@ -14,11 +14,17 @@ from sympy import Dummy, Expr, Rational, S
 
 from sympy_tensordiff.convex.matrices import is_positive_definite
 from sympy_tensordiff.functions.table import record_of
-from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorEntry
-from sympy_tensordiff.symbolic.traversal import postorder
+from sympy_tensordiff.symbolic.expressions.traversal import postorder
+from sympy_tensordiff.symbolic.index_notation.sums import (
+    IndexedMax,
+    IndexedMin,
+    IndexedProduct,
+    IndexedReduction,
+    IndexedSum,
+)
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorDeterminant
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid, softplus
 
 ROUNDING_DENOMINATOR = 2**20
 """An irrational end of a range is rounded outward to a multiple of one over this."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import sympy
 from sympy import Expr, KroneckerDelta
 
-from sympy_tensordiff.symbolic.indices import Substitution
-from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import Substitution
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorInverse
 
 if TYPE_CHECKING:
     from sympy_tensordiff.convex.affine_parts import Variables

@@ -15,10 +15,10 @@ from sympy_tensordiff.convex.affine_parts import Variables, inverse_of
 from sympy_tensordiff.convex.matrices import is_symmetric, is_symmetric_affine, matrix_entry
 from sympy_tensordiff.derivative.api import jvp
 from sympy_tensordiff.structure.terms import to_index_notation
-from sympy_tensordiff.symbolic.indices import Substitution
-from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.indices import Substitution
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorInverse
 
 
 def directional_derivative(directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> Callable[[Expr], Expr]:

@@ -28,8 +28,8 @@ from sympy_tensordiff.convex.matrices import is_positive_definite, is_symmetric_
 from sympy_tensordiff.convex.pieces import terms_of_pieces
 from sympy_tensordiff.convex.quadratic import active_argument_value, directional_derivative, gram_form
 from sympy_tensordiff.convex.signs import Signs
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
 
 MAX_PARTS = 6
 """Functions of more affine parts and inner scalars are not tried."""

@@ -16,15 +16,15 @@ from sympy_tensordiff.derivative.through_scans import over_unit_tensors, pullbac
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
-from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.call_errors import explained
-from sympy_tensordiff.symbolic.einsum import EinsumProduct
-from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.signatures import Expression, Scalar, Tensors, Variables
-from sympy_tensordiff.symbolic.subscripts import LETTERS
-from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorEntry, TensorExpr, TensorSymbol, in_full
-from sympy_tensordiff.symbolic.traversal import named_in, scans_and_names, scans_in
+from sympy_tensordiff.symbolic.conversion.lift import as_operand
+from sympy_tensordiff.symbolic.expressions import hooks
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.signatures import Expression, Scalar, Tensors, Variables
+from sympy_tensordiff.symbolic.expressions.traversal import named_in, scans_and_names, scans_in
+from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, TensorEntry, TensorExpr, TensorSymbol, in_full
+from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
+from sympy_tensordiff.symbolic.whole_tensors.subscripts import LETTERS
 
 hooks.notations.update({EinsumProduct: to_einsum, sympy.Sum: to_native, sympy.Product: to_native})
 

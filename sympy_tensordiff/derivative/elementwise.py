@@ -32,13 +32,13 @@ from sympy_tensordiff.simplify.einsums import without_sparse_operands
 from sympy_tensordiff.simplify.facts import size_variables
 from sympy_tensordiff.simplify.node_properties import FiniteNodes
 from sympy_tensordiff.simplify.pipeline import checked_facts, is_whole, read_function, simplify_derivatives
-from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.base import TensorNode as Base
-from sympy_tensordiff.symbolic.base import no_variable, refuse_array
-from sympy_tensordiff.symbolic.lift import lift_native
-from sympy_tensordiff.symbolic.scans import Scan
-from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorEntry, TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import named_in, names_in
+from sympy_tensordiff.symbolic.conversion.lift import lift_native
+from sympy_tensordiff.symbolic.expressions import hooks
+from sympy_tensordiff.symbolic.expressions.base import TensorNode as Base
+from sympy_tensordiff.symbolic.expressions.base import no_variable, refuse_array
+from sympy_tensordiff.symbolic.expressions.traversal import named_in, names_in
+from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, TensorEntry, TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.recurrences.scans import Scan
 
 AXES = "pqrstuvw"
 """Names for the axes of a variable that is differentiated by, where the expression leaves them free."""

@@ -24,12 +24,12 @@ from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
 from sympy_tensordiff.simplify.recognition import WITHOUT_TRANSPOSES, recognise
 from sympy_tensordiff.simplify.symmetry import symmetric_nodes, with_equal_products, with_outer_factors
-from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.call_errors import explained
-from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.signatures import Scalar
-from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, named_in, nodes_in, postorder, scans_in
+from sympy_tensordiff.symbolic.conversion.lift import as_operand
+from sympy_tensordiff.symbolic.expressions import hooks
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.signatures import Scalar
+from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, named_in, nodes_in, postorder, scans_in
+from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, TensorSymbol
 
 
 class CommonParts(tuple[list[tuple[TensorSymbol, Any]], list[Any]]):

@@ -10,16 +10,16 @@ from sympy.matrices.matrixbase import MatrixBase
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.write import write
-from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.base import TensorNode, counted
-from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.call_errors import explained
-from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.lift_matrices import only_entry
-from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
-from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import nodes_in, scans_in
+from sympy_tensordiff.symbolic.conversion.lift import as_operand
+from sympy_tensordiff.symbolic.conversion.lift_matrices import only_entry
+from sympy_tensordiff.symbolic.expressions import hooks
+from sympy_tensordiff.symbolic.expressions.base import TensorNode, counted
+from sympy_tensordiff.symbolic.expressions.binders import Binder
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.depth import measures
+from sympy_tensordiff.symbolic.expressions.misplaced_tensors import is_whole
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in, scans_in
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorExpr, TensorSymbol
 
 
 @explained

@@ -20,8 +20,8 @@ from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.simplify.node_properties import is_chosen, may_be_infinite
-from sympy_tensordiff.symbolic.tensors import NamedTensor, in_full
-from sympy_tensordiff.symbolic.traversal import named_in, names_in
+from sympy_tensordiff.symbolic.expressions.traversal import named_in, names_in
+from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, in_full
 
 MAX_CONDITIONS_AROUND = 2
 """Under so many conditions, two for ``i != j``, a cotangent has them around it; more would hide the computation."""

@@ -22,12 +22,12 @@ import sympy
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.derivative.through_names import _expressions_or_none, _total
 from sympy_tensordiff.graph.nodes import replace
-from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
-from sympy_tensordiff.symbolic.elementwise import TensorFunction
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, Time, fresh_name, needed_states
-from sympy_tensordiff.symbolic.subscripts import LETTERS
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in, scans_in
+from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, nodes_in, scans_in
+from sympy_tensordiff.symbolic.recurrences.scans import Scan, ScanVariable, State, Time, fresh_name, needed_states
+from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
+from sympy_tensordiff.symbolic.whole_tensors.subscripts import LETTERS
 
 Found = dict[Any, list[Any]]
 """The contributions to the cotangent or tangent of each leaf: a variable or a scan."""

@@ -12,7 +12,7 @@ import sympy
 from sympy_tensordiff.codegen.ir.programs import Argument
 from sympy_tensordiff.codegen.run.arguments import as_array, check_array, read_number
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 
 def import_dask() -> tuple[Any, Any]:

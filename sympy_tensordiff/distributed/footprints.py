@@ -24,9 +24,9 @@ from sympy_tensordiff.integer.indirect import variables_in_indirect_indices
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.integer.values import are_ranges_nonempty, points_of_nest
-from sympy_tensordiff.symbolic.indices import data_of, relation_row, to_affine
-from sympy_tensordiff.symbolic.sums import IndexedReduction
-from sympy_tensordiff.symbolic.tensors import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.indices import data_of, relation_row, to_affine
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedReduction
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry
 
 TARGET = "@"
 _TARGET = sympy.Symbol(TARGET, integer=True)
@@ -154,7 +154,7 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
     sizes that may be assumed.
 
     >>> i, n = sympy.symbols("i n", integer=True)
-    >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
+    >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
     >>> index_cases(TensorSymbol("x", n)[sympy.Mod(i + 1, n)], limit_constraints(i, 0, n - 1), {})
     [(x[i + 1], (i + 1 >= 0) & (-i + n - 2 >= 0)), (x[i - n + 1], (i - n + 1 >= 0) & (-i + 2*n - 2 >= 0))]
     """

@@ -27,8 +27,8 @@ from sympy_tensordiff.distributed.kernels import BlockKernel, loops_of_part
 from sympy_tensordiff.distributed.partials import PartialResult, ResultSplitter
 from sympy_tensordiff.distributed.tasks import MAX_FAN_IN, CallContext, count_tree_tasks, make_dask_arrays
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.traversal import names_in
+from sympy_tensordiff.symbolic.expressions.traversal import names_in
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 
 class BlockCost(NamedTuple):

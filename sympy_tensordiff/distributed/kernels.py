@@ -33,8 +33,8 @@ from sympy_tensordiff.integer.affine import Constraint
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.integer.values import are_ranges_nonempty
-from sympy_tensordiff.symbolic.sums import IndexedReduction
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedReduction
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
 MAX_WHOLE_ENTRIES = 4096
 """Tensors of known size with at most this many entries are passed whole: slicing costs more than copying."""

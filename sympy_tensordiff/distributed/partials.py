@@ -18,9 +18,15 @@ from sympy_tensordiff.distributed.footprints import PIECEWISE_AFFINE, index_case
 from sympy_tensordiff.distributed.loops import BlockLoop, BlockLoops, binders_of, range_end, restrict_to_block
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.structure.terms import IndexRange, to_index_notation
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import Recursion, names_in, parts, postorder, trampoline
+from sympy_tensordiff.symbolic.expressions.traversal import Recursion, names_in, parts, postorder, trampoline
+from sympy_tensordiff.symbolic.index_notation.sums import (
+    IndexedMax,
+    IndexedMin,
+    IndexedProduct,
+    IndexedReduction,
+    IndexedSum,
+)
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
 Walk: TypeAlias = Recursion[Any]
 

@@ -14,8 +14,8 @@ from sympy_tensordiff.drawing.svg import svg_text
 from sympy_tensordiff.drawing.writers import dot_text, render_png, tree_text
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.symbolic.call_errors import explained
-from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.conversion.lift import as_operand
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
 
 
 class GraphDrawing:

@@ -10,19 +10,19 @@ import sympy
 
 from sympy_tensordiff.derivative.named_parts import cse
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.call_errors import explained
-from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.norm_notation import with_norms
-from sympy_tensordiff.symbolic.printing import in_latex, unlabelled, upright
-from sympy_tensordiff.symbolic.rewriting import with_entries_written_out
-from sympy_tensordiff.symbolic.scans import Scan
-from sympy_tensordiff.symbolic.signatures import Scalar
-from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import named_in, nodes_in
+from sympy_tensordiff.symbolic.conversion.lift import as_operand
+from sympy_tensordiff.symbolic.conversion.rewriting import with_entries_written_out
+from sympy_tensordiff.symbolic.expressions import hooks
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.depth import measures
+from sympy_tensordiff.symbolic.expressions.signatures import Scalar
+from sympy_tensordiff.symbolic.expressions.traversal import named_in, nodes_in
+from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.printing.mixins import in_latex, unlabelled, upright
+from sympy_tensordiff.symbolic.printing.norm_notation import with_norms
+from sympy_tensordiff.symbolic.recurrences.scans import Scan
 
 LONGEST_FORMULA = 100
 """A formula of more signs, which are more than a line of a page, is shown in parts where that makes it shorter."""

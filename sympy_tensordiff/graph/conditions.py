@@ -36,9 +36,9 @@ from sympy_tensordiff.graph.read_functions import Applications, Scope
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.integer.indirect import IndirectIndex
-from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.indices import relation_row
+from sympy_tensordiff.symbolic.expressions.binders import Binder
+from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.indices import relation_row
 
 MAX_EXPANDED_XOR = 4
 """The most conditions of a `Xor` that is expanded, which doubles with each; a longer one is the sign of a product."""

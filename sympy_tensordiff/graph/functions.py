@@ -15,12 +15,12 @@ from typing import Any
 import sympy
 from sympy.core.function import ArgumentIndexError, UndefinedFunction
 
-from sympy_tensordiff.symbolic.scalar_functions import erfcx as erfcx
-from sympy_tensordiff.symbolic.scalar_functions import log1mexp as log1mexp
-from sympy_tensordiff.symbolic.scalar_functions import log_ndtr as log_ndtr
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
-from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
-from sympy_tensordiff.symbolic.scalar_functions import xlogy as xlogy
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import erfcx as erfcx
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import log1mexp as log1mexp
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import log_ndtr as log_ndtr
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid as sigmoid
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import softplus as softplus
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import xlogy as xlogy
 
 
 class scaled_besseli(sympy.Function):  # type: ignore[misc]  # noqa: N801

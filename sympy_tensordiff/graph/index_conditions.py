@@ -33,8 +33,8 @@ from sympy import (
 )
 from sympy.core.relational import Relational
 
-from sympy_tensordiff.symbolic.indices import is_data
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.index_notation.indices import is_data
 
 RELATIONS_LIMIT = 12
 """The most relations that a rewritten condition may consist of; with more it is not rewritten."""

@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.products import quotients_in
 from sympy_tensordiff.integer.rows import atoms_in, linear, shape_rows
-from sympy_tensordiff.symbolic.traversal import Recursion as Recursion
-from sympy_tensordiff.symbolic.traversal import trampoline as trampoline
+from sympy_tensordiff.symbolic.expressions.traversal import Recursion as Recursion
+from sympy_tensordiff.symbolic.expressions.traversal import trampoline as trampoline
 
 T = TypeVar("T")
 Number = int | Fraction | float

@@ -23,18 +23,24 @@ from sympy_tensordiff.integer.indirect import with_ranges
 from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient
 from sympy_tensordiff.integer.rows import atoms_in, range_rows
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.symbolic.base import TensorNode as Base
-from sympy_tensordiff.symbolic.indices import data_of, integers_by_use, may_be_real, to_affine
-from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native, properties_of
-from sympy_tensordiff.symbolic.limits import bound_forms
-from sympy_tensordiff.symbolic.misplaced_tensors import refuse_whole
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.partial_derivatives import distinct
-from sympy_tensordiff.symbolic.real_values import way_out
-from sympy_tensordiff.symbolic.scans import Scan
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.tensors import NamedTensor, TensorComprehension, TensorEntry, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in
+from sympy_tensordiff.symbolic.conversion.lift import NATIVE, lift, lift_native, properties_of
+from sympy_tensordiff.symbolic.expressions.base import TensorNode as Base
+from sympy_tensordiff.symbolic.expressions.misplaced_tensors import refuse_whole
+from sympy_tensordiff.symbolic.expressions.real_values import way_out
+from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
+from sympy_tensordiff.symbolic.index_notation.indices import data_of, integers_by_use, may_be_real, to_affine
+from sympy_tensordiff.symbolic.index_notation.limits import bound_forms
+from sympy_tensordiff.symbolic.index_notation.partial_derivatives import distinct
+from sympy_tensordiff.symbolic.index_notation.sums import (
+    IndexedMax,
+    IndexedMin,
+    IndexedProduct,
+    IndexedReduction,
+    IndexedSum,
+)
+from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.recurrences.scans import Scan
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 class Reader(ConditionReader):

@@ -23,20 +23,20 @@ from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
-from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
-from sympy_tensordiff.symbolic.matrix_functions import (
+from sympy_tensordiff.symbolic.expressions.real_values import OF_COMPLEX, refuse_undeclared
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.index_notation.partial_derivatives import orders_of
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorExpr
+from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import (
     TensorAdjugate,
     TensorCofactor,
     TensorDeterminant,
     TensorInverse,
     TensorLogSumExp,
 )
-from sympy_tensordiff.symbolic.partial_derivatives import orders_of
-from sympy_tensordiff.symbolic.real_values import OF_COMPLEX, refuse_undeclared
-from sympy_tensordiff.symbolic.subscripts import FROM_I
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.whole_tensors.subscripts import FROM_I
 
 Build = Callable[[Graph, Any, Sequence[Node]], Node]
 

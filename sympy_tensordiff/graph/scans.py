@@ -14,13 +14,13 @@ from sympy import Idx, Symbol
 
 from sympy_tensordiff.graph.interning import Shape
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.einsum import EinsumProduct
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import Scan
-from sympy_tensordiff.symbolic.scans import needed_states as needed_states  # for later packages
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.expressions.depth import measures
+from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.recurrences.scans import Scan
+from sympy_tensordiff.symbolic.recurrences.scans import needed_states as needed_states  # for later packages
+from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 class ScanData(NamedTuple):

@@ -25,12 +25,12 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.rows import atoms_in
-from sympy_tensordiff.symbolic.hooks import rewritten
-from sympy_tensordiff.symbolic.indices import to_affine
-from sympy_tensordiff.symbolic.lift import lift
-from sympy_tensordiff.symbolic.limits import bound_forms
-from sympy_tensordiff.symbolic.misplaced_tensors import index_letters
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.conversion.lift import lift
+from sympy_tensordiff.symbolic.expressions.hooks import rewritten
+from sympy_tensordiff.symbolic.expressions.misplaced_tensors import index_letters
+from sympy_tensordiff.symbolic.index_notation.indices import to_affine
+from sympy_tensordiff.symbolic.index_notation.limits import bound_forms
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 
 MAX_DEPTH = 1000
 """The most levels of an expression, which SymPy traverses recursively; this many take seconds."""

@@ -32,15 +32,15 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.indirect import partition_data
 from sympy_tensordiff.integer.rows import normalise, partition
-from sympy_tensordiff.symbolic.base import TensorNode as Own
-from sympy_tensordiff.symbolic.depth import BoundedDepth
-from sympy_tensordiff.symbolic.einsum import EinsumProduct
-from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
-from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
-from sympy_tensordiff.symbolic.replacement import Replacement
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, as_entry
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions.base import TensorNode as Own
+from sympy_tensordiff.symbolic.expressions.depth import BoundedDepth
+from sympy_tensordiff.symbolic.expressions.replacement import Replacement
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.index_notation.partial_derivatives import partial_derivative
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry, as_entry
+from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorAdjugate
 
 MAX_DEPTH = 50
 """The most levels of nested SymPy nodes in a result; deeper ones are wrapped in an entry of a tensor."""

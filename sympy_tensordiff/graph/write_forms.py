@@ -15,8 +15,8 @@ from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient
 from sympy_tensordiff.integer.remainders import remainders_in, remainders_of
 from sympy_tensordiff.integer.rows import atoms_in, bounds_with_divisors, normalise
-from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.indices import to_affine
+from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.indices import to_affine
 
 Scope = tuple[tuple[int, Any], ...]
 """The enclosing bound variables of a node with their symbols."""

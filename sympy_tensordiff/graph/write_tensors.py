@@ -17,18 +17,24 @@ from sympy_tensordiff.graph.einsums import ELEMENTWISE
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.write_forms import Forms, Scope
-from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
-from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow, placeholders
-from sympy_tensordiff.symbolic.matrix_functions import (
+from sympy_tensordiff.symbolic.expressions.depth import measures
+from sympy_tensordiff.symbolic.printing.matrix_notation import added_labels
+from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import (
+    TensorAdd,
+    TensorFunction,
+    TensorMul,
+    TensorPow,
+    placeholders,
+)
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import (
     TensorAdjugate,
     TensorCofactor,
     TensorDeterminant,
     TensorInverse,
     TensorLogSumExp,
 )
-from sympy_tensordiff.symbolic.matrix_notation import added_labels
-from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS, axis_labels
+from sympy_tensordiff.symbolic.whole_tensors.subscripts import FROM_I, LETTERS, axis_labels
 
 WrittenOperand = tuple[Any, tuple[Any, ...]]
 """An operand in SymPy's terms and its labels."""

@@ -13,7 +13,7 @@ from sympy_tensordiff.parsing.latex.api import read_latex
 from sympy_tensordiff.parsing.matrix.api import read_matrix
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.parsing.recurrences import with_recurrences
-from sympy_tensordiff.symbolic.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
 
 
 @explained

@@ -26,8 +26,8 @@ from sympy_tensordiff.parsing.frontend import (
     token_text,
 )
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.subscripts import Subscripts
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.whole_tensors.subscripts import Subscripts
 
 MAX_INPUT = 200_000
 """The greatest number of characters of an input."""

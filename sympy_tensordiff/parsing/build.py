@@ -14,10 +14,10 @@ from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS, AxisSizes
 from sympy_tensordiff.parsing.frontend import Tree
 from sympy_tensordiff.parsing.numbers import Operations, errors_at, read_number
 from sympy_tensordiff.parsing.text_terms import split_coefficient
-from sympy_tensordiff.symbolic import entrywise_functions, functions
-from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors import entrywise_functions, functions
+from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 Chain = list[tuple[bool, Any]]
 """The operands of a chain, each with a flag: subtracted, or divided by."""

@@ -16,12 +16,12 @@ from sympy import Add, Mul, Pow, Rational, S
 
 from sympy_tensordiff.errors import ParseError, TensorDiffError
 from sympy_tensordiff.parsing.frontend import Tree, short
-from sympy_tensordiff.symbolic import operators
-from sympy_tensordiff.symbolic.depth import BoundedDepth
-from sympy_tensordiff.symbolic.limits import NOT_FINITE
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.tensors import as_entry
-from sympy_tensordiff.symbolic.traversal import native_parts, postorder
+from sympy_tensordiff.symbolic.expressions.depth import BoundedDepth
+from sympy_tensordiff.symbolic.expressions.traversal import native_parts, postorder
+from sympy_tensordiff.symbolic.index_notation.limits import NOT_FINITE
+from sympy_tensordiff.symbolic.index_notation.tensors import as_entry
+from sympy_tensordiff.symbolic.whole_tensors import operators
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 MAX_DIGITS = 1_000
 """The greatest number of digits of a number in the text, and of numerators and denominators of computed ones."""

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from sympy_tensordiff.errors import ArgumentError
-from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.depth import measures
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.expressions import hooks
+from sympy_tensordiff.symbolic.expressions.depth import measures
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 
 @dataclass(frozen=True, slots=True, repr=False)

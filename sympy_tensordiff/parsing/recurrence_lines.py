@@ -17,11 +17,11 @@ from sympy_tensordiff.parsing.recurrence_notation import (
     split_lines,
     with_braced_rows,
 )
-from sympy_tensordiff.symbolic.einsum import FilledTensor
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, Time, fresh_name, needed_states
-from sympy_tensordiff.symbolic.traversal import free_symbols_in
+from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.recurrences.scans import Scan, ScanVariable, State, Time, fresh_name, needed_states
+from sympy_tensordiff.symbolic.whole_tensors.einsum import FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 class Line(NamedTuple):

@@ -17,9 +17,9 @@ from sympy_tensordiff.errors import ParseError
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.parsing.recurrence_lines import Lines
 from sympy_tensordiff.parsing.recurrence_notation import NOTATIONS, Notation, group_around, plain_name
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 Read = Callable[[str], ParsedExpression]
 

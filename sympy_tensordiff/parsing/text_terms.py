@@ -18,15 +18,15 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.parsing.axes import MAX_INPUT
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.symbolic.depth import applied, measures
-from sympy_tensordiff.symbolic.einsum import EinsumProduct
-from sympy_tensordiff.symbolic.elementwise import TensorMul, TensorPow
-from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
-from sympy_tensordiff.symbolic.subscripts import FROM_I, Subscripts, parse_subscripts
-from sympy_tensordiff.symbolic.tensors import TensorComprehension
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions.depth import applied, measures
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension
+from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorMul, TensorPow
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorInverse
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid, softplus
+from sympy_tensordiff.symbolic.whole_tensors.subscripts import FROM_I, Subscripts, parse_subscripts
 
 LETTERS = FROM_I[:26]
 """The letters of products, in the order in which they are used."""

@@ -18,21 +18,21 @@ from sympy_tensordiff.parsing import text_terms as text
 from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS, RESERVED
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.parsing.text_terms import Level, Piece
-from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
-from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
-from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.hooks import rewritten
-from sympy_tensordiff.symbolic.indices import integers_by_use
-from sympy_tensordiff.symbolic.matrix_functions import (
+from sympy_tensordiff.symbolic.expressions.hooks import rewritten
+from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.indices import integers_by_use
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import (
     TensorAdjugate,
     TensorCofactor,
     TensorDeterminant,
     TensorInverse,
     TensorLogSumExp,
 )
-from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, free_symbols_in, nodes_in
 
 NAME = re.compile("[A-Za-z][A-Za-z0-9]*")
 INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)

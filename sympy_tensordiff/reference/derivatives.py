@@ -13,7 +13,7 @@ from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference.duals import Dual, Key, Number, primal
 from sympy_tensordiff.reference.interpreter import Interpreter, to_exact
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,9 +15,9 @@ from sympy import Basic, Expr, Symbol
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, ShapeError
 from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference.duals import CONTEXT, Number
-from sympy_tensordiff.symbolic.scans import ScanVariable
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.recurrences.scans import ScanVariable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,10 +22,22 @@ from sympy_tensordiff.reference.scalars import (
     split_off_functions,
 )
 from sympy_tensordiff.reference.tensor_rules import TENSOR_RULES
-from sympy_tensordiff.symbolic.lift import lift
-from sympy_tensordiff.symbolic.partial_derivatives import distinct
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorExpr, TensorSymbol, in_full
+from sympy_tensordiff.symbolic.conversion.lift import lift
+from sympy_tensordiff.symbolic.index_notation.partial_derivatives import distinct
+from sympy_tensordiff.symbolic.index_notation.sums import (
+    IndexedMax,
+    IndexedMin,
+    IndexedProduct,
+    IndexedReduction,
+    IndexedSum,
+)
+from sympy_tensordiff.symbolic.index_notation.tensors import (
+    TensorComprehension,
+    TensorEntry,
+    TensorExpr,
+    TensorSymbol,
+    in_full,
+)
 
 EntryReader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]
 
@@ -295,8 +307,8 @@ def evaluate(
 
     Examples
     --------
-    >>> from sympy_tensordiff.symbolic.indices import indices
-    >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
     >>> k = indices("k")
     >>> x = TensorSymbol("x", 3)
     >>> evaluate(IndexedSum(x[k] ** 2 / 2, (k, 0, 1)), {x: [1, 2, 7]})

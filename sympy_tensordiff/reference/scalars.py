@@ -21,9 +21,9 @@ from sympy_tensordiff.errors import ArgumentTypeError, OutOfShapeError, Unsuppor
 from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
-from sympy_tensordiff.symbolic.indices import integers_by_use
-from sympy_tensordiff.symbolic.scalar_functions import log1mexp, sigmoid, softplus, xlogy
-from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import integers_by_use
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import log1mexp, sigmoid, softplus, xlogy
 
 Environment: TypeAlias = Mapping[Basic, Number]
 Compiled: TypeAlias = Callable[[Environment], Number]

@@ -25,16 +25,16 @@ from sympy_tensordiff.reference.duals import (
 )
 from sympy_tensordiff.reference.inputs import ObjectArray
 from sympy_tensordiff.reference.scalars import Compiled, Environment
-from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
-from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
-from sympy_tensordiff.symbolic.matrix_functions import (
+from sympy_tensordiff.symbolic.recurrences.scans import Scan
+from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import (
     TensorAdjugate,
     TensorCofactor,
     TensorDeterminant,
     TensorInverse,
     TensorLogSumExp,
 )
-from sympy_tensordiff.symbolic.scans import Scan
 
 
 class EntryInterpreter(Protocol):

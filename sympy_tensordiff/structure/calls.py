@@ -11,8 +11,8 @@ from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.codegen.run.repeated_calls import LastCall, remember
 from sympy_tensordiff.codegen.run.signature import size_checker
 from sympy_tensordiff.lazy import numpy as np
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 
 class CheckedArguments(NamedTuple):

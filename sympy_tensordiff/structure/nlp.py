@@ -21,10 +21,10 @@ from sympy_tensordiff.structure.api import (
     to_flat_vector,
 )
 from sympy_tensordiff.structure.values import direction_symbols, unused_name
-from sympy_tensordiff.symbolic import reductions
-from sympy_tensordiff.symbolic.call_errors import explained
-from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.conversion.lift import as_operand
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors import reductions
 
 
 class FlatVariables:

@@ -25,8 +25,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.nests import Bounds, bounds
 from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.terms import IndexRange
-from sympy_tensordiff.symbolic.indices import is_data, parse, relation_row, to_affine
-from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import is_data, parse, relation_row, to_affine
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry, TensorSymbol
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

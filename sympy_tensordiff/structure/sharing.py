@@ -8,9 +8,9 @@ from typing import Any
 
 import sympy
 
-from sympy_tensordiff.symbolic.replacement import Replacement
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
-from sympy_tensordiff.symbolic.traversal import native_parts, nodes_in, postorder, with_args
+from sympy_tensordiff.symbolic.expressions.replacement import Replacement
+from sympy_tensordiff.symbolic.expressions.traversal import native_parts, nodes_in, postorder, with_args
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry
 
 CALL_COST, DIVISION_COST, REDUCTION_COST = 20, 5, 50
 """Estimated costs of a function call, a division and a reduction, in units of one addition."""

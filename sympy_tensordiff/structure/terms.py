@@ -12,15 +12,15 @@ from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.structure.trajectories import over_time
-from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.indices import Substitution, parse
-from sympy_tensordiff.symbolic.lift import lift
-from sympy_tensordiff.symbolic.replacement import Replacement
-from sympy_tensordiff.symbolic.rewriting import to_indices
-from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorEntry, in_full
-from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, nodes_in, parts, postorder
+from sympy_tensordiff.symbolic.conversion.lift import lift
+from sympy_tensordiff.symbolic.conversion.rewriting import to_indices
+from sympy_tensordiff.symbolic.expressions import hooks
+from sympy_tensordiff.symbolic.expressions.binders import Binder
+from sympy_tensordiff.symbolic.expressions.replacement import Replacement
+from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, nodes_in, parts, postorder
+from sympy_tensordiff.symbolic.index_notation.indices import Substitution, parse
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry, in_full
 
 MAX_TERMS = 2_000
 """More terms are refused: sums nested so deeply do not have a sparse derivative."""

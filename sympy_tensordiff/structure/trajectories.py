@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 from sympy import Symbol
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic.binders import fresh_index
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import Scan, needed_states
-from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
-from sympy_tensordiff.symbolic.traversal import EMPTY, Recursion, Rewriting, Rules, names_in, nodes_in
+from sympy_tensordiff.symbolic.expressions.binders import fresh_index
+from sympy_tensordiff.symbolic.expressions.traversal import EMPTY, Recursion, Rewriting, Rules, names_in, nodes_in
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry
+from sympy_tensordiff.symbolic.recurrences.scans import Scan, needed_states
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def over_time(expr: Any) -> Any:

@@ -19,13 +19,13 @@ from sympy.core.function import AppliedUndef
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import sigmoid, softplus, xlogy
-from sympy_tensordiff.symbolic.einsum import FilledTensor
-from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.scans import Scan, ScanVariable, State, fresh_name
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import Recursion, Rewriting, Rules, names_in, with_args
+from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, names_in, with_args
+from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.recurrences.scans import Scan, ScanVariable, State, fresh_name
+from sympy_tensordiff.symbolic.whole_tensors.einsum import FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 _EXACT: frozenset[Any] = frozenset(
     {sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.Heaviside, sympy.frac}

@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.simplify.facts import read_with_ranges
-from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.conversion.lift import as_operand
 
 i, j, k, p = td.indices("i j k p")
 J, K, P = 7, 5, 3

@@ -12,9 +12,9 @@ import sympy_tensordiff as td
 from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum as Sum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension as Tensor
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 i, j, k, m, p, q, r, N, M = td.indices("i j k m p q r N M")
 x, y, A = TensorSymbol("x", N), TensorSymbol("y", M), TensorSymbol("A", (N, N))

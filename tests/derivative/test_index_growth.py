@@ -6,8 +6,8 @@ from sympy import Abs, Max, Piecewise, Rational, acos, sin, sqrt
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.lower.plan import Planner
-from sympy_tensordiff.symbolic import depth
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions import depth
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 
 i, j, k, l, t, n, m = td.indices("i j k l t n m")
 S, T = td.IndexedSum, td.TensorComprehension

@@ -23,7 +23,7 @@ from sympy_tensordiff.reference import differentiate, evaluate, points
 from sympy_tensordiff.reference import hessian as second_derivative
 from sympy_tensordiff.simplify import bounds, pipeline
 from sympy_tensordiff.simplify import node_properties as choices
-from sympy_tensordiff.symbolic import binders
+from sympy_tensordiff.symbolic.expressions import binders
 
 i, j, k, l, p, q = indices("i j k l p q")
 

@@ -13,7 +13,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference.duals import add, multiply
-from sympy_tensordiff.symbolic.canonical import canonical
+from sympy_tensordiff.symbolic.expressions.canonical import canonical
 from sympy_tensordiff.testing import call_arguments, random_values, to_double
 from sympy_tensordiff.testing.values import shape_of
 

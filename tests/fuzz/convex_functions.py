@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
-from sympy_tensordiff.symbolic import entrywise_functions as entrywise
-from sympy_tensordiff.symbolic import functions, reductions
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors import entrywise_functions as entrywise
+from sympy_tensordiff.symbolic.whole_tensors import functions, reductions
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid, softplus
 
 SIZES = {"n": 3, "m": 2, "k": 2}
 

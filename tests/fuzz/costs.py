@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from sympy_tensordiff.codegen.cost import cost
-from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorCofactor
 
 GRADIENT, PRODUCT = 5, 4
 """Operations of all first derivatives for one of the function, and of their derivative along a direction for one of

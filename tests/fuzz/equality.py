@@ -11,9 +11,9 @@ from sympy import Expr, Symbol
 from sympy_tensordiff.errors import DerivativeMismatch
 from sympy_tensordiff.reference.duals import to_float
 from sympy_tensordiff.reference.inputs import is_whole, to_number
-from sympy_tensordiff.symbolic.einsum import EinsumProduct
-from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct
 from sympy_tensordiff.testing.values import shape_of
 
 # 30-digit floats on both sides; what is lost is lost in long sums.

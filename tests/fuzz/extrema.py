@@ -19,9 +19,9 @@ from sympy import Expr, Max, Min, Mod, Piecewise, Symbol, floor
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import gradient
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 from .equality import assert_equal
 

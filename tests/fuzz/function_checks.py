@@ -18,7 +18,7 @@ from sympy_tensordiff.derivative.native import simplify_deltas
 from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference import hvp as exact_hvp
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 from sympy_tensordiff.testing.values import call_arguments, concrete_shape, random_values, shape_of, to_double
 
 from .costs import assert_within_law

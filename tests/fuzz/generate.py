@@ -15,8 +15,8 @@ from typing import TypeAlias
 import sympy
 from sympy import Expr, Symbol
 
-from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
 
 from .index_forms import Growth, IndexForms, PendingTensor, Points, at
 from .languages import BINDERS, LANGUAGES, Kind, Language, RandomFunction

@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 import sympy
 from sympy import Expr, Symbol
 
-from sympy_tensordiff.symbolic import entrywise_functions as entrywise
-from sympy_tensordiff.symbolic import functions, reductions
-from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
-from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors import entrywise_functions as entrywise
+from sympy_tensordiff.symbolic.whole_tensors import functions, reductions
+from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid, softplus
 
 from .languages import Kind, RandomFunction
 

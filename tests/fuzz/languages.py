@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import sympy
 from sympy import Expr, Symbol
 
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 
 Kind = Literal["rational", "smooth"]
 Language = Literal["tables", "sizes", "ranges", "maps"]

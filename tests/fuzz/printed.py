@@ -19,7 +19,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.app.forms import symbols_by_name
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.symbolic.depth import measures
+from sympy_tensordiff.symbolic.expressions.depth import measures
 
 from .equality import assert_equal
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 import sympy
 from sympy import Expr, Symbol
 
-from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension
 
 from .generate import Generator, Share, Thunk, box
 from .index_forms import Limit, PendingTensor, Points

@@ -18,12 +18,12 @@ from sympy import Eq, Expr, KroneckerDelta, Ne, Piecewise, Symbol
 from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jvp, vjp
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference import hvp as exact_hvp
-from sympy_tensordiff.symbolic import entrywise_functions as entrywise
-from sympy_tensordiff.symbolic import functions, reductions
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors import entrywise_functions as entrywise
+from sympy_tensordiff.symbolic.whole_tensors import functions, reductions
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.testing.values import random_values, shape_of
 
 from .costs import assert_within_law

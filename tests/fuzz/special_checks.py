@@ -19,10 +19,10 @@ from sympy_tensordiff.derivative.native import diff
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.reference import evaluate, hvp
 from sympy_tensordiff.reference.duals import CONTEXT
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.partial_derivatives import Subs
-from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.partial_derivatives import Subs
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedProduct, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 from .count import count
 from .equality import assert_equal

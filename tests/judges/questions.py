@@ -23,7 +23,7 @@ from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer import fourier_motzkin, implication, nests, solving
 from sympy_tensordiff.integer import values as points
 from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of
 
 from .by_isl import VERDICTS, Question, verdict

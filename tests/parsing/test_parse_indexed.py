@@ -12,7 +12,7 @@ from every import every
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffError
 from sympy_tensordiff.parsing.indexed.api import MAX_DEPTH, MAX_INPUT
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid
 
 i, j, k, m, n, p = td.indices("i j k m n p")
 A, x, y = td.TensorSymbol("A", (m, n)), td.TensorSymbol("x", n), td.TensorSymbol("y", n)

@@ -10,9 +10,9 @@ from sympy_tensordiff.symbolic import (
     TensorComprehension,
     TensorEntry,
     TensorSymbol,
-    hooks,
     indices,
 )
+from sympy_tensordiff.symbolic.expressions import hooks
 
 i, j, k, n, m, p = indices("i j k n m p")
 A = TensorSymbol("A", (n, m))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import sympy_tensordiff as td
-from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.misplaced_tensors import is_whole
-from sympy_tensordiff.symbolic.rewriting import for_readers
+from sympy_tensordiff.symbolic.conversion.rewriting import for_readers
+from sympy_tensordiff.symbolic.expressions.binders import Binder
+from sympy_tensordiff.symbolic.expressions.misplaced_tensors import is_whole
 
 n, m = td.indices("n m")
 A = td.TensorSymbol("A", (n, m))

@@ -6,7 +6,8 @@ from every import every
 from sympy import Idx, Symbol, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, UnsupportedError
-from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol, indices
+from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.index_notation import indices
 
 i, j, k, l, n, m, p = indices("i j k l n m p")
 A = TensorSymbol("A", (n, m))

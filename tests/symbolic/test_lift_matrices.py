@@ -47,7 +47,7 @@ from test_printed import entries
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 
 i, j, k, p, q = td.indices("i j k p q")
 n, m = symbols("n m", integer=True, positive=True)

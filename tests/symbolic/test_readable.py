@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sympy import Max, Min, Mod, ceiling, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.symbolic.index_printing import arranged
+from sympy_tensordiff.symbolic.printing.index_printing import arranged
 
 i, k, p = td.indices("i k p")
 

@@ -12,8 +12,8 @@ from test_printed import entries
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.symbolic.operations import TensorOperation
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.whole_tensors.operations import TensorOperation
 from sympy_tensordiff.testing import random_values
 
 i, j, k, l, p, q, n, m = td.indices("i j k l p q n m")

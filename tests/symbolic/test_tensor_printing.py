@@ -6,7 +6,7 @@ from sympy import latex, pretty, sin, srepr
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic.depth import MAX_PRINTED_DEPTH, measures
+from sympy_tensordiff.symbolic.expressions.depth import MAX_PRINTED_DEPTH, measures
 
 n = td.indices("n")
 A, x = td.TensorSymbol("A", (n, n)), td.TensorSymbol("x", n)

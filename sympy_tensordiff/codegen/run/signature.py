@@ -23,7 +23,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.extrema import extrema_text
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 OPTIONS = ("out", "stream")
 """The keywords of a call that are not arguments of the expression."""

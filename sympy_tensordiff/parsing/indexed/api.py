@@ -10,7 +10,7 @@ from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.parsing.frontend import TERMINALS, Language, read, token_text
 from sympy_tensordiff.parsing.indexed.build import IndexedBuilder
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.symbolic.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
 
 MAX_INPUT = 20_000
 """The greatest number of characters of an input."""

@@ -19,10 +19,10 @@ from sympy_tensordiff.parsing.frontend import (
 )
 from sympy_tensordiff.parsing.indexed.names import DeclaredNames
 from sympy_tensordiff.parsing.numbers import NumberChecks, errors_at, read_number
-from sympy_tensordiff.symbolic.elementwise import choice
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorExpr
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import choice
 
 BoundIndices = Mapping[str, Any]
 

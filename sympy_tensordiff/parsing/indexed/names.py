@@ -7,8 +7,8 @@ from typing import Any
 
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up, check_declarations, check_not_keyword, names_hint, short
 from sympy_tensordiff.parsing.numbers import errors_at
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 
 class DeclaredNames:

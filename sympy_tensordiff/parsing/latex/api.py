@@ -22,7 +22,7 @@ from sympy_tensordiff.parsing.latex.tokens import ENVIRONMENTS, LATEX, MAX_INPUT
 from sympy_tensordiff.parsing.matrix.api import infer_orders, order_word
 from sympy_tensordiff.parsing.matrix.shapes import COLUMN, NUMBER
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 
 def read_latex(text: str) -> ParsedExpression:

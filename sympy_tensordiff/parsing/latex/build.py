@@ -13,13 +13,13 @@ from sympy_tensordiff.parsing.latex.lower import LatexLowering
 from sympy_tensordiff.parsing.matrix.build import MatrixBuilder
 from sympy_tensordiff.parsing.matrix.shapes import MATRIX
 from sympy_tensordiff.parsing.numbers import errors_at
-from sympy_tensordiff.symbolic import comparisons, concatenation, functions, operators, reductions
-from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
-from sympy_tensordiff.symbolic.elementwise import choice
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension
+from sympy_tensordiff.symbolic.whole_tensors import comparisons, concatenation, functions, operators, reductions
+from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import choice
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 _REDUCTIONS = {"sum": IndexedSum, "prod": IndexedProduct, "max": IndexedMax, "min": IndexedMin}
 _COMPARISONS = {

@@ -25,7 +25,7 @@ from sympy_tensordiff.parsing.matrix.shapes import (
     has_axis,
     shape_code,
 )
-from sympy_tensordiff.symbolic.indices import indices
+from sympy_tensordiff.symbolic.index_notation.indices import indices
 
 SCALAR: Axes = (None, None)
 

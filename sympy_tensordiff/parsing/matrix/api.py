@@ -37,8 +37,8 @@ from sympy_tensordiff.parsing.matrix.shapes import (
     ShapeInference,
 )
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 
 MAX_INPUT = 5_000
 """The greatest number of characters of an input."""

@@ -23,11 +23,11 @@ from sympy_tensordiff.parsing.matrix.shapes import (
 )
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import Operations, errors_at, read_number
-from sympy_tensordiff.symbolic import comparisons, entrywise_functions, functions, operators, reductions
-from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
-from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.operations import shape_of
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.index_notation.indices import indices
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.whole_tensors import comparisons, entrywise_functions, functions, operators, reductions
+from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 _PLAIN: dict[str, Any] = {
     **{"sum": reductions.sum, "mean": reductions.mean, "norm": reductions.norm, "norm2": reductions.norm},

@@ -1,0 +1,1 @@
+"""Conversion from SymPy's own notation (lifting), and to it."""

@@ -1,0 +1,51 @@
+"""Replacement in expressions as by `xreplace`, with one visit to each node, however many paths lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sympy_tensordiff.symbolic.expressions.traversal import native_parts, postorder, with_args
+
+
+class Replacement:
+    """A replacement rule, called like a function. It can be applied to several expressions, and parts that these share
+    are visited once.
+
+    Nodes shared before are shared after: a part is one object in all results. Nodes of this package apply the rule
+    themselves, since they know which indices they bind.
+
+    Examples
+    --------
+    >>> import sympy
+    >>> x, y = sympy.symbols("x y")
+    >>> in_y = Replacement({x: y})
+    >>> in_y(x + 1) is in_y(2**(x + 1)).args[1]
+    True
+    """
+
+    def __init__(self, rule: Mapping[Any, Any]) -> None:
+        self._rule = rule
+        self._done: dict[int, tuple[Any, Any]] = {}  # with the node, so that its number is not given to another one
+
+    def __call__(self, expr: Any) -> Any:
+        """The expression with the values of the rule in the places of its keys."""
+        if not self._rule:
+            return expr
+        for node in postorder(expr, self._done, self._below, id):
+            self._done[id(node)] = node, self._replaced(node)
+        return self._done[id(expr)][1]
+
+    def _below(self, node: Any) -> tuple[Any, ...]:
+        """Return the arguments of ``node`` in which to replace: () for a key of the rule and for a node of this
+        package.
+        """
+        return () if node in self._rule else native_parts(node)
+
+    def _replaced(self, node: Any) -> Any:
+        """Return ``node`` with its arguments replaced, or its replacement if it is a key of the rule."""
+        if node in self._rule:
+            return self._rule[node]
+        if hasattr(node, "is_tensor_entry"):
+            return node._xreplace(self._rule)[0]
+        return with_args(node, [self._done[id(arg)][1] for arg in native_parts(node)]) if node.args else node

@@ -1,0 +1,217 @@
+"""The bounds check when an expression is built: raise for reads that provably leave their tensor's shape.
+
+Considered are reads that happen unconditionally, at indices whose ranges are numbers: every enclosing range is a system
+of rows, and a violating index tuple is a point of the system. Reads behind a condition that is not an affine condition
+on such indices, or multiplied by a `KroneckerDelta`, are not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Not, Or, Piecewise, S
+
+from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
+from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient
+from sympy_tensordiff.integer.extrema import PositivePart
+from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.rows import linear, range_rows, shape_rows
+from sympy_tensordiff.integer.system import definitions
+from sympy_tensordiff.integer.values import find_point, least_slack_point
+from sympy_tensordiff.symbolic.expressions.base import TensorNode
+from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.index_notation.indices import data_of, is_data, relation_row, to_affine
+
+Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]
+
+
+class ReadContext(NamedTuple):
+    """The ranges and conditions around a read ``x[i]``, as a system of constraints over variables numbered 0, 1, ...
+
+    ``variables`` maps an index with a numeric range to its variable, ``names`` maps back, and ``rows`` are the ranges
+    and conditions.
+    """
+
+    variables: dict[Expr, int]
+    names: tuple[Expr, ...] = ()
+    rows: tuple[Constraint, ...] = ()
+
+    def affine_form(self, index: Expr) -> Affine | None:
+        """Return ``index`` as an affine form of the variables. The result is None if it contains a symbol without a
+        numeric range, a product of symbols, or an entry of an integer tensor.
+        """
+        try:
+            form = to_affine(index, self.variables.__getitem__)
+        except (KeyError, IndexExpressionError):
+            return None
+        if linear([form]):
+            return form
+        known = all(isinstance(part, Quotient | PositivePart) for part in definitions(form.compounds()))
+        return form if known else None
+
+    def affine_forms(self, expressions: Sequence[Expr]) -> list[Affine] | None:
+        """Return the affine forms of all ``expressions``, or None if one has none."""
+        forms = [self.affine_form(expr) for expr in expressions]
+        return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
+
+    def inside_range(
+        self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr], *, of_axis: bool
+    ) -> ReadContext | None:
+        """Return the context inside of a sum over ``index``, which runs from the largest ``lower`` to the smallest
+        ``upper`` bound; with ``of_axis``, inside of a tensor axis. None if the range may be empty or is not affine, so
+        that a read inside need not happen.
+
+        The range of an axis (``of_axis``) is never empty; if its bounds have no form, ``index`` just has no variable.
+        """
+        lows, highs = self.affine_forms(lower), self.affine_forms(upper)
+        variables = dict(self.variables)
+        if lows is None or highs is None:
+            if not of_axis:
+                return None
+            variables.pop(index, None)
+            return self._replace(variables=variables)
+        number = len(self.names)
+        variables[index] = number
+        return ReadContext(variables, (*self.names, index), (*self.rows, *range_rows(number, lows, highs)))
+
+    def with_conditions(self, rows: Sequence[Constraint]) -> ReadContext:
+        """Return this context with the constraints ``rows`` added."""
+        return self._replace(rows=(*self.rows, *rows)) if rows else self
+
+    def violation(self, inside: Constraint) -> dict[int, int] | None:
+        """Return values of the variables for which the constraint ``inside`` fails, as an example for the error
+        message, preferably at the ends of ranges; None if none is found.
+        """
+        if is_implied(inside, self.rows):
+            return None
+        variables = range(len(self.names))
+        rows = (*self.rows, inside.negation())
+        ends = [
+            Constraint("eq", Affine({v: 1}) - end)
+            for v, end in least_slack_point(inside, variables[::-1], self.rows).items()
+        ]
+        return find_point([*rows, *ends], variables) or find_point(rows, variables)
+
+
+def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
+    """Raise `OutOfShapeError` for a read in ``body`` that is out of bounds somewhere in ``ranges``: the ranges of sums
+    or, with ``of_axes``, of tensor axes, which are never empty.
+
+    `ranges` are triples ``(index, lower forms, upper forms)``, outermost first: the index runs from the maximum of the
+    lower to the minimum of the upper forms. With `of_axes`, they are the indices of a tensor, whose extents are
+    positive.
+    """
+    scope: ReadContext | None = ReadContext({})
+    for limit in ranges:
+        scope = scope.inside_range(*limit, of_axis=of_axes) if scope is not None else None
+    stack = [(body, scope)]
+    # A shared part is visited once per scope; the table keeps the scopes, so that no two have one id.
+    seen: dict[tuple[Any, int], ReadContext] = {}
+    while stack:
+        node, scope = stack.pop()
+        if scope is not None and scope.variables and (node, id(scope)) not in seen:
+            seen[node, id(scope)] = scope
+            stack.extend(_check_node(node, scope))
+
+
+def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
+    """Raise `OutOfShapeError` if ``node`` is a read out of bounds. Return the parts of ``node`` to check next, each
+    with its context.
+    """
+    if isinstance(node, TensorEntry):
+        _check_read(node, scope)
+        parts = [index for index in node.indices if not index.is_Symbol and data_of(index)]
+        return [(part, scope) for part in (*parts, *(() if node.tensor.is_symbol else (node.tensor,)))]
+    if isinstance(node, TensorNode) and hasattr(node, "ranges"):
+        if node.free_symbols.isdisjoint(scope.variables):
+            return []  # nothing around it matters: it has been checked when it was made
+        inner: ReadContext | None = scope
+        for limit in node.ranges():
+            inner = inner.inside_range(*limit, of_axis=isinstance(node, TensorExpr)) if inner is not None else None
+        return [(node.body, inner)]
+    if isinstance(node, Piecewise):
+        return _parts_of_branches(node.args, scope)
+    if isinstance(node, ITE):
+        condition, value, otherwise = node.args
+        return _parts_of_branches([(value, condition), (otherwise, S.true)], scope)
+    if isinstance(node, And | Or):
+        return _parts_of_connective(node, scope)
+    if isinstance(node, Mul) and any(isinstance(factor, KroneckerDelta) for factor in node.args):
+        return []
+    return [(arg, scope) for arg in node.args]
+
+
+def _parts_of_branches(
+    pairs: Sequence[tuple[Any, Any]], scope: ReadContext | None
+) -> list[tuple[Any, ReadContext | None]]:
+    """Return the conditions and values of a `Piecewise`, each with the context in which it is evaluated; stop after the
+    first condition that is not affine.
+    """
+    parts: list[tuple[Any, ReadContext | None]] = []
+    for value, condition in pairs:
+        if scope is None:
+            break
+        parts.append((condition, scope))
+        rows = _condition_rows(condition, scope)
+        if rows is None:
+            break
+        parts.append((value, scope.with_conditions(rows)))
+        scope = scope.with_conditions([rows[0].negation()]) if len(rows) == 1 and rows[0].kind == "ge" else None
+    return parts
+
+
+def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
+    """Return the parts of an `And` or `Or` that contain reads, each in the context in which it is evaluated."""
+    reading = [part for part in node.args if part.has(TensorEntry)]
+    if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):
+        return []
+    asked = [part if isinstance(node, And) else Not(part) for part in node.args if part not in reading]
+    rows = [_condition_rows(part, scope) for part in asked]
+    if any(part is None for part in rows):
+        return []
+    return [(part, scope.with_conditions([row for part in rows for row in part or ()])) for part in reading]
+
+
+def _condition_rows(condition: Any, scope: ReadContext) -> list[Constraint] | None:
+    """Return the constraints that are equivalent to ``condition``; None if it is not a relation between affine forms or
+    an "and" of such.
+    """
+    if condition == S.true:
+        return []
+    if isinstance(condition, And):
+        parts = [_condition_rows(part, scope) for part in condition.args]
+        return None if any(part is None for part in parts) else [row for part in parts for row in part or ()]
+    if not isinstance(condition, (Ge, Gt, Le, Lt, Eq)):
+        return None
+    sides = scope.affine_forms(condition.args)
+    return None if sides is None else [relation_row(condition, sides[0] - sides[1])]
+
+
+def _check_read(entry: TensorEntry, scope: ReadContext) -> None:
+    """Raise `OutOfShapeError` if an index of ``entry`` is out of bounds at some point of the context ``scope``."""
+    tensor: TensorExpr = entry.tensor
+    for axis, (index, extent) in enumerate(zip(entry.indices, tensor.shape, strict=True)):
+        form = scope.affine_form(index)
+        if form is None or form.is_constant:
+            continue
+        # A symbolic extent has no end that is known.
+        for inside in shape_rows([form], [Affine.of(int(extent))]) if extent.is_Integer else [Constraint("ge", form)]:
+            point = scope.violation(inside)
+            if point is not None:
+                raise OutOfShapeError(_out_of_shape_message(entry, axis, form, point, scope))
+
+
+def _out_of_shape_message(
+    entry: TensorEntry, axis: int, form: Affine, point: dict[int, int], scope: ReadContext
+) -> str:
+    """Return the error text for ``entry``: its index ``form`` along ``axis`` is out of bounds when the variables have
+    the values ``point``.
+    """
+    atoms = sorted(form.atoms())
+    where = ", ".join(f"{scope.names[variable]} = {point[variable]}" for variable in atoms)
+    shape = tuple(entry.tensor.shape)
+    return (
+        f"{entry} leaves the shape {shape}: at {where} its index {entry.indices[axis]} of axis {axis} is "
+        f"{form.evaluate(point)}, outside of 0 … {shape[axis] - 1}; fix the range, the index or the shape"
+    )

@@ -1,0 +1,410 @@
+"""Index expressions: conversion of SymPy integers to affine forms, and which symbols are integers.
+
+An index is an integer combination of integer symbols, of their products, of quotients
+``floor(form / n)`` and ``ceiling(form / n)``, of remainders ``Mod(form, n)``, of ``Max``, ``Min``
+and ``Abs`` of such, and of entries ``idx[form]`` of tensors of integers. SymPy writes quotients
+its own way (``floor((p + 1)/2)`` becomes ``floor(p/2 + 1/2)``), so the reader carries rational forms.
+
+Most people type ``n = Symbol("n")``. Where such a symbol is an index, a bound of a range, an extent or an argument of a
+delta, it is an integer, in the whole expression: an integer by its use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from math import lcm, prod
+from operator import index
+from typing import Any
+
+import sympy
+from sympy import Abs, Add, Eq, Expr, Idx, Max, Min, Mod, Mul, Pow, Symbol, ceiling, floor
+from sympy.concrete.expr_with_limits import ExprWithLimits
+from sympy.core.kind import NumberKind
+from sympy.core.sympify import SympifyError, _sympify
+from sympy.matrices.expressions.matexpr import MatrixElement, MatrixSymbol
+from sympy.matrices.expressions.special import Identity, OneMatrix, ZeroMatrix
+from sympy.tensor.array.expressions.array_expressions import ArrayElement, ArraySymbol
+
+from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
+from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
+from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.integer.products import divide_with_rest, quotient_by, times
+from sympy_tensordiff.integer.rows import renaming_map
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.hooks import lifted
+from sympy_tensordiff.symbolic.expressions.traversal import native_parts, nodes_in
+from sympy_tensordiff.symbolic.index_notation.partial_derivatives import distinct
+
+Slots = dict[Expr, int]
+
+
+class IndexRenaming(dict[Expr, Expr]):
+    """A dictionary for `xreplace` from indices to new indices; the result of such a renaming need not be validated."""
+
+
+class Substitution(dict[Expr, Expr]):
+    """A dictionary for `xreplace` that replaces free symbols only; sums and comprehensions keep their bound indices."""
+
+
+@explained
+def indices(names: str, *others: str) -> Any:
+    """Return integer symbols for the names as `sympy.symbols` does: a single symbol for one name.
+
+    Parameters
+    ----------
+    names, *others : str
+        One text with all names, ``"i j"`` or ``"i:3"``, or several texts.
+
+    Returns
+    -------
+    Symbol or tuple of Symbol
+        One symbol for one name, a tuple for several.
+
+    Examples
+    --------
+    >>> i, j = indices("i j")
+    >>> i.is_integer
+    True
+    >>> indices("i", "j")
+    (i, j)
+    """
+    return sympy.symbols(" ".join((names, *others)) if others else names, integer=True)
+
+
+def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
+    """Return the affine form of an index expression, such as ``2*i + 1``. ``variable(symbol)`` returns the variable
+    that stands for an integer symbol in the form.
+
+    `expr` is an integer combination of integer symbols, of floors and ceilings of rational combinations, of ``Mod`` by
+    a positive integer, of ``Max``, ``Min`` and ``Abs``, and of entries of integer tensors, each an `IndirectIndex`.
+    `variable` maps a symbol to its variable (hashable and orderable). Raise `IndexExpressionError` for anything else,
+    with the part that does not fit in the message.
+
+    Examples
+    --------
+    >>> from sympy import floor
+    >>> i, p = indices("i p")
+    >>> to_affine(2*i - 3*p + 1, str)
+    2*i - 3*p + 1
+    >>> to_affine(floor((p + 1)/2), str)
+    floor((p + 1)/2)
+    """
+    if isinstance(expr, int):
+        return Affine.of(expr)
+    form, atoms = parse(expr)
+    if not atoms:
+        return form
+    return form.substitute(renaming_map(range(len(atoms)), [variable(atom) for atom in atoms]))
+
+
+def relation_row(relation: Any, difference: Affine) -> Constraint:
+    """Return an integer relation, such as ``i < j``, as a constraint; ``difference`` is the affine form of left minus
+    right side.
+
+    >>> i = indices("i")
+    >>> relation_row(i < 3, to_affine(i - 3, str))
+    -i + 2 >= 0
+    """
+    if isinstance(relation, Eq):
+        return Constraint("eq", difference)
+    form = difference if relation.gts is relation.lhs else -difference
+    return Constraint("ge", form - 1 if isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan) else form)
+
+
+def is_data(expr: Any) -> bool:
+    """Return whether ``expr`` is an entry of a tensor of integers (or such a tensor of rank 0), which index expressions
+    may contain.
+    """
+    tensor = expr.tensor if getattr(expr, "is_tensor_entry", False) else expr
+    scalar = tensor is not expr or (getattr(expr, "is_tensor_expr", False) and not expr.rank)
+    return bool(scalar) and getattr(tensor, "dtype", float) is int
+
+
+def data_of(expr: Any) -> list[Any]:
+    """Return the integer tensors whose entries occur in the index expression `expr`, as ``p`` in ``2*p[i] + 1``.
+
+    >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
+    >>> i, idx, jdx = indices("i"), TensorSymbol("idx", 3, dtype=int), TensorSymbol("jdx", 3, dtype=int)
+    >>> data_of(2*idx[jdx[i]] + i)
+    [idx, jdx]
+    """
+    found: dict[Any, None] = {}
+    stack = [] if isinstance(expr, int) else [expr]
+    while stack:
+        node = stack.pop()
+        if is_data(node):
+            found[node.tensor if node.is_tensor_entry else node] = None
+            stack += getattr(node, "indices", ())
+        elif not node.is_Atom:
+            stack += node.args
+    return list(found)
+
+
+def as_expr(value: object, description: str) -> Any:
+    """Return ``value`` converted to a SymPy object; raise `ArgumentTypeError`, which calls it ``description``, if that
+    is impossible.
+
+    Strings are not parsed, since that would evaluate them.
+    """
+    try:
+        expr = _sympify(value)
+    except SympifyError:
+        expr = None
+    if not isinstance(expr, sympy.Basic):
+        hint = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
+        if isinstance(value, str):
+            hint = '; a text is not a symbol: n = td.indices("n") is one for an index or a size'
+        raise ArgumentTypeError(f"{description} must be a SymPy expression or a number, not {value!r}{hint}")
+    parts = nodes_in([expr], native_parts) if expr.args else ()
+    return distinct(expr) if any(isinstance(part, (sympy.Derivative, sympy.Subs)) for part in parts) else expr
+
+
+def as_index(value: object, description: str) -> Any:
+    """Return ``value`` as a SymPy index expression, with entries of an ``IndexedBase`` of integers as entries of index
+    arrays; raise `ArgumentTypeError`, which calls it ``description``, if it is not an expression.
+    """
+    expr = as_expr(value, description)
+    entries = [part for part in nodes_in([expr]) if isinstance(part, sympy.Indexed)] if expr.args else []
+    return expr.xreplace({entry: lifted(entry) for entry in entries if entry.is_integer}) if entries else expr
+
+
+def as_int(value: Any, description: str) -> int:
+    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``description``, for a bool or anything
+    that is not an integer.
+    """
+    try:
+        if not isinstance(value, bool):
+            return index(value)
+    except TypeError:
+        pass
+    raise ArgumentTypeError(f"{description} must be an int, not {value!r}")
+
+
+def may_be_real(symbol: Any) -> bool:
+    """Return whether a scalar symbol may be a real number: it is declared so or has no contrary assumption."""
+    declared_complex = symbol.is_complex and not symbol.is_extended_real
+    return symbol.is_commutative is not False and symbol.is_extended_real is not False and not declared_complex
+
+
+def may_be_integer(symbol: Any) -> bool:
+    """Return whether a symbol may be an index, a bound or an extent: it is declared an integer, or is real or without
+    assumptions.
+    """
+    if symbol.is_integer is not None or isinstance(symbol, sympy.Wild):
+        return bool(symbol.is_integer)
+    return symbol.kind is NumberKind and may_be_real(symbol)
+
+
+@lru_cache(maxsize=1 << 14)
+def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
+    """Return ``(form, symbols)``: ``expr`` as an affine form of variables 0, 1, ..., and the symbol of each variable.
+    Raise `IndexExpressionError` if it is not affine or not always an integer.
+
+    Raises `IndexExpressionError` if ``expr`` is not an integer for all values of its symbols.
+    """
+    slots: Slots = {}
+    whole, rest = divide_with_rest(*_quotient_form(expr, slots))
+    if rest != Affine():
+        raise IndexExpressionError(
+            f"{expr} is not an integer for all values of its symbols: round it, e.g. floor({expr}) or ceiling({expr})"
+        )
+    return whole, tuple(slots)
+
+
+def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
+    """Return ``(form, denominator)`` with ``expr = form/denominator``, for a rational combination of indices. ``slots``
+    maps symbols to variable numbers, and new symbols are added to it. Raise `IndexExpressionError` for other
+    expressions.
+    """
+    if not isinstance(expr, Expr):
+        raise IndexExpressionError(f"{expr!r} is no index: an index must be an integer combination of integer symbols")
+    if expr.is_Rational:
+        return Affine.of(int(expr.p)), int(expr.q)
+    if isinstance(expr, (Symbol, Idx)) and may_be_integer(expr):
+        return Affine.variable(slots.setdefault(expr, len(slots))), 1
+    if isinstance(expr, Add):
+        return _sum([_rational_form(term, slots) for term in expr.args])
+    if isinstance(expr, Mul):
+        return _product(expr, slots)
+    if isinstance(expr, Pow) and expr.exp.is_Integer and expr.exp > 0:
+        form, denominator = _rational_form(expr.base, slots)
+        return times(*[form] * int(expr.exp)), denominator ** int(expr.exp)
+    if isinstance(expr, (floor, ceiling, sympy.frac)):
+        return _rounding(expr, slots)
+    if isinstance(expr, Mod):
+        dividend, modulus = expr.args
+        return _remainder(*_over_common_denominator(dividend, modulus, slots), expr)
+    if is_data(expr):
+        return Affine.variable(_data_entry(expr, slots)), 1
+    if isinstance(expr, (Max, Min, Abs)):
+        return _extremum(expr, slots)
+    raise IndexExpressionError(_rejection_reason(expr))
+
+
+def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
+    """Return the sum of fractions, given and returned as pairs ``(affine form, denominator)``."""
+    common = lcm(*(denominator for _, denominator in terms))
+    total = Affine()
+    for form, denominator in terms:
+        total = total + form * (common // denominator)
+    return total, common
+
+
+def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
+    """Return a `Max`, `Min` or `Abs` of indices as ``(affine form, denominator)``. ``slots`` maps symbols to variable
+    numbers, and new symbols are added to it.
+    """
+    parts = [_rational_form(arg, slots) for arg in expr.args]
+    common = lcm(*(denominator for _, denominator in parts))
+    forms = [form * (common // denominator) for form, denominator in parts]
+    if isinstance(expr, Abs):
+        forms.append(-forms[0])
+    return minimum_of(forms) if isinstance(expr, Min) else maximum_of(forms), common
+
+
+def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
+    """Return a product as ``(affine form, denominator)``. ``slots`` maps symbols to variable numbers, and new symbols
+    are added to it.
+    """
+    parts = [_rational_form(factor, slots) for factor in expr.args]
+    return times(*(form for form, _ in parts)), prod(denominator for _, denominator in parts)
+
+
+def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
+    """Return ``(numerator, denominator)`` of ``expr``, both as affine forms; a denominator with symbols is assumed to
+    be positive. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
+    """
+    if not any(
+        (isinstance(power, Pow) and not power.exp.is_Integer) or power.exp.is_negative for power in expr.atoms(Pow)
+    ):
+        form, denominator = _rational_form(expr, slots)
+        return form, Affine.of(denominator)
+    above, below = expr.as_numer_denom()
+    (form, one), (divisor, other) = _rational_form(above, slots), _rational_form(below, slots)
+    return form * other, divisor * one
+
+
+def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
+    """Return a ``floor``, ``ceiling`` or ``frac`` as ``(affine form, denominator)``, with a variable for the floor
+    quotient. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
+    """
+    form, divisor = _quotient_form(expr.args[0], slots)
+    if isinstance(expr, floor):
+        return quotient_by(form, divisor), 1
+    if isinstance(expr, ceiling):
+        return -quotient_by(-form, divisor), 1
+    if not divisor.is_constant:
+        raise IndexExpressionError(_rejection_reason(expr))
+    return _remainder(form, divisor, divisor.constant, expr)
+
+
+def _over_common_denominator(dividend: Expr, modulus: Expr, slots: Slots) -> tuple[Affine, Affine, int]:
+    """Return ``(dividend, modulus, denominator)``: both expressions as affine forms over one common denominator."""
+    (form, one), (divisor, other) = _rational_form(dividend, slots), _rational_form(modulus, slots)
+    denominator = lcm(one, other)
+    return form * (denominator // one), divisor * (denominator // other), denominator
+
+
+def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> tuple[Affine, int]:
+    """Return ``Mod(form, divisor)/denominator`` as ``(affine form, denominator)``. A divisor with symbols is assumed to
+    be positive.
+    """
+    if divisor.is_constant and divisor.constant < 1:
+        raise IndexExpressionError(f"the modulus of {expr} must be positive, not {expr.args[1]}")
+    return form - times(quotient_by(form, divisor), divisor), denominator
+
+
+def _data_entry(expr: Any, slots: Slots) -> IndirectIndex:
+    """Return the entry ``p[i]`` of an integer tensor as a variable of affine forms (an `IndirectIndex`)."""
+    if not expr.is_tensor_entry:
+        return IndirectIndex(expr.name, ())
+    forms = [_rational_form(index, slots) for index in expr.indices]
+    return IndirectIndex(expr.tensor.name, tuple(form.divided(denominator) for form, denominator in forms))
+
+
+def _rejection_reason(expr: Any) -> str:
+    """Return the error text that says why ``expr`` is not an index expression and what to write instead."""
+    if isinstance(expr, Symbol):
+        name = expr.name
+        return f"{name} is declared to be no integer: use td.indices({name!r}) or Symbol({name!r}, integer=True)"
+    if isinstance(expr, sympy.Float):
+        return f"{expr} is a float: an index must be an integer, write it without a decimal point"
+    if isinstance(expr, Pow):
+        return f"{expr} is a power: an index must be an integer combination of integer symbols, e.g. 2*i + j - 1"
+    if (
+        getattr(expr, "is_tensor_entry", False)
+        or isinstance(expr, sympy.Indexed)
+        or getattr(expr, "is_tensor_expr", False)
+    ):
+        return (
+            f"{expr} is data of a tensor, but no entry of one of integers: where data select what is read, use such "
+            "entries, as in x[idx[i]] with idx = td.TensorSymbol('idx', n, dtype=int) or "
+            "IndexedBase('idx', integer=True)"
+        )
+    return (
+        f"{expr} ({type(expr).__name__}) is no index: an index must be an integer combination of integer symbols, "
+        "of floor, ceiling and Mod by a number, and of Max, Min and Abs, e.g. 2*i + j - 1, floor(p/2) or Min(i, n - 1)"
+    )
+
+
+def integers_by_use(exprs: Iterable[sympy.Basic]) -> set[Any]:
+    """Return the symbols in `exprs` that are not declared integers but are used as an index, bound or extent, and so
+    must be integers.
+
+    >>> from sympy import symbols
+    >>> from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
+    >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
+    >>> a, i, n = symbols("a i n")
+    >>> sorted(integers_by_use([a*IndexedSum(TensorSymbol("x", n)[i], (i, 0, n - 1))]), key=str)
+    [i, n]
+    """
+    nodes = nodes_in(exprs)
+    undeclared = {node for node in nodes if isinstance(node, Symbol) and not node.is_integer and may_be_integer(node)}
+    found: set[Any] = set()
+    for node in nodes if undeclared else ():
+        for part in _index_parts(node):
+            found |= undeclared.intersection(part.free_symbols)
+    return found
+
+
+def is_integer_in(symbol: Any, *exprs: sympy.Basic) -> bool:
+    """Return whether ``symbol`` is an integer in ``exprs``: declared so, or by its use there."""
+    return bool(symbol.is_integer) or (may_be_integer(symbol) and symbol in integers_by_use(exprs))
+
+
+def _index_parts(node: Any) -> Iterable[Any]:
+    """Return the index expressions (indices, bounds and extents) that belong to ``node`` itself; it may be
+    SymPy's own.
+    """
+    own: Iterable[Any] | None = getattr(node, "index_parts", None)
+    if own is not None:
+        return own
+    rule = next((_RULES[kind] for kind in type(node).__mro__ if kind in _RULES), None)
+    return () if rule is None else rule(node)
+
+
+def _side_of_congruence(relation: Any) -> tuple[Any, ...]:
+    """Return ``(Mod(e, m),)`` for a relation ``Mod(e, m) == number``, so that ``e`` counts as an index expression; ()
+    for other relations.
+    """
+    left, right = relation.args
+    is_congruence = isinstance(left, Mod) and right.is_Integer and left.args[1].is_Integer and left.args[1] > 1
+    return (left,) if is_congruence else ()
+
+
+_RULES: dict[type, Callable[[Any], Iterable[Any]]] = {
+    ExprWithLimits: lambda node: [bound for limit in node.limits for bound in limit[1:]],
+    sympy.Indexed: lambda node: node.indices,
+    sympy.IndexedBase: lambda node: node.shape or (),
+    Idx: lambda node: node.args[1:],
+    sympy.KroneckerDelta: lambda node: node.args[:2],
+    sympy.LeviCivita: lambda node: node.args,
+    Eq: _side_of_congruence,
+    sympy.Ne: _side_of_congruence,
+    MatrixElement: lambda node: node.args[1:],
+    ArrayElement: lambda node: node.indices,
+    **dict.fromkeys((MatrixSymbol, ArraySymbol, Identity, OneMatrix, ZeroMatrix), lambda node: node.shape),
+}
+"""The index expressions in nodes of SymPy's own; ours have them as ``index_parts``."""

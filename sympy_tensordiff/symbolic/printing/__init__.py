@@ -1,0 +1,1 @@
+"""Printing as text, LaTeX and two-dimensional form."""

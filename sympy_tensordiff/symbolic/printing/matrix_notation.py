@@ -1,0 +1,322 @@
+"""Einsum products written as matrix products, if they have such a form.
+
+The labels are the vertices of a graph, vectors belong to its vertices and matrices are its edges. A tree becomes a
+product along the path between the labels of the result, or between two ends if all labels are summed; a subtree at a
+vertex of the path becomes a diagonal matrix there. A cycle is a trace. Other graphs are reduced to trees or cycles: two
+edges in series become one product, which is multiplied elementwise with an edge between the same vertices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sympy_tensordiff.symbolic.printing.notation import (
+    Call,
+    Chain,
+    Constant,
+    Diagonal,
+    Einsum,
+    Inverse,
+    Leaf,
+    Outer,
+    Row,
+    Transposed,
+    Variant,
+    count_transposes,
+    in_forms,
+    in_front,
+    is_ones,
+    product,
+    split_scalar,
+    transposed,
+    variant,
+)
+
+
+def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
+    """Return the printed notation of the einsum of ``operands`` with the labels ``inputs`` and the result labels
+    ``output``: elementwise or matrix products where possible, such as ``A @ x``, else index notation. ``extents`` has
+    the extent of each label.
+
+    ``operands`` are the notations of the operands with the labels ``inputs``.
+    """
+    if any(isinstance(operand, Variant) for operand in operands):
+        return in_forms(lambda *forms: einsum_notation(inputs, output, forms, extents), *operands)
+    fronts, tensors = [], []
+    for labels, operand in zip(inputs, operands, strict=True):
+        front, tensor = split_scalar(operand) if labels else (in_front(operand), None)
+        fronts.append(front)
+        if tensor is not None:
+            tensors.append((labels, tensor))
+    if all(labels == output for labels, _ in tensors):
+        return product(factors=[*fronts, *(tensor for _, tensor in tensors)])
+    parts = None
+    if len(output) <= 2 and all(len(labels) <= 2 for labels, _ in tensors):
+        parts = _Network(tensors, extents).to_matrix_products(output)
+    if parts is None:
+        parts = [], _contraction(tensors, output)
+    inner, tensor = parts
+    return product(inner=inner, factors=fronts if tensor is None else [*fronts, tensor])
+
+
+def added_labels(inputs: Sequence[str], output: str) -> list[str]:
+    """Return the labels of an einsum that are summed as in ``sum(A, axis=0)``, and not contracted by a matrix product
+    such as ``A @ B``. ``inputs`` are the labels of the operands, ``output`` those of the result.
+
+    They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
+    """
+    summed = dict.fromkeys(label for labels in inputs for label in labels if label not in output)
+    found = []
+    for label in summed:
+        own = [labels for labels in inputs if label in labels]
+        others = {other for labels in own for other in labels if other != label}
+        is_entrywise = all(len(set(labels)) == len(labels) == 2 for labels in own) and len(others) == 1
+        if "".join(own).count(label) == 1 or (is_entrywise and others <= set(output)):
+            found.append(label)
+    return found
+
+
+def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
+    """Return the notation of a product by indices; ``tensors`` are pairs of labels and notation. An outer product is
+    split into two vectors, and operands of three or more axes with equal labels are multiplied to one.
+    """
+    factors: list[tuple[str, Any]] = []
+    for labels, tensor in tensors:
+        is_outer = isinstance(tensor, Outer)
+        factors += [(labels[0], tensor.column), (labels[1], tensor.row)] if is_outer else [(labels, tensor)]
+    for labels in dict.fromkeys(labels for labels, _ in tensors if len(labels) > 2):
+        own = [factor for factor in factors if factor[0] == labels]
+        if len(own) > 1:
+            place = factors.index(own[0])
+            factors = [factor for factor in factors if factor[0] != labels]
+            factors.insert(place, (labels, product(factors=[tensor for _, tensor in own])))
+    return Einsum(tuple(labels for labels, _ in factors), output, tuple(tensor for _, tensor in factors))
+
+
+class _Network:
+    """An einsum as a graph: labels are points, vectors are attached to a label, and a matrix is an edge between two
+    labels. ``matrices[i][k]`` has rows ``i`` and columns ``k``.
+    """
+
+    def __init__(self, tensors: Sequence[tuple[str, Any]], extents: Mapping[str, Any]) -> None:
+        self.extents = extents
+        self.tensors = tensors
+        self.vectors: dict[str, list[Any]] = {label: [] for labels, _ in tensors for label in labels}
+        self.matrices: dict[str, dict[str, Any]] = {label: {} for label in self.vectors}
+        for labels, tensor in tensors:
+            row, column = labels[0], labels[-1]
+            if row != column:
+                self._connect(row, column, tensor)
+            else:
+                factor = tensor if len(labels) == 1 else Call("diag", (tensor,))
+                self.vectors[row] += [] if is_ones(factor) else [factor]
+
+    def _connect(self, row: str, column: str, matrix: Any) -> None:
+        """Add ``matrix`` as an edge between the labels ``row`` and ``column``. If there is an edge already, the two
+        matrices are multiplied elementwise.
+        """
+        known = self.matrices[row].get(column)
+        if known is not None and isinstance(known, Transposed):
+            row, column, known, matrix = column, row, self.matrices[column][row], transposed(matrix)
+        joined = matrix if known is None else product(factors=(known, matrix))
+        self.matrices[row][column] = joined
+        self.matrices[column][row] = transposed(joined)
+
+    def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
+        """Return ``(scalar factors, tensor factor or None)``, which together are the einsum written by matrix products;
+        None if it has no such form.
+        """
+        scalars: list[Any] = []
+        columns: dict[str, Any] = {}
+        matrix = None
+        for component in self._components():
+            kept = [label for label in output if label in component]
+            while self._edges(component) > len(component) - (1 if kept else 0):
+                label = self._between_neighbours(component, kept)
+                if label is None:
+                    return None
+                self._join(label)
+                component.remove(label)
+            if not kept:
+                scalars.append(self._trace(component) or self._scalar(component))
+            elif len(kept) == 1:
+                columns[kept[0]] = self._column(kept[0], ())
+            else:
+                matrix = self._path_product(self._path(*kept), open_ends=True)
+        if len(columns) == 2:
+            return scalars, Outer(*(columns[label] for label in output))
+        return scalars, next(iter(columns.values()), matrix)
+
+    def _edges(self, component: Sequence[str]) -> int:
+        """Return the number of matrices, the edges of the graph, between the labels of ``component``."""
+        return sum(len(self.matrices[label]) for label in component) // 2
+
+    def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
+        """Return a label not in ``kept`` at which exactly two matrices meet, so that their product can replace them;
+        None if there is none. Labels whose two neighbours are connected come first.
+        """
+        ends = {label: list(self.matrices[label]) for label in component if label not in kept}
+        found = [label for label in ends if len(ends[label]) == 2]
+        return next((label for label in found if ends[label][0] in self.matrices[ends[label][1]]), (*found, None)[0])
+
+    def _join(self, label: str) -> None:
+        """Replace the two matrices at ``label`` by their product, so that the label disappears."""
+        ends = list(self.matrices[label])
+        vectors = self.vectors[label]
+        between = [Diagonal(product(factors=vectors))] if vectors else []
+        row, column, matrix = min(
+            (
+                (row, column, _chain([self.matrices[row][label], *between, self.matrices[label][column]]))
+                for row, column in (ends, ends[::-1])
+            ),
+            key=lambda edge: count_transposes(edge[2]),
+        )
+        for end in ends:
+            del self.matrices[end][label]
+        del self.matrices[label]
+        self._connect(row, column, matrix)
+
+    def _components(self) -> list[list[str]]:
+        """Return the groups of labels that matrices connect; within a group they are in the order of the operands."""
+        found: list[list[str]] = []
+        seen: set[str] = set()
+        for label in self.vectors:
+            if label not in seen:
+                reached = self._breadth_first(label)
+                seen.update(reached)
+                found.append([other for other in self.vectors if other in reached])
+        return found
+
+    def _breadth_first(self, label: str) -> dict[str, str]:
+        """Return the labels that matrices connect to ``label``, nearest first, each mapped to the label before it on
+        the way.
+        """
+        before = {label: label}
+        queue = [label]
+        for current in queue:
+            for other in self.matrices[current]:
+                if other not in before:
+                    before[other] = current
+                    queue.append(other)
+        return before
+
+    def _path(self, start: str, end: str) -> list[str]:
+        """Return the labels on the shortest path from ``start`` to ``end``."""
+        before = self._breadth_first(end)
+        path = [start]
+        while path[-1] != end:
+            path.append(before[path[-1]])
+        return path
+
+    def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
+        """Return the vectors at ``label``. A matrix from there to a label not in ``without`` is multiplied by the
+        vectors at that label, and counts as a vector, ``A @ v``.
+        """
+        hanging = [
+            Chain((matrix, *self._columns(other, label)))
+            for other, matrix in self.matrices[label].items()
+            if other not in without
+        ]
+        return self.vectors[label] + hanging
+
+    def _columns(self, label: str, before: str) -> tuple[Any, ...]:
+        """Return the factors that follow a matrix with columns ``label`` and rows ``before`` in a product such as ``A @
+        B @ v``.
+        """
+        others = [other for other in self.matrices[label] if other != before]
+        if self.vectors[label] or len(others) != 1:
+            return (self._column(label, (before,)),)
+        return (self.matrices[label][others[0]], *self._columns(others[0], label))
+
+    def _column(self, label: str, without: Collection[str]) -> Any:
+        """Return the elementwise product of all vectors at ``label``; a vector of ones if there are none. Matrices to
+        labels in ``without`` are left out, others count as vectors, ``A @ v``.
+        """
+        return product(factors=self._vectors_at(label, without) or [self._ones(label)])
+
+    def _path_product(self, path: Sequence[str], open_ends: bool) -> Any:
+        """Return the matrix product along ``path``. If ``open_ends`` is set, its end labels are axes of the result;
+        otherwise it is multiplied by vectors at both ends.
+        """
+        factors: list[Any] = []
+        for place, label in enumerate(path):
+            neighbours = [*path[max(place - 1, 0) : place], *path[place + 1 : place + 2]]
+            if open_ends or len(neighbours) == 2:
+                vectors = self._vectors_at(label, neighbours)
+                factors += [Diagonal(product(factors=vectors))] if vectors else []
+            else:
+                column = self._column(label, neighbours)
+                factors.append(column if place else Row(column))
+            factors += [self.matrices[label][path[place + 1]]] if place + 1 < len(path) else []
+        return _chain(factors)
+
+    def _scalar(self, component: Sequence[str]) -> Any:
+        """Return the scalar that a ``component`` of summed labels contributes, such as ``x.T @ A @ y``: the matrix
+        product along its longest path. The component must not contain a cycle.
+        """
+        first = list(self._breadth_first(component[0]))[-1]
+        last = list(self._breadth_first(first))[-1]
+        if first == last:
+            vectors = self.vectors[first]
+            left, right = vectors if len(vectors) == 2 else (self._ones(first), self._column(first, ()))
+            return Chain((Row(left), right))
+        ends = sorted((first, last), key=component.index)
+        paths = [self._path(*ends), self._path(*ends[::-1])]
+        return min((self._path_product(path, open_ends=False) for path in paths), key=count_transposes)
+
+    def _ones(self, label: str) -> Any:
+        """Return the notation of a vector of ones along ``label``."""
+        return Constant("ones", (self.extents[label],))
+
+    def _trace(self, component: Sequence[str]) -> Any | None:
+        """Return ``trace(A @ B ...)`` for a component of summed labels that contains a cycle; None if it
+        contains none.
+        """
+        own = [(labels, tensor) for labels, tensor in self.tensors if labels[0] in component]
+        if len(own) == 1 and len(component) == 1 and len(own[0][0]) == 2:
+            return Call("trace", (own[0][1],))
+        if len(own) == 2 and len(component) == 2 and all(len(set(labels)) == 2 for labels, _ in own):
+            (labels, left), (others, right) = own
+            found = Call("trace", (_chain([transposed(left) if labels == others else left, right]),))
+            # Of functions of entries the sum of products says it more shortly; formulas have no sum over all axes.
+            is_sum = labels == others and not all(isinstance(part, (Leaf, Chain, Inverse)) for part in (left, right))
+            return variant(Call("sum", (product(factors=[left, right]),)), found) if is_sum else found
+        ring = self._cycle(component)
+        if not ring:
+            return None
+        there, back = self._cyclic_product(ring), self._cyclic_product([ring[0], *ring[:0:-1]])
+        return Call("trace", (min(there, back, key=count_transposes),))
+
+    def _cycle(self, component: Sequence[str]) -> list[str]:
+        """Return the labels of the cycle in ``component``, in their order around; [] if there is none."""
+        left = {label: set(self.matrices[label]) for label in component}
+        ends = [label for label in component if len(left[label]) <= 1]
+        while ends:
+            end = ends.pop()
+            for other in left.pop(end):
+                left[other].discard(end)
+                ends += [other] if len(left[other]) <= 1 and other not in ends else []
+        ring: list[str] = [next(iter(left))] if left else []
+        while len(ring) < len(left):
+            ring.append(next(label for label in self.matrices[ring[-1]] if label in left and label not in ring))
+        return ring
+
+    def _cyclic_product(self, ring: Sequence[str]) -> Any:
+        """Return the matrix product once around the cycle of labels ``ring``; its trace is the contraction."""
+        factors: list[Any] = []
+        for label, previous, following in zip(ring, [ring[-1], *ring], [*ring[1:], ring[0]], strict=False):
+            vectors = self._vectors_at(label, (previous, following))
+            factors += [Diagonal(product(factors=vectors))] if vectors else []
+            factors.append(self.matrices[label][following])
+        return _chain(factors)
+
+
+def _chain(factors: list[Any]) -> Any:
+    """Return the notation of the matrix product of ``factors``. A unit matrix is left out if the product contains a
+    diagonal matrix.
+    """
+    factors = [part for factor in factors for part in (factor.factors if isinstance(factor, Chain) else (factor,))]
+    if any(isinstance(factor, Diagonal) for factor in factors):
+        factors = [factor for factor in factors if not (isinstance(factor, Constant) and factor.name == "identity")]
+    return factors[0] if len(factors) == 1 else Chain(tuple(factors))

@@ -1,0 +1,203 @@
+"""Printing of sums, products, maxima and minima over index ranges."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from sympy import Ne
+from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.pretty.stringpict import prettyForm, stringPict
+
+from sympy_tensordiff.symbolic.expressions.sympy_callers import follows_as_factor, position_in_formula
+from sympy_tensordiff.symbolic.printing.index_printing import show_index
+from sympy_tensordiff.symbolic.printing.mixins import (
+    Printed,
+    positive_first,
+    refuse_unprintable,
+    shown_body,
+    unlabelled,
+)
+
+
+class PrintedReduction(Printed):
+    """The mixin that prints sums, products, maxima and minima over index ranges: a sign for each range, the outermost
+    first.
+    """
+
+    _latex_signs: Callable[..., list[str]]
+    _picture: Callable[..., Any]
+
+    @classmethod
+    def class_key(cls) -> tuple[int, int, str]:
+        """Override `Basic.class_key`: reductions sort last in products, where they need no parentheses."""
+        return 8, 0, cls.__name__
+
+    @property
+    def precedence(self) -> int:
+        """Return the operator precedence of the printed form. In LaTeX a sum needs parentheses unless it is the last
+        factor; in text it looks like a function call.
+        """
+        place = position_in_formula(sys._getframe(1))
+        return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(place, "Mul")])
+
+    def _latex(self: Any, printer: Any) -> str:
+        """SymPy's hook for LaTeX: the sum (or other) signs, then the body."""
+        refuse_unprintable(self, "LaTeX")
+        this = unlabelled(self)
+        return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, _split_excluded_value(this)[0])])
+
+    def _latex_body(self, printer: Any, body: Any) -> str:
+        """Return the LaTeX of ``body``, in parentheses if it is a sum."""
+        text = str(shown_body(printer, body))
+        return rf"\left({text}\right)" if _needs_parentheses(body) else text
+
+    def _pretty(self: Any, printer: Any) -> Any:
+        """SymPy's hook for pretty printing: return the sum, product or extremum sign and the body."""
+        refuse_unprintable(self, "pretty")
+        this = unlabelled(self)
+        with positive_first(printer):
+            return _LastFactor.of(self._picture(printer, this))
+
+
+class PrintedSum(PrintedReduction):
+    """The mixin that prints a sum, with one sum sign for each range."""
+
+    _sign = r"\sum"
+
+    def _latex_signs(self, printer: Any, this: Any) -> list[str]:
+        """Return the LaTeX of the sum signs with their ranges, outermost first. One excluded value, ``j != i``, is
+        written below the innermost sign.
+        """
+        signs = []
+        unequal = _split_excluded_value(this)[1]
+        for index, low, high in reversed(this.limits):
+            first = f"{printer._print(index)}={show_index(printer, low)}"
+            if unequal is not None and index == this.limits[0][0]:  # under the innermost sign
+                first += rf",\, {printer._print(unequal)}"
+            signs.append(rf"{self._sign}_{{{first}}}^{{{show_index(printer, high)}}}")
+        return signs
+
+    def _latex_body(self, printer: Any, body: Any) -> str:
+        """Return the LaTeX of ``body``. A body that is 1 where a condition holds, else 0, is written as the condition
+        in brackets.
+        """
+        if body.is_Piecewise and len(body.args) == 2 and body.args[1] == (0, True) and body.args[0].expr == 1:
+            # What counts has no lines: often it is the denominator of a fraction.
+            return rf"\left[{printer._print(body.args[0].cond)}\right]"
+        return super()._latex_body(printer, body)
+
+    def _picture(self, printer: Any, this: Any) -> Any:
+        """Return the pretty form of the sum ``this``, with SymPy's sum signs."""
+        return printer._print_Sum(this)
+
+
+class PrintedProduct(PrintedSum):
+    """The mixin that prints a product: one product sign per range."""
+
+    _sign = r"\prod"
+
+    def _picture(self, printer: Any, this: Any) -> Any:
+        """Return the pretty form of the product ``this``, with SymPy's product signs."""
+        # SymPy leaves out the parentheses, without which only the first term belongs to the product.
+        return printer._print_Product(SimpleNamespace(term=_PrintedBody(this.body), limits=this.limits))
+
+
+class PrintedExtremum(PrintedReduction):
+    """The mixin that prints a maximum or minimum: the word, with all ranges below it."""
+
+    _word: str
+
+    def _latex_signs(self, printer: Any, this: Any) -> list[str]:
+        r"""Return ``\max`` or ``\min`` in LaTeX with all ranges as its subscript, as the only item of a list."""
+        below = []
+        for low, index, sign, high in _ranges(printer, this):
+            below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")
+        ranges = r",\, ".join(below)
+        # The texts below two adjacent words would touch.
+        space = r" \;" if isinstance(this.body, PrintedExtremum) else ""
+        return [rf"\{self._word}_{{{ranges}}}{space}"]
+
+    def _picture(self, printer: Any, this: Any) -> Any:
+        """Return the pretty form: the word with all ranges below it, and the body."""
+        body = printer._print(_PrintedBody(this.body))
+        signs = {"<": " < ", "<=": " ≤ " if printer._use_unicode else " <= "}
+        ranges: list[Any] = []
+        for low, index, sign, high in _ranges(printer, this):
+            ranges += [", " if ranges else "", low, signs["<="], index, signs[sign], high]
+        word = prettyForm(self._word)
+        word = prettyForm(*word.below(stringPict(*stringPict.next(*ranges))))
+        word.baseline = 0
+        return prettyForm(*word.right(" ", body), binding=prettyForm.MUL)
+
+
+_LATEX = {"<": "<", "<=": r"\le"}
+
+
+def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
+    """Return ``(start, index, sign, end)``, printed, for each range, the outermost first; ``k <= n - 1`` is written ``k
+    < n``.
+    """
+    found = []
+    for index, low, high in reversed(this.limits):
+        sign = "<" if high.is_Add and high.as_coeff_Add()[0] == -1 else "<="
+        end = high + 1 if sign == "<" else high
+        found.append((show_index(printer, low), printer._print(index), sign, show_index(printer, end)))
+    return found
+
+
+def _split_excluded_value(this: Any) -> tuple[Any, Any]:
+    """Return ``(body, condition)`` for a sum that leaves out one value of its index, with the condition ``i != j``;
+    ``(whole body, None)`` for other reductions.
+    """
+    body = this.body
+    is_sum = isinstance(this, PrintedSum) and not isinstance(this, PrintedProduct)
+    if is_sum and body.is_Piecewise:
+        cases = body.args
+        if len(cases) == 2 and cases[1] == (0, True) and isinstance(cases[0].cond, Ne) and cases[0].expr != 1:
+            left, right = cases[0].cond.args
+            turned = Ne(right, left, evaluate=False) if right == this.limits[0][0] else cases[0].cond
+            return cases[0].expr, turned
+    return body, None
+
+
+class _PrintedBody:
+    """The body behind a sum sign, in a form for SymPy's pretty printer: it gets parentheses if it is a sum or starts
+    with a minus.
+    """
+
+    def __init__(self, body: Any) -> None:
+        self.body = body
+
+    def _pretty(self, printer: Any) -> Any:
+        """SymPy's hook for pretty printing: return the body, in parentheses where needed."""
+        form = printer._print(self.body)
+        return prettyForm(*form.parens()) if _needs_parentheses(self.body) else form
+
+
+class _LastFactor(prettyForm):
+    """The pretty form of a reduction, which gets parentheses in a product unless it is the last factor."""
+
+    @classmethod
+    def of(cls, form: Any) -> Any:
+        """Return the pretty form ``form`` as a `_LastFactor`."""
+        return cls("\n".join(form.picture), form.baseline)
+
+    @property
+    def binding(self) -> int:
+        """Return how tightly the form binds: as a sum if another factor follows in a product, else as a product."""
+        # As for LaTeX: only the product knows the position of the factor.
+        return int(prettyForm.ADD if follows_as_factor(self, sys._getframe(1)) else prettyForm.MUL)
+
+    @binding.setter
+    def binding(self, value: int) -> None:
+        """Ignore the value that SymPy's constructor sets, since the property computes its own."""
+
+
+def _needs_parentheses(body: Any) -> bool:
+    """Return whether ``body`` needs parentheses behind a sum sign: it is a sum, or a product that starts with a
+    minus.
+    """
+    return bool(body.is_Add or (body.is_Mul and body.could_extract_minus_sign()))

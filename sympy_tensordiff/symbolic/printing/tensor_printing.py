@@ -1,0 +1,395 @@
+"""Printing of operations on whole tensors: the notation of each class, as text, LaTeX and two-dimensional form."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from string import ascii_letters
+from typing import Any, NamedTuple
+
+from sympy import Max, Mul, Pow, S, exp
+from sympy.printing.pretty.stringpict import prettyForm
+
+from sympy_tensordiff.functions.table import record_of
+from sympy_tensordiff.symbolic.expressions.depth import measures
+from sympy_tensordiff.symbolic.expressions.sympy_callers import position_in_formula
+from sympy_tensordiff.symbolic.expressions.traversal import postorder
+from sympy_tensordiff.symbolic.printing.choice_notation import choice_notation, clipped
+from sympy_tensordiff.symbolic.printing.matrix_notation import added_labels, einsum_notation
+from sympy_tensordiff.symbolic.printing.mixins import Printed, refuse_unprintable, text_instead
+from sympy_tensordiff.symbolic.printing.norm_notation import value_away_from_zero, with_norms
+from sympy_tensordiff.symbolic.printing.notation import (
+    NOTHING,
+    Applied,
+    Call,
+    Constant,
+    Divisor,
+    Expanded,
+    Inverse,
+    Leaf,
+    Power,
+    Repeated,
+    Row,
+    entrywise,
+    in_forms,
+    in_front,
+    product,
+    split_scalar,
+    total,
+    variant,
+)
+from sympy_tensordiff.symbolic.printing.notation_formulas import LatexWriter
+from sympy_tensordiff.symbolic.printing.notation_pretty import PrettyWriter
+from sympy_tensordiff.symbolic.printing.notation_text import ADD, ATOM, MUL, POW, TextWriter, mean_of
+from sympy_tensordiff.symbolic.whole_tensors.repeated_tensors import (
+    is_a,
+    is_ones_tensor,
+    labels_of_ones,
+    rank,
+    repeated_tensor,
+)
+
+
+class PrintedTensor(Printed):
+    """The mixin that prints operations on tensors: as matrix products if possible, else in index notation."""
+
+    @property
+    def precedence(self) -> int:
+        """Return the operator precedence of the printed form. In LaTeX a product needs parentheses unless it is the
+        last factor.
+
+        SymPy writes the factors of a negative product as terms of a sum, and Python reads ``*``, ``/`` and ``@`` from
+        the left: a text with an operator binds like a sum, and has parentheses as a factor and as a divisor.
+        """
+        if measures(self).is_unprintable:
+            return ATOM
+        place = position_in_formula(sys._getframe(1))
+        if place == "text":
+            level = TextWriter(None).level(notation_of(self))
+            return level if level >= POW else ADD
+        level = LatexWriter(None).level(notation_of(self))
+        return (MUL - 1 if place == "factor" else MUL) if ADD < level < POW else level
+
+    def _sympystr(self: Any, printer: Any) -> str:
+        """SymPy's hook for `str`: return the tensor operation as Python text."""
+        other = text_instead(self, printer)
+        return str(TextWriter(printer).write(notation_of(self))) if other is None else other
+
+    def _latex(self, printer: Any) -> str:
+        """SymPy's hook for LaTeX: return the tensor operation as a formula."""
+        refuse_unprintable(self, "LaTeX")
+        return str(LatexWriter(printer).write(notation_of(self)))
+
+    def _pretty(self, printer: Any) -> Any:
+        """SymPy's hook for pretty printing: return the tensor operation as a formula."""
+        refuse_unprintable(self, "pretty")
+        notation, writer = notation_of(self), PrettyWriter(printer)
+        form = writer.write(notation)
+        bindings = {ADD: prettyForm.ADD, POW: prettyForm.POW, ATOM: prettyForm.ATOM}
+        return prettyForm("\n".join(form.picture), form.baseline, bindings.get(writer.level(notation), prettyForm.MUL))
+
+
+SHALLOW = 30
+"""Notations of so many levels are made by recursion."""
+
+CACHED = 1 << 10
+"""Notations of so many nodes are remembered: a tensor occurs in a formula several times, and in several forms of it."""
+
+
+def notation_of(node: Any) -> Any:
+    """Return the notation (printed form as a tree) of any node. For a deep node those of its operands are made first,
+    so that nothing recurses deeply.
+    """
+    if isinstance(node, PrintedTensor) and measures(node).depth > SHALLOW:
+        done: set[Any] = set()
+        for part in postorder(node, done, _operands):
+            done.add(part)
+            _notation(part)
+    return _notation(node)
+
+
+def _operands(node: Any) -> tuple[Any, ...]:
+    """Return the operands of an operation; none of another node."""
+    return tuple(node.operands) if isinstance(node, PrintedTensor) and hasattr(node, "operands") else ()
+
+
+@lru_cache(maxsize=CACHED)
+def _notation(node: Any) -> Any:
+    """Return the notation (printed form as a tree) of any node, from the cache or by recursion into its operands."""
+    known = _NOTATIONS.get(type(node).__name__) if isinstance(node, PrintedTensor) else None
+    return Leaf(with_norms(node)) if known is None else known(node)
+
+
+def _einsum(node: Any) -> Any:
+    """Return the notation of an einsum product. A tensor that is only repeated is written with new axes, ``x[:,
+    None]``, and a sum divided by its number of terms as a mean.
+    """
+    operands = [_notation(operand) for operand in node.operands]
+    found = einsum_notation(node.inputs, node.output, operands, node.label_extents)
+    parts = [(labels, operand) for labels, operand in zip(node.inputs, operands, strict=True)]
+    repeated = repeated_tensor(node)
+    new = [axis for axis in range(node.rank) if repeated is None or axis not in repeated[1]]
+    if repeated is not None and all(node.shape[axis] == 1 for axis in new):
+        tensor, flags = _notation(repeated[0]), tuple(axis in new for axis in range(node.rank))
+        formula = found if node.rank > 2 else in_forms(_row, tensor) if flags[0] else tensor
+        return variant(in_forms(_expanded, tensor, flags), formula)
+    mean = _mean(node, parts)
+    if mean is None:
+        return found
+    return variant(mean, found) if node.rank else mean
+
+
+def _expanded(tensor: Any, new: tuple[bool, ...]) -> Any:
+    """Return the notation of ``tensor`` with new axes of extent 1 where ``new`` is True; scalar factors are written in
+    front.
+    """
+    front, inner = split_scalar(tensor)
+    return product(factors=[front, Expanded(inner, new)]) if any(new) else tensor
+
+
+def _row(vector: Any) -> Any:
+    """Return the notation of a vector as a row, ``x.T``; scalar factors are written in front."""
+    front, inner = split_scalar(vector)
+    return product(factors=[front, Row(inner)])
+
+
+def _contracted(parts: Sequence[tuple[str, Any]], output: str, node: Any) -> Any:
+    """Return the notation of the einsum of ``parts``, which are pairs of labels and notation; `node` has the extents of
+    the labels.
+    """
+    inputs, operands = [labels for labels, _ in parts], [operand for _, operand in parts]
+    return einsum_notation(inputs, output, operands, node.label_extents)
+
+
+def _mean(node: Any, parts: Sequence[tuple[str, Any]]) -> Any | None:
+    """Return ``mean(...)`` for a sum divided by the number of its terms; None for any other product."""
+    labels = added_labels(node.inputs, node.output)
+    extents = [node.label_extents[label] for label in labels]
+    scalars = [operand for labels, operand in zip(node.inputs, node.operands, strict=True) if not labels]
+    if not labels or scalars != [1 / Mul(*extents)]:
+        return None
+    total = _contracted([part for part in parts if part[0]], node.output, node)
+    front, tensor = split_scalar(getattr(total, "text", total))
+    mean = mean_of(tensor, extents)
+    return None if mean is None else product(factors=[front, mean])
+
+
+def _sum(node: Any) -> Any:
+    """Return the notation of a sum."""
+    parts = zip(node.args, _without_ones(node), strict=True)
+    return total(part if rank(term) else Repeated(Leaf(term), node.shape) for term, part in parts)
+
+
+def _product(node: Any) -> Any:
+    """Return the notation of an elementwise product. In formulas, a repeated factor ``v[:, None]*X`` becomes a diagonal
+    matrix or part of an outer product.
+    """
+    operands = [_operand(factor) for factor in node.args]
+    parts = _without_redundant_ones(operands, node.shape)
+    factors = [part if rank(factor) else in_front(part) for factor, part in zip(node.args, parts, strict=True)]
+    if all(len(own.axes) == rank(factor) for own, factor in zip(operands, node.args, strict=True)):
+        return product(factors=factors)
+    # On paper, a factor that is repeated along axes is a diagonal matrix, or one factor of an outer product.
+    labels = ascii_letters[: node.rank]
+    inputs = ["".join(labels[axis] for axis in own.axes) for own in operands]
+    extents = dict(zip(labels, node.shape, strict=True))
+    formula = einsum_notation(inputs, labels, [own.bare for own in operands], extents)
+    return variant(product(factors=factors), formula)
+
+
+def _power(node: Any) -> Any:
+    """Return the notation of an elementwise power; one with a negative exponent becomes a divisor."""
+    base, exponent = _without_ones(node)
+    number = node.exponent
+    if not number.is_Number or not rank(node.base):
+        return Power(base, exponent)
+    if number.is_negative:
+        positive = base if number == -1 else _powered(base, -number)
+        return NOTHING._replace(divisors=(Divisor(positive, rank(node.base)),))
+    return _powered(base, number)
+
+
+class _Operand(NamedTuple):
+    """An operand of an elementwise node, with and without the product with ones that repeats it along axes.
+
+    ``shape`` and ``text`` are its shape and notation next to operands that have the other axes; ``axes`` are its axes
+    in the node, ``bare`` its notation with these alone, and ``full`` its notation with the ones.
+    """
+
+    shape: tuple[Any, ...]
+    text: Any
+    axes: tuple[int, ...]
+    bare: Any
+    full: Any
+
+
+def _without_ones(node: Any) -> list[Any]:
+    """Return the notations of the operands of an elementwise node. Python text shows ``v`` in place of ``v`` times ones
+    wherever broadcasting repeats ``v`` by itself.
+    """
+    return _without_redundant_ones([_operand(operand) for operand in node.operands], node.shape)
+
+
+def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
+    """Return the notations of the operands ``parts``. In Python text, operands are written without ones if together
+    they have all axes of ``shape``, so that broadcasting repeats them.
+    """
+    reached = all(
+        any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
+        for back, extent in enumerate(shape[::-1])
+    )
+    return [variant(part.text, part.full) if reached and part.text != part.full else part.full for part in parts]
+
+
+def _operand(node: Any) -> _Operand:
+    """Return `node`, an operand of an elementwise node, with and without the product with ones that repeats it along
+    axes.
+    """
+    axes = tuple(range(rank(node)))
+    if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
+        tensor = _operand(node.args[-1])
+        fronts = [in_front(_notation(scalar)) for scalar in node.args[:-1]]
+        text, bare, full = (product(factors=[*fronts, form]) for form in (tensor.text, tensor.bare, tensor.full))
+        return _Operand(tensor.shape, text, tensor.axes, bare, full)
+    if (repeated := repeated_tensor(node)) is None:
+        notation = _notation(node)
+        return _Operand(tuple(getattr(node, "shape", ())), notation, axes, notation, notation)
+    tensor, own = repeated
+    bare = _notation(tensor)
+    new = labels_of_ones(node)
+    if all(node.label_extents[label] == 1 for label in new):
+        return _Operand(tuple(node.shape), _notation(node), own, bare, _notation(node))
+    ones = Constant("ones", tuple(node.label_extents[label] for label in new))
+    kept = "".join(node.output[axis] for axis in own)
+    full = _contracted([(kept, bare), ("".join(new), ones)], node.output, node)
+    if (given := _unrepeated_operand(node)) is not None:
+        return _Operand(tuple(given.shape), _notation(given), own, bare, full)
+    flags = tuple(axis not in own for axis in range(own[0], len(axes)))
+    shape = tuple(node.shape[axis] if axis in own else S.One for axis in range(own[0], len(axes)))
+    return _Operand(shape, in_forms(_expanded, bare, flags), own, bare, full)
+
+
+def _unrepeated_operand(node: Any) -> Any | None:
+    """Return the operand that an einsum only repeats, along axes of extent 1 and by a product with ones; None for other
+    einsums.
+    """
+    rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
+    (labels, tensor), output = rest[0], node.output
+    unit = [label for label in labels if label not in output]
+    fits = all(own == label or own in unit for own, label in zip(labels[::-1], output[::-1], strict=False))
+    is_view = len(rest) == 1 and unit and all(node.label_extents[label] == 1 for label in unit)
+    return tensor if is_view and fits and len(set(labels)) == len(labels) <= len(output) else None
+
+
+def _powered(base: Any, number: Any) -> Any:
+    """Return the notation of ``base`` to the power of a number; the exponent 1/2 is written ``sqrt``."""
+    return Call("sqrt", (base,)) if number == S.Half else Power(base, Leaf(number))
+
+
+def _function(node: Any) -> Any:
+    """Return the notation of an elementwise function: a call by its name, a choice (``where``), or its formula."""
+    softmax = softmax_notation(node)
+    if softmax is not None:
+        return softmax
+    if (value := value_away_from_zero(node)) is not None:
+        return _notation(value)
+    operands = tuple(_without_ones(node))
+    body, names = node.template.expr, node.template.variables
+    if isinstance(body, Pow) and body.args == (*names, S.Half):
+        return Call("sqrt", operands)
+    if isinstance(body, Max) and set(body.args) == {S.Zero, *names}:
+        return Call("relu", operands)
+    if (arguments := clipped(node)) is not None:
+        return Call("clip", tuple(map(_notation, arguments)))
+    record = record_of(type(body))
+    numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
+    if record.is_public and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
+        if len(body.args) == 1 and rank(node) == 2:
+            return entrywise(lambda operand: Call(record.name, (operand,)), operands[0])
+        return Call(record.name, operands + numbers)
+    return choice_notation(body, dict(zip(names, operands, strict=True))) or Applied(node.template, operands)
+
+
+def _log_sum_exp(node: Any) -> Any:
+    """Return the notation of a log-sum-exp as a call."""
+    return Call("logsumexp", (_notation(node.tensor),), _axis(node.axes, rank(node.tensor)))
+
+
+def _axis(axes: tuple[int, ...], axes_of_all: int) -> tuple[tuple[str, Any], ...]:
+    """Return the keyword argument ``axis=...`` that names ``axes`` of a tensor with ``axes_of_all`` axes; () if they
+    are all of its axes.
+    """
+    if len(axes) == axes_of_all:
+        return ()
+    return (("axis", axes[0] if len(axes) == 1 else axes),)
+
+
+def _filled(node: Any) -> Any:
+    """Return the notation of a constant-filled tensor: zeros, ones, or value * ones; for a scalar the value."""
+    value, shape = node.args
+    name = {0: "zeros", 1: "ones"}.get(value)
+    constant = Constant(name or "ones", tuple(shape.args))
+    if not shape.args:
+        return _notation(value)
+    return constant if name else product(factors=[in_front(_notation(value)), constant])
+
+
+def softmax_notation(node: Any) -> Any | None:
+    """Return the call ``softmax(A)`` for a node ``exp(A - logsumexp(A))``; None for any other node."""
+    exponent = node.operands[0]
+    if not isinstance(node.template.expr, exp) or not is_a(exponent, "TensorAdd"):
+        return None
+    for place, term in enumerate(exponent.args):
+        total, axes = _subtracted_logsumexp(term)
+        rest = exponent.args[:place] + exponent.args[place + 1 :]
+        if total is None or rest not in ((total.tensor,), total.tensor.args):
+            continue
+        ranks = range(rank(total.tensor))
+        if axes == tuple(axis for axis in ranks if axis not in total.axes):
+            keyword = _axis(total.axes, len(ranks)) or (("axis", None),)
+            return Call("softmax", (_notation(total.tensor),), keyword if len(ranks) > 1 else ())
+    return None
+
+
+def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return ``(log-sum-exp, its axes in the term)`` if ``term`` is a subtracted log-sum-exp, repeated to the full
+    shape; (None, ()) for another term.
+    """
+    if rank(term) == 0:
+        return (-term, ()) if is_a(-term, "TensorLogSumExp") else (None, ())
+    sign, term = term.args if is_a(term, "TensorMul") and len(term.args) == 2 else (S.One, term)
+    if not is_a(term, "EinsumProduct"):
+        return (term, tuple(range(rank(term)))) if sign == -1 and is_a(term, "TensorLogSumExp") else (None, ())
+    total, axes = None, ()
+    for labels, operand in zip(term.inputs, term.operands, strict=True):
+        if not set(labels) <= set(term.output):
+            return None, ()
+        if is_a(operand, "TensorLogSumExp") and total is None:
+            total, axes = operand, tuple(map(term.output.index, labels))
+        elif operand.is_Number:
+            sign *= operand
+        elif not is_a(operand, "FilledTensor") or operand.value != 1:
+            return None, ()
+    return (total, axes) if sign == -1 else (None, ())
+
+
+def _matrix_function(name: str) -> Callable[[Any], Any]:
+    """Return the function from a node to its notation as a call of ``name``, such as ``inv(A)``."""
+    return lambda node: Call(name, (_notation(node.matrix),))
+
+
+_NOTATIONS: dict[str, Callable[[Any], Any]] = {
+    "EinsumProduct": _einsum,
+    "DeltaTensor": lambda node: Constant("identity", node.shape[: node.rank // 2]),
+    "FilledTensor": _filled,
+    "TensorAdd": _sum,
+    "TensorMul": _product,
+    "TensorPow": _power,
+    "TensorFunction": _function,
+    "TensorInverse": lambda node: Inverse(_notation(node.matrix)),
+    "TensorDeterminant": _matrix_function("det"),
+    "TensorAdjugate": _matrix_function("adj"),
+    "TensorCofactor": lambda node: Call("TensorCofactor", (Leaf(node.args[0]), _notation(node.matrix))),
+    "TensorLogSumExp": _log_sum_exp,
+}

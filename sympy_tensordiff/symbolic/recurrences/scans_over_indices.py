@@ -1,0 +1,114 @@
+"""Scans inside of sums and comprehensions whose steps depend on the bound indices: one scan over all of their values.
+
+Each state that depends on an index gets an axis for it, so that a step computes a batch, and the loop over the batch is
+inside of the loop over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sympy import S, Symbol
+
+from sympy_tensordiff.symbolic.expressions.binders import Binder, fresh_index
+from sympy_tensordiff.symbolic.expressions.traversal import (
+    EMPTY,
+    Recursion,
+    Rewriting,
+    Rules,
+    free_symbols_in,
+    names_in,
+)
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry
+from sympy_tensordiff.symbolic.recurrences.scans import Scan, ScanVariable, State, fresh_name
+from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
+
+
+def over_indices(expr: Any) -> Any:
+    """Return an expression in which no scan depends on an index bound around it: such a scan is replaced by an entry of
+    one scan over all values of the index. Scans whose index has a range that depends on others are unchanged.
+    """
+    return _OverIndices().run(expr, EMPTY)
+
+
+class _OverIndices(Rewriting):
+    """The traversal of `over_indices`. Its scope contains the bound indices, each with its first value and its
+    extent.
+    """
+
+    def symbol(self, expr: Any, scope: Any) -> Any:
+        """Return the symbol unchanged."""
+        return expr
+
+    def visit_binder(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return the sum or comprehension `expr` with its body rebuilt; inside, its indices with fixed ranges are added
+        to the scope.
+        """
+        own = {index: (low[0], high[0] - low[0] + 1) for index, low, high in expr.ranges() if len(low + high) == 2}
+        bound = {*expr.variables, *(index for index, _ in scope)}
+        own = {index: ends for index, ends in own.items() if bound.isdisjoint(free_symbols_in(ends))}
+        rest = [pair for pair in scope if pair[0] not in expr.variables]
+        body = yield self.visit(expr.body, frozenset([*rest, *own.items()]))
+        return expr if body is expr.body else expr.func(body, *expr.limits)
+
+    def visit_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
+        """Return the scan; if it depends on indices in the scope, return an entry of one scan over all their values."""
+        found = sorted([pair for pair in scope if pair[0] in expr.free_symbols], key=str)
+        if not found:
+            args = yield self.all(expr.args, EMPTY)
+            return expr if all(new is old for new, old in zip(args, expr.args, strict=True)) else expr.func(*args)
+        scan, entry = _batch(expr, [index for index, _ in found], [ends for _, ends in found])
+        return entry((yield self.visit(scan, EMPTY)))
+
+    rules: ClassVar[Rules] = {Binder: visit_binder, Scan: visit_scan}
+
+
+def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return ``(new scan, function)``: one scan that computes `scan` for all values of ``indices``, and a function that
+    returns `scan` as an entry of it. ``ends`` has the first value and the extent of each index.
+    """
+    first = {index: index + low for index, (low, _) in zip(indices, ends, strict=True) if low != 0}
+    whole = scan.subs(first, simultaneous=True) if first else scan
+    extents, taken = [extent for _, extent in ends], names_in([scan])
+
+    def axes(shape: Sequence[Any]) -> list[Any]:
+        """Return new indices for the axes of a shape."""
+        return [fresh_index(Symbol("q", integer=True), taken) for _ in shape]
+
+    def over(expr: Any, front: Sequence[tuple[Any, Any]] = ()) -> Any:
+        """Return the tensor of `expr` for all values of the batch indices. Its axes are those of the indices ``front``,
+        then of the batch indices, then the other axes of `expr`.
+        """
+        own = axes(shape_of(expr)[len(front) :])
+        entry = TensorEntry(expr, *(index for index, _ in front), *own) if shape_of(expr) else expr
+        limits = [*front, *zip(indices, extents, strict=True)]
+        return TensorComprehension(entry, *limits, *zip(own, shape_of(expr)[len(front) :], strict=True))
+
+    def row(tensor: Any, places: Sequence[Any], shape: Sequence[Any], front: int = 0) -> Any:
+        """Return the part of the batch `tensor` at the batch indices ``places``; ``front`` is the number of axes before
+        the batch axes. The result has the axes ``shape``.
+        """
+        own = axes(shape)
+        entry = TensorEntry(tensor, *own[:front], *places, *own[front:])
+        return TensorComprehension(entry, *zip(own, shape, strict=True)) if shape else entry
+
+    rows = [pair for pair in whole.sequences if not free_symbols_in([pair[1]]).isdisjoint(indices)]
+    moving = {*indices, *(variable for variable, _ in rows)}
+    for _ in whole.states:
+        moving |= {s.variable for s in whole.states if not moving.isdisjoint(free_symbols_in([s.initial, s.update]))}
+    new = {v: ScanVariable(fresh_name(v.name), (*extents, *v.shape)) for v in whole.bound[:-1] if v in moving}
+    rule = {variable: row(own, indices, variable.shape) for variable, own in new.items()}
+    states = [
+        State(new[s.variable], over(s.initial), over(s.update.xreplace(rule))) if s.variable in new else s
+        for s in whole.states
+    ]
+    time = axes([S.One])
+    sequences = [
+        (new[v], over(tensor, [*zip(time, [scan.length], strict=True)])) if v in new else (v, tensor)
+        for v, tensor in whole.sequences
+    ]
+    value = over(whole.value.xreplace(rule))
+    batch = Scan(scan.kind, value, states, sequences, scan.time, scan.length, scan.reverse)
+    places = [index - low for index, (low, _) in zip(indices, ends, strict=True)]
+    return batch, lambda tensor: row(tensor, places, scan.shape, int(scan.kind == "stack"))

@@ -1,0 +1,364 @@
+"""Reductions along axes as in NumPy: sums, means, extrema, running sums, norms, softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+from sympy import Expr, Mul, S
+
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.signatures import Expression, Scalar, documented
+from sympy_tensordiff.symbolic.index_notation.indices import as_expr
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
+from sympy_tensordiff.symbolic.index_notation.tabulate import entry_indices, fresh_indices, read, tabulate, upper_nodes
+from sympy_tensordiff.symbolic.whole_tensors import entrywise_functions
+from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct, FilledTensor, with_unit_axes
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorMul
+from sympy_tensordiff.symbolic.whole_tensors.entrywise_functions import sqrt, square
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorLogSumExp, checked_axes, checked_axis
+from sympy_tensordiff.symbolic.whole_tensors.operations import operand, shape_of
+from sympy_tensordiff.symbolic.whole_tensors.rearrangements import ravel
+from sympy_tensordiff.symbolic.whole_tensors.subscripts import axis_labels
+
+OVER_AXES = """
+Parameters
+----------
+A : Expr
+    A tensor expression; a scalar is its own sum, mean, maximum and log-sum-exp.
+axis : int or tuple of int, optional
+    The axes that are reduced; negative ones count from the last. By default all.
+keepdims : bool
+    Whether these axes stay, with the extent 1.
+
+Returns
+-------
+Expr
+    A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
+
+Raises
+------
+ShapeError
+    If there is no such axis, or one is named twice.
+"""
+
+
+@documented(OVER_AXES)
+def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
+    """The sum of the entries, over all axes or some.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.sum(A).shape, td.sum(A, axis=0).shape, td.sum(A, axis=-1).shape
+    ((), (4,), (3,))
+    """
+    A = operand(A, "sum")
+    gone = checked_axes(axis, A, "sum")
+    return with_unit_axes(EinsumProduct(_sum_subscripts(A, gone), A), gone if keepdims else ()) if gone else A
+
+
+@documented(OVER_AXES)
+def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
+    """The mean of the entries, over all axes or some.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.mean(A, axis=0).shape
+    (4,)
+    """
+    A = operand(A, "mean")
+    gone = checked_axes(axis, A, "mean")
+    if not gone:
+        return A
+    count = Mul(*(shape_of(A)[number] for number in gone))
+    return with_unit_axes(EinsumProduct(f",{_sum_subscripts(A, gone)}", 1 / count, A), gone if keepdims else ())
+
+
+@documented(OVER_AXES)
+def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
+    """``log(sum(exp(A)))`` over all axes or some, without overflow.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.logsumexp(A, axis=1).shape
+    (3,)
+    """
+    A = operand(A, "logsumexp")
+    gone = checked_axes(axis, A, "logsumexp")
+    return with_unit_axes(TensorLogSumExp(A, gone), gone if keepdims else ()) if gone else A
+
+
+@explained
+def softmax(A: Expression, axis: Any = -1) -> Any:
+    """``exp(A)`` divided by its sum over an axis, without overflow.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression of rank > 0.
+    axis : int or tuple of int, optional
+        As in `sum`; None means all. By default the last.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``.
+
+    Raises
+    ------
+    ShapeError
+        If there is no such axis, or one is named twice.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.softmax(A).shape
+    (3, 4)
+    """
+    A = operand(A, "softmax")
+    gone = checked_axes(axis, A, "softmax")
+    total = logsumexp(A, gone)
+    if shape_of(total):
+        labels = axis_labels(shape_of(A))
+        kept = "".join(label for number, label in enumerate(labels) if number not in gone)
+        summed = "".join(labels[number] for number in gone)
+        ones = FilledTensor(1, [shape_of(A)[number] for number in gone])
+        total = EinsumProduct(f"{kept},{summed}->{labels}", total, ones)
+    return entrywise_functions.exp(TensorAdd(A, TensorMul(-1, total) if shape_of(total) else -total))
+
+
+def _sum_subscripts(A: Any, axes: tuple[int, ...]) -> str:
+    """Return the einsum subscripts of the sum of ``A`` over ``axes``: ``"ij->j"`` for axis 0 of a matrix."""
+    labels = axis_labels(shape_of(A))
+    return f"{labels}->{''.join(label for axis, label in enumerate(labels) if axis not in axes)}"
+
+
+_RUNNING = """
+Parameters
+----------
+A : Expr
+    A tensor expression.
+axis : int, optional
+    The axis along which it runs. By default over all entries, in the order of `ravel`.
+
+Returns
+-------
+Expr
+    A tensor expression of the shape of ``A``; of rank 1 without an axis.
+
+Raises
+------
+ShapeError
+    If there is no such axis.
+"""
+
+
+@documented(OVER_AXES)
+def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
+    """The largest entry, over all axes or some; entries that are tied share the derivative equally.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.max(A), td.max(A, axis=0).shape, td.max(A, axis=1, keepdims=True).shape
+    (IndexedMax(A[i, j], (i, 0, 2), (j, 0, 3)), (4,), (3, 1))
+    """
+    return _reduce(IndexedMax, A, axis, keepdims, "max")
+
+
+@documented(OVER_AXES)
+def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
+    """The smallest entry, over all axes or some; entries that are tied share the derivative equally.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.min(td.TensorSymbol("A", (3, 4)), axis=1).shape
+    (3,)
+    """
+    return _reduce(IndexedMin, A, axis, keepdims, "min")
+
+
+@documented(OVER_AXES)
+def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
+    """The product of the entries, over all axes or some.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> x = td.TensorSymbol("x", 4)
+    >>> td.prod(x), td.prod(td.outer(x, x), axis=0).shape
+    (IndexedProduct(x[i], (i, 0, 3)), (4,))
+    """
+    return _reduce(IndexedProduct, A, axis, keepdims, "prod")
+
+
+@documented(OVER_AXES)
+def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
+    """The mean of ``(A - mean(A))**2``, over all axes or some; ``ddof`` is subtracted from the number of entries.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> x = td.TensorSymbol("x", 4)
+    >>> td.var(x) == td.mean((x - td.mean(x)) ** 2)
+    True
+    """
+    A, ddof = operand(A, "var"), as_expr(ddof, "var: ddof")
+    gone = checked_axes(axis, A, "var")
+    centred = A - mean(A, gone, keepdims=len(gone) < len(shape_of(A)))
+    result = mean(square(centred), gone, keepdims=keepdims)
+    count = sympy.Mul(*(shape_of(A)[number] for number in gone))
+    return result if ddof == 0 else result * (count / (count - ddof))
+
+
+@documented(OVER_AXES)
+def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
+    """The standard deviation of the entries, over all axes or some: the square root of `var`.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.std(td.TensorSymbol("A", (3, 4)), axis=0).shape
+    (4,)
+    """
+    return sqrt(var(A, axis, keepdims, ddof))
+
+
+@documented(_RUNNING)
+def cumsum(A: Expression, axis: int | None = None) -> Any:
+    """The running sums: each entry of the result is the sum of the entries up to that position.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.cumsum(td.TensorSymbol("x", 4))
+    TensorComprehension(IndexedSum(x[j], (j, 0, i)), (i, 4))
+    """
+    return _running_reduction(IndexedSum, A, axis, "cumsum")
+
+
+@documented(_RUNNING)
+def cumprod(A: Expression, axis: int | None = None) -> Any:
+    """The running products: each entry of the result is the product of the entries up to that position.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.cumprod(td.TensorSymbol("A", (3, 4)), axis=1).shape
+    (3, 4)
+    """
+    return _running_reduction(IndexedProduct, A, axis, "cumprod")
+
+
+def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
+    """Return the reduction of ``A`` over ``axis`` by the class ``reduction``, such as `IndexedMax`; ``A`` itself if
+    there are no axes to reduce. ``owner`` names the function in errors.
+    """
+    A = operand(A, owner)
+    shape, gone = shape_of(A), checked_axes(axis, A, owner)
+    if not gone:
+        return A
+    kept = [axis for axis in range(len(shape)) if axis not in gone]
+    if keepdims and kept:
+        return with_unit_axes(_reduce(reduction, A, axis, False, owner), gone)
+    lengths = [shape[axis] for axis in sorted(gone)]
+
+    def entry(*indices: Expr) -> Any:
+        """Return the entry of the result at ``indices``: the reduction over the axes that disappear."""
+        own = entry_indices(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
+        at = dict(zip(sorted(gone), own, strict=True))
+        at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
+        limits = [(index, 0, length - 1) for index, length in zip(own, lengths, strict=True) if length != 1]
+        body = read(A, [at[axis] for axis in range(len(shape))])
+        return reduction(body, *limits) if limits else body
+
+    extents = [S.One if axis in gone else extent for axis, extent in enumerate(shape) if keepdims or axis in kept]
+    return tabulate(extents, (A,), entry)
+
+
+def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
+    """Return the running reduction of ``A`` along ``axis``, such as a running sum: each entry is the reduction of the
+    entries up to it. If ``axis`` is None, it runs over all entries in row-major order.
+    """
+    A = ravel(operand(A, owner)) if axis is None else operand(A, owner)
+    along = checked_axis(0 if axis is None else axis, A, owner)
+
+    def entry(*indices: Expr) -> Any:
+        """Return the entry of the result: the reduction over all indices up to its own along the axis."""
+        (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
+        last = shape_of(A)[along] - 1
+
+        def body(index: Expr) -> Expr:
+            """Return the entry of ``A`` with `index` along the axis."""
+            result: Expr = read(A, (*indices[:along], index, *indices[along + 1 :]))
+            return result
+
+        forwards, backwards = body(k), body(last - k)
+        if len(upper_nodes(backwards)) < len(upper_nodes(forwards)):
+            return reduction(backwards, (k, last - indices[along], last))  # of a reversed tensor
+        return reduction(forwards, (k, 0, indices[along]))
+
+    return tabulate(shape_of(A), (A,), entry)
+
+
+# ---------------------------------------------------------------------------- entry by entry
+
+
+@explained
+def norm(A: Scalar, ord: Any = 2) -> Any:
+    """A norm of the vector of all entries, so that the 2-norm of a matrix is the Frobenius norm.
+
+    NumPy's norms of a matrix by ``ord`` 1, 2 and infinity are others: the first is
+    ``td.max(td.sum(td.abs(A), axis=0))``, the last the same with ``axis=1``.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression of any rank, or a scalar.
+    ord : number, infinity or "fro"
+        2 and "fro": the root of the sum of squares. 1: the sum of absolute values. Another positive
+        number ``p``: the p-th root of the sum of their powers. Infinity: the largest one.
+
+    Returns
+    -------
+    Expr
+        A scalar.
+
+    Raises
+    ------
+    UnsupportedError
+        If ``ord`` is something else: norms of singular values, such as "nuc", are not there.
+
+    Examples
+    --------
+    >>> import sympy, sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.norm(A) == td.norm(A, "fro") == td.sqrt(td.einsum("ij,ij->", A, A))
+    True
+    >>> td.norm(A, 3), td.norm(A, sympy.oo) == td.max(td.abs(A))
+    (sum(abs(A)**3)**(1/3), True)
+    """
+    A = operand(A, "norm")
+    if ord in (2, "fro"):
+        labels = axis_labels(shape_of(A))
+        return sqrt(EinsumProduct(f"{labels},{labels}->", A, A)) if labels else entrywise_functions.abs(A)
+    power = None if isinstance(ord, str) else as_expr(ord, "ord of norm")
+    if power is None or not power.is_extended_positive:
+        raise UnsupportedError(
+            f'norm: ord must be a positive number, infinity or "fro", not {ord!r}; a norm of singular values ("nuc") '
+            "has no form here"
+        )
+    if power == sympy.oo:
+        return max(entrywise_functions.abs(A))
+    total = sum(entrywise_functions.abs(A) if power == 1 else entrywise_functions.abs(A) ** power)
+    return total if power == 1 else total ** (1 / power)
