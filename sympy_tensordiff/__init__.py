@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sympy_tensordiff import lazy as _lazy
 from sympy_tensordiff.symbolic.conversion.lift import lift as lift
 from sympy_tensordiff.symbolic.expressions.canonical import canonical as canonical
+from sympy_tensordiff.symbolic.expressions.partial_derivatives import Subs as Subs
 from sympy_tensordiff.symbolic.index_notation.indices import indices as indices
-from sympy_tensordiff.symbolic.index_notation.partial_derivatives import Subs as Subs
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax as IndexedMax
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMin as IndexedMin
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedProduct as IndexedProduct

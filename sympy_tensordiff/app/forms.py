@@ -21,7 +21,7 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.simplify.accesses import check_expression
 from sympy_tensordiff.symbolic.conversion.rewriting import for_readers
-from sympy_tensordiff.symbolic.printing.mixins import refuse_unprintable
+from sympy_tensordiff.symbolic.printing.printed_forms import refuse_unprintable
 from sympy_tensordiff.testing.differences import SizeError
 from sympy_tensordiff.testing.values import shape_of, size_symbols
 

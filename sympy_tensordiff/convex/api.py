@@ -19,8 +19,8 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, Unsupporte
 from sympy_tensordiff.structure.api import check_variables
 from sympy_tensordiff.structure.terms import to_index_notation
 from sympy_tensordiff.structure.values import unused_name
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorDeterminant, TensorInverse

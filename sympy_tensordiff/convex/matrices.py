@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import sympy
 from sympy import Expr, KroneckerDelta
 
-from sympy_tensordiff.symbolic.index_notation.indices import Substitution
+from sympy_tensordiff.symbolic.expressions.replacement import Substitution
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorInverse
 

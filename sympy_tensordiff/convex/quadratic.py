@@ -15,7 +15,7 @@ from sympy_tensordiff.convex.affine_parts import Variables, inverse_of
 from sympy_tensordiff.convex.matrices import is_symmetric, is_symmetric_affine, matrix_entry
 from sympy_tensordiff.derivative.api import jvp
 from sympy_tensordiff.structure.terms import to_index_notation
-from sympy_tensordiff.symbolic.index_notation.indices import Substitution
+from sympy_tensordiff.symbolic.expressions.replacement import Substitution
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry
 from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorInverse
@@ -67,7 +67,7 @@ def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> E
 
 
 MAX_SUMMED_INDICES = 8
-"""Forms with more summed indices are not searched for an exchange."""
+"""PrintedForms with more summed indices are not searched for an exchange."""
 
 
 class GramForm(NamedTuple):

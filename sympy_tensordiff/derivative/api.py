@@ -19,8 +19,8 @@ from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.symbolic.conversion.lift import as_operand
 from sympy_tensordiff.symbolic.expressions import hooks
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.expressions.signatures import Expression, Scalar, Tensors, Variables
 from sympy_tensordiff.symbolic.expressions.traversal import named_in, scans_and_names, scans_in
+from sympy_tensordiff.symbolic.index_notation.signatures import Expression, Scalar, Tensors, Variables
 from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, TensorEntry, TensorExpr, TensorSymbol, in_full
 from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of

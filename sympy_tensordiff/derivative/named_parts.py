@@ -27,8 +27,8 @@ from sympy_tensordiff.simplify.symmetry import symmetric_nodes, with_equal_produ
 from sympy_tensordiff.symbolic.conversion.lift import as_operand
 from sympy_tensordiff.symbolic.expressions import hooks
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.expressions.signatures import Scalar
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, named_in, nodes_in, postorder, scans_in
+from sympy_tensordiff.symbolic.index_notation.signatures import Scalar
 from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, TensorSymbol
 
 

@@ -15,13 +15,13 @@ from sympy_tensordiff.symbolic.conversion.rewriting import with_entries_written_
 from sympy_tensordiff.symbolic.expressions import hooks
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.expressions.depth import measures
-from sympy_tensordiff.symbolic.expressions.signatures import Scalar
 from sympy_tensordiff.symbolic.expressions.traversal import named_in, nodes_in
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.signatures import Scalar
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.printing.mixins import in_latex, unlabelled, upright
 from sympy_tensordiff.symbolic.printing.norm_notation import with_norms
+from sympy_tensordiff.symbolic.printing.printed_forms import in_latex, unlabelled, upright
 from sympy_tensordiff.symbolic.recurrences.scans import Scan
 
 LONGEST_FORMULA = 100

@@ -21,8 +21,9 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.floor_elimination import eliminate_floors
 from sympy_tensordiff.integer.products import IndexProduct
 from sympy_tensordiff.integer.system import definitions
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr, parse
+from sympy_tensordiff.symbolic.index_notation.indices import parse
 from sympy_tensordiff.symbolic.index_notation.limits import bound_forms, checked_axis, checked_range
 
 CALLER = "plot_index_map"

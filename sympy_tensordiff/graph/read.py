@@ -25,12 +25,13 @@ from sympy_tensordiff.integer.rows import atoms_in, range_rows
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.conversion.lift import NATIVE, lift, lift_native, properties_of
 from sympy_tensordiff.symbolic.expressions.base import TensorNode as Base
+from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_use, may_be_real
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import refuse_whole
+from sympy_tensordiff.symbolic.expressions.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.expressions.real_values import way_out
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
-from sympy_tensordiff.symbolic.index_notation.indices import data_of, integers_by_use, may_be_real, to_affine
+from sympy_tensordiff.symbolic.index_notation.indices import data_of, to_affine
 from sympy_tensordiff.symbolic.index_notation.limits import bound_forms
-from sympy_tensordiff.symbolic.index_notation.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.index_notation.sums import (
     IndexedMax,
     IndexedMin,

@@ -34,9 +34,9 @@ from sympy_tensordiff.integer.indirect import partition_data
 from sympy_tensordiff.integer.rows import normalise, partition
 from sympy_tensordiff.symbolic.expressions.base import TensorNode as Own
 from sympy_tensordiff.symbolic.expressions.depth import BoundedDepth
+from sympy_tensordiff.symbolic.expressions.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.expressions.replacement import Replacement
 from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
-from sympy_tensordiff.symbolic.index_notation.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry, as_entry
 from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct

@@ -19,9 +19,9 @@ from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS, RESERVED
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.parsing.text_terms import Level, Piece
 from sympy_tensordiff.symbolic.expressions.hooks import rewritten
+from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_use
 from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
-from sympy_tensordiff.symbolic.index_notation.indices import integers_by_use
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor

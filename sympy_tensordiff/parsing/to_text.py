@@ -16,11 +16,11 @@ from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.parsing.text_terms import joined_text
 from sympy_tensordiff.parsing.text_writer import ThesisWriter
 from sympy_tensordiff.symbolic.conversion.rewriting import for_readers
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.expressions.traversal import scans_in
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol, in_full
-from sympy_tensordiff.symbolic.printing.mixins import refuse_unprintable
+from sympy_tensordiff.symbolic.printing.printed_forms import refuse_unprintable
 from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 

@@ -23,7 +23,7 @@ from sympy_tensordiff.reference.scalars import (
 )
 from sympy_tensordiff.reference.tensor_rules import TENSOR_RULES
 from sympy_tensordiff.symbolic.conversion.lift import lift
-from sympy_tensordiff.symbolic.index_notation.partial_derivatives import distinct
+from sympy_tensordiff.symbolic.expressions.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.index_notation.sums import (
     IndexedMax,
     IndexedMin,

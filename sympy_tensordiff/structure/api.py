@@ -25,8 +25,8 @@ from sympy_tensordiff.structure.terms import DerivativeTerm
 from sympy_tensordiff.structure.values import EntryEvaluator, ValueKernel, direction_symbols
 from sympy_tensordiff.symbolic.conversion.lift import as_operand
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.printable import short
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.printing.mixins import short
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,9 +18,8 @@ from sympy import Expr, Piecewise
 from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.structure.terms import BlockIndex, DerivativeTerm, IndexRange, normalise_terms, to_index_notation
-from sympy_tensordiff.symbolic.expressions.replacement import Replacement
+from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, parts
-from sympy_tensordiff.symbolic.index_notation.indices import Substitution
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry
 

@@ -16,9 +16,9 @@ from sympy_tensordiff.structure.pattern import TermGroup, find_pattern
 from sympy_tensordiff.structure.points import all_hold, evaluate
 from sympy_tensordiff.structure.terms import BlockIndex, DerivativeTerm, IndexRange
 from sympy_tensordiff.structure.values import shift_to_origin
-from sympy_tensordiff.symbolic.expressions.replacement import Replacement
+from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
-from sympy_tensordiff.symbolic.index_notation.indices import Substitution, data_of
+from sympy_tensordiff.symbolic.index_notation.indices import data_of
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension
 

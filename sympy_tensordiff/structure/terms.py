@@ -16,9 +16,9 @@ from sympy_tensordiff.symbolic.conversion.lift import lift
 from sympy_tensordiff.symbolic.conversion.rewriting import to_indices
 from sympy_tensordiff.symbolic.expressions import hooks
 from sympy_tensordiff.symbolic.expressions.binders import Binder
-from sympy_tensordiff.symbolic.expressions.replacement import Replacement
+from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, nodes_in, parts, postorder
-from sympy_tensordiff.symbolic.index_notation.indices import Substitution, parse
+from sympy_tensordiff.symbolic.index_notation.indices import parse
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry, in_full
 

@@ -17,10 +17,11 @@ from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import tensors_of
 from sympy_tensordiff.simplify.accesses import check_expression
 from sympy_tensordiff.symbolic.conversion.lift import lift, lift_native
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.base import no_variable, refuse_array
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.integer_symbols import is_integer_in
 from sympy_tensordiff.symbolic.expressions.traversal import scans_in
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr, is_integer_in
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 

@@ -24,9 +24,10 @@ from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.simplify.accesses import check_expression
 from sympy_tensordiff.symbolic.conversion.lift import lift
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_use
 from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr, integers_by_use
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorExpr, TensorSymbol
 from sympy_tensordiff.testing.rounding_errors import Perturbation, Restriction, magnified, table_of

@@ -24,8 +24,8 @@ from sympy_tensordiff.integer.rows import substitute_all
 from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import symbols_of, tensors_of
 from sympy_tensordiff.simplify.accesses import Access, AccessContext, Accesses
+from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_use
 from sympy_tensordiff.symbolic.expressions.traversal import scans_in
-from sympy_tensordiff.symbolic.index_notation.indices import integers_by_use
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.recurrences.scans import ScanVariable, fresh_name
 

@@ -16,7 +16,7 @@ from sympy import Derivative, Function, Lambda, Subs
 
 import sympy_tensordiff as td
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.symbolic.index_notation.partial_derivatives import partial_derivative
+from sympy_tensordiff.symbolic.expressions.partial_derivatives import partial_derivative
 
 i, p, n = td.indices("i p n")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)

@@ -19,8 +19,8 @@ from sympy_tensordiff.derivative.native import diff
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.reference import evaluate, hvp
 from sympy_tensordiff.reference.duals import CONTEXT
+from sympy_tensordiff.symbolic.expressions.partial_derivatives import Subs
 from sympy_tensordiff.symbolic.index_notation.indices import indices
-from sympy_tensordiff.symbolic.index_notation.partial_derivatives import Subs
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 

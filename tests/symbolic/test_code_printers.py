@@ -12,8 +12,8 @@ from sympy.printing.printer import Printer
 
 from sympy_tensordiff.errors import ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.index_notation import indices
-from sympy_tensordiff.symbolic.printing.mixins import METHODS
+from sympy_tensordiff.symbolic.expressions.printable import CODE_METHODS
+from sympy_tensordiff.symbolic.index_notation.indices import indices
 
 i, j, n, m, p = indices("i j n m p")
 A = TensorSymbol("A", (n, m))
@@ -44,7 +44,7 @@ def every_printer():
 
 def test_the_list_of_printers_is_complete():
     asked = {kind().printmethod for kind in every_printer()} - FOR_PEOPLE - {None}
-    assert asked <= set(METHODS) and len(asked) > 15
+    assert asked <= set(CODE_METHODS) and len(asked) > 15
 
 
 @every("name", PRINTERS)

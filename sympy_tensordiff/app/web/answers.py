@@ -11,7 +11,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.app.forms import BACKENDS, certificate, certificate_text, check_lines, form_text, parsed_input
 from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.lazy import numpy as np
-from sympy_tensordiff.symbolic.printing.mixins import refuse_unprintable
+from sympy_tensordiff.symbolic.printing.printed_forms import refuse_unprintable
 from sympy_tensordiff.testing.values import random_values, size_symbols
 
 Answer: TypeAlias = dict[str, Any]

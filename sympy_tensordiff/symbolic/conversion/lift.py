@@ -14,9 +14,11 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.conversion.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.conversion.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.expressions import hooks
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.base import TensorNode
 from sympy_tensordiff.symbolic.expressions.binders import Binder, fresh_index
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.integer_symbols import may_be_integer
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.expressions.real_values import OF_COMPLEX, refuse_imaginary, refuse_undeclared
 from sympy_tensordiff.symbolic.expressions.traversal import (
@@ -30,7 +32,7 @@ from sympy_tensordiff.symbolic.expressions.traversal import (
     symbols_in,
 )
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr, may_be_integer, parse
+from sympy_tensordiff.symbolic.index_notation.indices import parse
 from sympy_tensordiff.symbolic.index_notation.limits import NOT_FINITE, bound_forms
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, TensorSymbol
@@ -123,6 +125,9 @@ def as_operand(value: object, description: str) -> Any:
     """
     expr = as_expr(value, description)
     return _without_indices(expr) if isinstance(expr, TensorNode) else lift(expr)
+
+
+hooks.operand.register(as_operand)
 
 
 def _without_indices(expr: Any) -> Any:

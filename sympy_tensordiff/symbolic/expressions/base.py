@@ -23,12 +23,13 @@ from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.symbolic.expressions import depth, hooks, misplaced_tensors, sympy_callers
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.canonical import canonical
 from sympy_tensordiff.symbolic.expressions.depth import Measures, measures
-from sympy_tensordiff.symbolic.expressions.replacement import Replacement
+from sympy_tensordiff.symbolic.expressions.integer_symbols import is_integer_in
+from sympy_tensordiff.symbolic.expressions.printable import Printable
+from sympy_tensordiff.symbolic.expressions.replacement import IndexRenaming, Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import parts
-from sympy_tensordiff.symbolic.index_notation.indices import IndexRenaming, Substitution, as_expr, is_integer_in
-from sympy_tensordiff.symbolic.printing.mixins import NoCode
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 # After Python's shutdown, SymPy's numbers in keys cannot be hashed: removing an entry then would print an error.
@@ -132,12 +133,13 @@ def _number_of_times(value: Any, variables: tuple[Any, ...]) -> int:
     return int(value)
 
 
-class TensorNode(sympy_callers.CallerDependent, NoCode, Expr):
+class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
     """The base class of all expression nodes of this package. They are immutable, equal ones are one object, and all
     state is in ``args``.
     """
 
     is_commutative = True
+    is_tensor_entry = False
     is_named = False
     is_scan = False
     _measures: Measures | None = None

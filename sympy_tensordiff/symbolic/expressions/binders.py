@@ -21,9 +21,8 @@ from sympy_tensordiff.symbolic.expressions import depth, hooks, sympy_callers
 from sympy_tensordiff.symbolic.expressions.base import TensorNode, argument, arguments
 from sympy_tensordiff.symbolic.expressions.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.expressions.depth import measures
-from sympy_tensordiff.symbolic.expressions.replacement import Replacement
+from sympy_tensordiff.symbolic.expressions.replacement import IndexRenaming, Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, names_in, nodes_in, postorder
-from sympy_tensordiff.symbolic.index_notation.indices import IndexRenaming, Substitution
 
 
 class Binder(TensorNode):

@@ -14,9 +14,9 @@ from typing import Any
 
 from sympy import Basic, Idx, Symbol
 
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.expressions.traversal import names_in, parts, postorder
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr
 
 
 @explained

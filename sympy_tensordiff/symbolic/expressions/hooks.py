@@ -27,8 +27,8 @@ class Hook:
 
     def __call__(self, *arguments: Any) -> Any:
         if self.module:
-            module, self.module = self.module, ""
-            import_module(module)
+            import_module(self.module)  # other threads wait here until the module is complete
+            self.module = ""
         return self.function(*arguments)
 
 
@@ -42,8 +42,14 @@ jacobian = Hook(lambda T, variable, simplify: derivative(T, variable), _DERIVATI
 lifted = Hook(lambda value: value)
 """Convert a variable in SymPy's own notation to these classes; other values are returned unchanged."""
 
+operand = Hook(lambda value, description: value, "sympy_tensordiff.symbolic.conversion.lift")
+"""Convert an argument of a public function to these classes; errors call it by the given description."""
+
 simplified = Hook(lambda expr: expr, "sympy_tensordiff.derivative.native")
 """Contract Kronecker deltas under a binder, for `sympy.simplify`."""
+
+printed_forms = Hook(str, "sympy_tensordiff.symbolic.printing.forms_of_classes")
+"""Return the printed forms of a node, as text, LaTeX and two-dimensional form."""
 
 formula = Hook(str, _EQUATIONS)
 """Return the LaTeX that notebooks show for a list of results of these classes."""

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sympy import Expr
+
 from sympy_tensordiff.symbolic.expressions.traversal import native_parts, postorder, with_args
+
+
+class IndexRenaming(dict[Expr, Expr]):
+    """A dictionary for `xreplace` from indices to new indices; the result of such a renaming need not be validated."""
+
+
+class Substitution(dict[Expr, Expr]):
+    """A dictionary for `xreplace` that replaces free symbols only; sums and comprehensions keep their bound indices."""
 
 
 class Replacement:

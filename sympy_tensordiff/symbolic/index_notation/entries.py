@@ -29,9 +29,9 @@ from sympy_tensordiff.symbolic.expressions.missing_names import (
     message_for_ufunc,
     raise_for_attribute,
 )
-from sympy_tensordiff.symbolic.index_notation.indices import Substitution, as_index, is_data, parse
-from sympy_tensordiff.symbolic.printing.entry_printing import PrintedEntry
-from sympy_tensordiff.symbolic.printing.mixins import short
+from sympy_tensordiff.symbolic.expressions.printable import short
+from sympy_tensordiff.symbolic.expressions.replacement import Substitution
+from sympy_tensordiff.symbolic.index_notation.indices import as_index, is_data, parse
 
 
 class TensorExpr(TensorNode):
@@ -41,6 +41,11 @@ class TensorExpr(TensorNode):
     """
 
     is_tensor_expr = True
+
+    @classmethod
+    def class_key(cls) -> Any:
+        """Override `Basic.class_key`: tensors with a name sort with the symbols, before entries and functions."""
+        return (2, 0, cls.__name__) if cls.is_symbol else super().class_key()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         # Numbers of NumPy leave their operators to these.
@@ -174,7 +179,7 @@ class TensorExpr(TensorNode):
             misplaced_tensors.refuse_whole(side, "Eq of a whole tensor", misplaced_tensors.comparison("equal"))
 
 
-class TensorEntry(PrintedEntry, RealScalar):
+class TensorEntry(RealScalar):
     """The entry ``T[i, j, …]`` of a tensor expression, a real scalar; written ``T[i, j]``.
 
     Parameters
@@ -186,7 +191,7 @@ class TensorEntry(PrintedEntry, RealScalar):
     Examples
     --------
     >>> from sympy_tensordiff.symbolic import TensorSymbol
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> i, j = indices("i j")
     >>> A = TensorSymbol("A", (3, 4))
     >>> A[i, j + 1]

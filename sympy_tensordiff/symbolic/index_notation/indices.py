@@ -1,51 +1,34 @@
-"""Index expressions: conversion of SymPy integers to affine forms, and which symbols are integers.
+"""Index expressions: conversion of SymPy integers to affine forms.
 
 An index is an integer combination of integer symbols, of their products, of quotients
 ``floor(form / n)`` and ``ceiling(form / n)``, of remainders ``Mod(form, n)``, of ``Max``, ``Min``
 and ``Abs`` of such, and of entries ``idx[form]`` of tensors of integers. SymPy writes quotients
 its own way (``floor((p + 1)/2)`` becomes ``floor(p/2 + 1/2)``), so the reader carries rational forms.
-
-Most people type ``n = Symbol("n")``. Where such a symbol is an index, a bound of a range, an extent or an argument of a
-delta, it is an integer, in the whole expression: an integer by its use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from math import lcm, prod
-from operator import index
 from typing import Any
 
 import sympy
 from sympy import Abs, Add, Eq, Expr, Idx, Max, Min, Mod, Mul, Pow, Symbol, ceiling, floor
-from sympy.concrete.expr_with_limits import ExprWithLimits
-from sympy.core.kind import NumberKind
-from sympy.core.sympify import SympifyError, _sympify
-from sympy.matrices.expressions.matexpr import MatrixElement, MatrixSymbol
-from sympy.matrices.expressions.special import Identity, OneMatrix, ZeroMatrix
-from sympy.tensor.array.expressions.array_expressions import ArrayElement, ArraySymbol
 
-from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
+from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
 from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import divide_with_rest, quotient_by, times
 from sympy_tensordiff.integer.rows import renaming_map
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.expressions.hooks import lifted
-from sympy_tensordiff.symbolic.expressions.traversal import native_parts, nodes_in
-from sympy_tensordiff.symbolic.index_notation.partial_derivatives import distinct
+from sympy_tensordiff.symbolic.expressions.integer_symbols import may_be_integer
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 
 Slots = dict[Expr, int]
-
-
-class IndexRenaming(dict[Expr, Expr]):
-    """A dictionary for `xreplace` from indices to new indices; the result of such a renaming need not be validated."""
-
-
-class Substitution(dict[Expr, Expr]):
-    """A dictionary for `xreplace` that replaces free symbols only; sums and comprehensions keep their bound indices."""
 
 
 @explained
@@ -142,25 +125,6 @@ def data_of(expr: Any) -> list[Any]:
     return list(found)
 
 
-def as_expr(value: object, description: str) -> Any:
-    """Return ``value`` converted to a SymPy object; raise `ArgumentTypeError`, which calls it ``description``, if that
-    is impossible.
-
-    Strings are not parsed, since that would evaluate them.
-    """
-    try:
-        expr = _sympify(value)
-    except SympifyError:
-        expr = None
-    if not isinstance(expr, sympy.Basic):
-        hint = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
-        if isinstance(value, str):
-            hint = '; a text is not a symbol: n = td.indices("n") is one for an index or a size'
-        raise ArgumentTypeError(f"{description} must be a SymPy expression or a number, not {value!r}{hint}")
-    parts = nodes_in([expr], native_parts) if expr.args else ()
-    return distinct(expr) if any(isinstance(part, (sympy.Derivative, sympy.Subs)) for part in parts) else expr
-
-
 def as_index(value: object, description: str) -> Any:
     """Return ``value`` as a SymPy index expression, with entries of an ``IndexedBase`` of integers as entries of index
     arrays; raise `ArgumentTypeError`, which calls it ``description``, if it is not an expression.
@@ -168,33 +132,6 @@ def as_index(value: object, description: str) -> Any:
     expr = as_expr(value, description)
     entries = [part for part in nodes_in([expr]) if isinstance(part, sympy.Indexed)] if expr.args else []
     return expr.xreplace({entry: lifted(entry) for entry in entries if entry.is_integer}) if entries else expr
-
-
-def as_int(value: Any, description: str) -> int:
-    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``description``, for a bool or anything
-    that is not an integer.
-    """
-    try:
-        if not isinstance(value, bool):
-            return index(value)
-    except TypeError:
-        pass
-    raise ArgumentTypeError(f"{description} must be an int, not {value!r}")
-
-
-def may_be_real(symbol: Any) -> bool:
-    """Return whether a scalar symbol may be a real number: it is declared so or has no contrary assumption."""
-    declared_complex = symbol.is_complex and not symbol.is_extended_real
-    return symbol.is_commutative is not False and symbol.is_extended_real is not False and not declared_complex
-
-
-def may_be_integer(symbol: Any) -> bool:
-    """Return whether a symbol may be an index, a bound or an extent: it is declared an integer, or is real or without
-    assumptions.
-    """
-    if symbol.is_integer is not None or isinstance(symbol, sympy.Wild):
-        return bool(symbol.is_integer)
-    return symbol.kind is NumberKind and may_be_real(symbol)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -347,64 +284,3 @@ def _rejection_reason(expr: Any) -> str:
         f"{expr} ({type(expr).__name__}) is no index: an index must be an integer combination of integer symbols, "
         "of floor, ceiling and Mod by a number, and of Max, Min and Abs, e.g. 2*i + j - 1, floor(p/2) or Min(i, n - 1)"
     )
-
-
-def integers_by_use(exprs: Iterable[sympy.Basic]) -> set[Any]:
-    """Return the symbols in `exprs` that are not declared integers but are used as an index, bound or extent, and so
-    must be integers.
-
-    >>> from sympy import symbols
-    >>> from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
-    >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
-    >>> a, i, n = symbols("a i n")
-    >>> sorted(integers_by_use([a*IndexedSum(TensorSymbol("x", n)[i], (i, 0, n - 1))]), key=str)
-    [i, n]
-    """
-    nodes = nodes_in(exprs)
-    undeclared = {node for node in nodes if isinstance(node, Symbol) and not node.is_integer and may_be_integer(node)}
-    found: set[Any] = set()
-    for node in nodes if undeclared else ():
-        for part in _index_parts(node):
-            found |= undeclared.intersection(part.free_symbols)
-    return found
-
-
-def is_integer_in(symbol: Any, *exprs: sympy.Basic) -> bool:
-    """Return whether ``symbol`` is an integer in ``exprs``: declared so, or by its use there."""
-    return bool(symbol.is_integer) or (may_be_integer(symbol) and symbol in integers_by_use(exprs))
-
-
-def _index_parts(node: Any) -> Iterable[Any]:
-    """Return the index expressions (indices, bounds and extents) that belong to ``node`` itself; it may be
-    SymPy's own.
-    """
-    own: Iterable[Any] | None = getattr(node, "index_parts", None)
-    if own is not None:
-        return own
-    rule = next((_RULES[kind] for kind in type(node).__mro__ if kind in _RULES), None)
-    return () if rule is None else rule(node)
-
-
-def _side_of_congruence(relation: Any) -> tuple[Any, ...]:
-    """Return ``(Mod(e, m),)`` for a relation ``Mod(e, m) == number``, so that ``e`` counts as an index expression; ()
-    for other relations.
-    """
-    left, right = relation.args
-    is_congruence = isinstance(left, Mod) and right.is_Integer and left.args[1].is_Integer and left.args[1] > 1
-    return (left,) if is_congruence else ()
-
-
-_RULES: dict[type, Callable[[Any], Iterable[Any]]] = {
-    ExprWithLimits: lambda node: [bound for limit in node.limits for bound in limit[1:]],
-    sympy.Indexed: lambda node: node.indices,
-    sympy.IndexedBase: lambda node: node.shape or (),
-    Idx: lambda node: node.args[1:],
-    sympy.KroneckerDelta: lambda node: node.args[:2],
-    sympy.LeviCivita: lambda node: node.args,
-    Eq: _side_of_congruence,
-    sympy.Ne: _side_of_congruence,
-    MatrixElement: lambda node: node.args[1:],
-    ArrayElement: lambda node: node.indices,
-    **dict.fromkeys((MatrixSymbol, ArraySymbol, Identity, OneMatrix, ZeroMatrix), lambda node: node.shape),
-}
-"""The index expressions in nodes of SymPy's own; ours have them as ``index_parts``."""

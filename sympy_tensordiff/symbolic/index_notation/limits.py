@@ -10,10 +10,12 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpre
 from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import linear
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
+from sympy_tensordiff.symbolic.expressions.integer_symbols import is_integer_in, may_be_integer
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import index_letters, is_whole, refuse_whole
 from sympy_tensordiff.symbolic.expressions.real_values import refuse_imaginary
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, native_parts, nodes_in
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr, as_index, is_integer_in, may_be_integer, parse
+from sympy_tensordiff.symbolic.index_notation.indices import as_index, parse
 
 NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN))
 
@@ -206,7 +208,7 @@ def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
     The other extremum is not split.
 
     >>> from sympy import Max
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> p = indices("p")
     >>> sorted(map(str, bound_forms(1 + Max(0, p - 2), Max)))
     ['1', 'p - 1']

@@ -10,11 +10,10 @@ from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic.expressions import depth
 from sympy_tensordiff.symbolic.expressions.base import RealScalar, argument
 from sympy_tensordiff.symbolic.expressions.binders import Binder
-from sympy_tensordiff.symbolic.expressions.signatures import documented
+from sympy_tensordiff.symbolic.expressions.replacement import IndexRenaming
 from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 from sympy_tensordiff.symbolic.index_notation.bounds_check import check_reads
 from sympy_tensordiff.symbolic.index_notation.entries import TensorExpr
-from sympy_tensordiff.symbolic.index_notation.indices import IndexRenaming
 from sympy_tensordiff.symbolic.index_notation.limits import (
     bound_forms,
     check_names,
@@ -22,7 +21,7 @@ from sympy_tensordiff.symbolic.index_notation.limits import (
     checked_body,
     checked_range,
 )
-from sympy_tensordiff.symbolic.printing.reduction_printing import PrintedExtremum, PrintedProduct, PrintedSum
+from sympy_tensordiff.symbolic.index_notation.signatures import documented
 
 _SECTIONS = """
 Parameters
@@ -65,11 +64,16 @@ class IndexedReduction(Binder, RealScalar):
         """
         return [(k, bound_forms(low, Max), bound_forms(high, Min)) for k, low, high in reversed(self.limits)]
 
+    @classmethod
+    def class_key(cls) -> tuple[int, int, str]:
+        """Override `Basic.class_key`: reductions sort last in products, where they need no parentheses."""
+        return 8, 0, cls.__name__
+
     function = argument(0, "The body, under the name SymPy's printers ask for.")
 
 
 @documented(_SECTIONS)
-class IndexedSum(PrintedSum, IndexedReduction):
+class IndexedSum(IndexedReduction):
     """The sum of ``body`` over index ranges.
 
     Notes
@@ -79,7 +83,7 @@ class IndexedSum(PrintedSum, IndexedReduction):
     Examples
     --------
     >>> from sympy_tensordiff.symbolic import TensorSymbol
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> i, n = indices("i n")
     >>> x = TensorSymbol("x", n)
     >>> IndexedSum(x[i]**2, (i, 0, n - 1))
@@ -97,7 +101,7 @@ class IndexedSum(PrintedSum, IndexedReduction):
 
 
 @documented(_SECTIONS)
-class IndexedProduct(PrintedProduct, IndexedReduction):
+class IndexedProduct(IndexedReduction):
     """The product of ``body`` over index ranges.
 
     Notes
@@ -115,7 +119,7 @@ class IndexedProduct(PrintedProduct, IndexedReduction):
 
 
 @documented(_SECTIONS)
-class IndexedMax(PrintedExtremum, IndexedReduction):
+class IndexedMax(IndexedReduction):
     """The greatest value of ``body`` over index ranges.
 
     Notes
@@ -132,11 +136,9 @@ class IndexedMax(PrintedExtremum, IndexedReduction):
     TensorComprehension(IndexedMax(A[i, k], (k, 0, m - 1)), (i, n))
     """
 
-    _word = "max"
-
 
 @documented(_SECTIONS)
-class IndexedMin(PrintedExtremum, IndexedReduction):
+class IndexedMin(IndexedReduction):
     """The least value of ``body`` over index ranges.
 
     Notes
@@ -153,8 +155,6 @@ class IndexedMin(PrintedExtremum, IndexedReduction):
     IndexedMin(x[i]**2, (i, 0, n - 1))
     """
 
-    _word = "min"
-
 
 # ---------------------------------------------------------------------------- sums of terms
 
@@ -168,7 +168,7 @@ def expanded_sum(total: Any, **hints: Any) -> Any:
 
     >>> from sympy import symbols
     >>> from sympy_tensordiff.symbolic import IndexedSum, TensorSymbol
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> i, n, mu = indices("i"), symbols("n", integer=True, positive=True), symbols("mu")
     >>> expanded_sum(IndexedSum(TensorSymbol("x", n)[i] - mu, (i, 0, n - 1)))
     -mu*n + IndexedSum(x[i], (i, 0, n - 1))

@@ -14,13 +14,14 @@ from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
 from sympy_tensordiff.symbolic.expressions import sympy_callers
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.binders import Binder
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.expressions.replacement import Replacement
+from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, Scope, named_in
 from sympy_tensordiff.symbolic.index_notation.bounds_check import check_reads
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.index_notation.indices import Substitution, as_expr, is_data
+from sympy_tensordiff.symbolic.index_notation.indices import is_data
 from sympy_tensordiff.symbolic.index_notation.limits import (
     check_axes,
     check_names,
@@ -28,7 +29,6 @@ from sympy_tensordiff.symbolic.index_notation.limits import (
     checked_body,
     checked_extent,
 )
-from sympy_tensordiff.symbolic.printing.mixins import PrintedComprehension, PrintedSymbol
 
 __all__ = ["NamedTensor", "TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol", "in_full"]
 
@@ -37,7 +37,7 @@ MAX_AXES = 64
 """As many axes as an array of NumPy can have."""
 
 
-class TensorSymbol(PrintedSymbol, TensorExpr):
+class TensorSymbol(TensorExpr):
     r"""A tensor variable; ``A[i, j]`` is its entry.
 
     Parameters
@@ -69,7 +69,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     Examples
     --------
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> i, n = indices("i n")
     >>> x = TensorSymbol("x", n)
     >>> x.shape, x[2*i + 1]
@@ -189,7 +189,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         return self
 
 
-class NamedTensor(PrintedSymbol, TensorExpr):
+class NamedTensor(TensorExpr):
     """An expression that is printed by a name, which `td.name` gives it.
 
     Examples
@@ -240,10 +240,6 @@ class NamedTensor(PrintedSymbol, TensorExpr):
     symmetric = False
     positive = False
 
-    def _sympyrepr(self, printer: Any) -> str:
-        """SymPy's hook for `srepr`: name and definition."""
-        return f"NamedTensor({self.name!r}, {printer._print(self.definition)})"
-
     def doit(self, **hints: Any) -> Any:
         """Override `Basic.doit`: return the definition, evaluated."""
         return self.definition.doit(**hints)
@@ -253,7 +249,7 @@ class NamedTensor(PrintedSymbol, TensorExpr):
         return self
 
 
-class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
+class TensorComprehension(TensorExpr, Binder):
     """The tensor whose entry at the bound indices ``i, j, ...`` is the scalar ``body``.
 
     Parameters
@@ -266,7 +262,7 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
 
     Examples
     --------
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> i, j = indices("i j")
     >>> x = TensorSymbol("x", 6)
     >>> T = TensorComprehension(x[i + j]**2, (i, 2), (j, 4))

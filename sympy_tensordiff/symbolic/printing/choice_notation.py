@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import And, Not, Or, Piecewise, S, default_sort_key
+from sympy import And, Max, Min, Not, Or, Piecewise, S, default_sort_key
 
 from sympy_tensordiff.symbolic.printing.notation import Choice, Connected, Indicator, Leaf, Relation
 from sympy_tensordiff.symbolic.printing.notation_text import RELATIONS
-from sympy_tensordiff.symbolic.whole_tensors.repeated_tensors import is_a, rank
+from sympy_tensordiff.symbolic.printing.repeated_tensors import rank
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction
 
 
 def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
@@ -59,16 +60,16 @@ def clipped(node: Any) -> tuple[Any, Any, Any] | None:
     """Return ``(tensor, lower, upper)`` if `node` is ``min(max(tensor, lower), upper)`` with scalar bounds, so that it
     prints as ``clip``; None for other nodes.
     """
-    above, high = _bounded(node, "Min")
-    tensor, low = _bounded(above, "Max")
+    above, high = _bounded(node, Min)
+    tensor, low = _bounded(above, Max)
     return None if low is None or high is None else (tensor, low, high)
 
 
-def _bounded(node: Any, name: str) -> tuple[Any, Any]:
-    """Return ``(tensor, scalar)`` if `node` is the elementwise maximum of a tensor and a scalar, or the minimum (`name`
-    is "Max" or "Min"); ``(None, None)`` for other nodes.
+def _bounded(node: Any, extremum: type) -> tuple[Any, Any]:
+    """Return ``(tensor, scalar)`` if `node` is the elementwise maximum of a tensor and a scalar, or the minimum
+    (`extremum` is `Max` or `Min`); ``(None, None)`` for other nodes.
     """
-    if not is_a(node, "TensorFunction") or type(node.template.expr).__name__ != name or len(node.operands) != 2:
+    if not isinstance(node, TensorFunction) or type(node.template.expr) is not extremum or len(node.operands) != 2:
         return None, None
     scalar, tensor = sorted(node.operands, key=lambda operand: rank(operand) > 0)
     return (tensor, scalar) if rank(tensor) and not rank(scalar) else (None, None)

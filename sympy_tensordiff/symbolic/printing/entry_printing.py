@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from functools import lru_cache
+from types import FrameType
 from typing import Any
 
 from sympy import S, srepr
@@ -14,16 +14,18 @@ from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from sympy_tensordiff.symbolic.expressions.depth import measures
 from sympy_tensordiff.symbolic.expressions.sympy_callers import position_in_formula
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.printing.index_printing import show_index
-from sympy_tensordiff.symbolic.printing.mixins import (
-    Printed,
-    joined,
+from sympy_tensordiff.symbolic.printing.printed_forms import (
+    PrintedForms,
     names_a_point,
     shown_body,
     unlabelled,
 )
+from sympy_tensordiff.symbolic.printing.repeated_tensors import repeated_tensor
 from sympy_tensordiff.symbolic.printing.tensor_printing import softmax_notation
-from sympy_tensordiff.symbolic.whole_tensors.repeated_tensors import is_a, repeated_tensor
+from sympy_tensordiff.symbolic.whole_tensors.einsum import FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import Entrywise, TensorFunction
 
 _ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
 
@@ -34,63 +36,61 @@ WRITTEN_SIZE = 40
 """Entries of comprehensions with more nodes stay entries: the body would be written at each of them."""
 
 
-class PrintedEntry(Printed):
-    """The mixin that prints a tensor entry: ``A[i, j]`` in text, subscripts in LaTeX. An entry of an elementwise
+class EntryForms(PrintedForms):
+    """The printed forms of a tensor entry: ``A[i, j]`` in text, subscripts in LaTeX. An entry of an elementwise
     operation is printed as the operation on entries, ``2*x[i]``.
     """
 
-    @property
-    def precedence(self) -> int:
-        """Return the operator precedence of the printed form, by which SymPy decides on parentheses: that of the
-        operation shown, or that of an atom.
-        """
+    def precedence(self, asking: FrameType) -> int:
+        """Return the operator precedence of the operation shown, or that of an atom."""
         written = self.of_operands()
         if written is None:
-            return int(PRECEDENCE["Atom"])
-        place = position_in_formula(sys._getframe(1))
-        return int(precedence(written) if place == "text" else precedence_traditional(written))
+            return super().precedence(asking)
+        return int(precedence(written) if position_in_formula(asking) == "text" else precedence_traditional(written))
 
-    def of_operands(self: Any) -> Any | None:
+    def of_operands(self) -> Any | None:
         """Return an entry of an elementwise operation as the operation on entries: ``A[i, j] + B[i, j]`` for ``(A +
         B)[i, j]``. None for an entry of another tensor.
         """
-        return None if self.tensor.is_symbol else _entry_of_operands(self)
+        return None if self.node.tensor.is_symbol else _entry_of_operands(self.node)
 
-    def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`: return the text of a tensor entry."""
+    def text(self, printer: Any) -> str:
+        """Return the text of a tensor entry."""
+        entry = self.node
         if names_a_point(printer):
-            return str(srepr(self))
+            return str(srepr(entry))
         if (written := self.of_operands()) is not None:
             return str(shown_body(printer, written))
-        indices = ", ".join(show_index(printer, index) for index in self.indices)
-        tensor = printer.parenthesize(self.tensor, PRECEDENCE["Atom"], strict=True)
+        indices = ", ".join(show_index(printer, index) for index in entry.indices)
+        tensor = printer.parenthesize(entry.tensor, PRECEDENCE["Atom"], strict=True)
         return f"{tensor}[{indices or '()'}]"
 
-    def _sympyrepr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `srepr`: return ``T[i, j]`` with constructor calls for ``T`` and the indices."""
-        return f"{printer._print(self.tensor)}[{joined(printer, self.indices) or '()'}]"
+    def constructor(self, printer: Any) -> str:
+        """Return ``T[i, j]`` with constructor calls for ``T`` and the indices."""
+        indices = ", ".join(printer._print(index) for index in self.node.indices)
+        return f"{printer._print(self.node.tensor)}[{indices or '()'}]"
 
-    def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX: return the LaTeX of a tensor entry."""
+    def latex(self, printer: Any) -> str:
+        """Return the LaTeX of a tensor entry."""
         if (written := self.of_operands()) is not None:
             return str(shown_body(printer, written))
-        base = printer._print(self.tensor)
-        if not self.tensor.is_symbol or "_" in base or "^" in base:
+        base = printer._print(self.node.tensor)
+        if not self.node.tensor.is_symbol or "_" in base or "^" in base:
             base = rf"\left({base}\right)"
-        indices = [show_index(printer, unlabelled(index)) for index in self.indices]
+        indices = [show_index(printer, unlabelled(index)) for index in self.node.indices]
         # Single letters are written side by side; A_{1 2} would read as twelve.
         plain = all(_ONE_LETTER.fullmatch(index) for index in indices)
         return f"{base}_{{{(' ' if plain else ', ').join(indices)}}}"
 
-    def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing: return the two-dimensional form of a tensor entry."""
+    def pretty(self, printer: Any) -> Any:
+        """Return the two-dimensional form of a tensor entry."""
         if (written := self.of_operands()) is not None:
             return shown_body(printer, written)
-        base = printer._print(self.tensor)
-        if not self.tensor.is_symbol:
+        base = printer._print(self.node.tensor)
+        if not self.node.tensor.is_symbol:
             base = prettyForm(*base.parens())
         indices: list[Any] = []
-        for index in self.indices:
+        for index in self.node.indices:
             indices += [", " if indices else "[", show_index(printer, unlabelled(index))]
         return prettyForm(*stringPict.next(base, *(indices or "["), "]"), binding=prettyForm.ATOM)
 
@@ -101,11 +101,11 @@ def _entry_of_operands(entry: Any) -> Any | None:
     comprehension as its body at the indices. None for an entry of another or a deeply nested tensor.
     """
     tensor = entry.tensor
-    if entry.indices and is_a(tensor, "TensorComprehension") and measures(tensor).size <= WRITTEN_SIZE:
+    if entry.indices and isinstance(tensor, TensorComprehension) and measures(tensor).size <= WRITTEN_SIZE:
         return tensor.write_out(entry.indices)
-    if not hasattr(tensor, "applied") or measures(tensor).depth > WRITTEN_LEVELS:
+    if not isinstance(tensor, Entrywise) or measures(tensor).depth > WRITTEN_LEVELS:
         return None
-    if is_a(tensor, "TensorFunction") and softmax_notation(tensor) is not None:
+    if isinstance(tensor, TensorFunction) and softmax_notation(tensor) is not None:
         return None
 
     def read(operand: Any, indices: Sequence[Any], varying: Any = None) -> Any:
@@ -114,14 +114,14 @@ def _entry_of_operands(entry: Any) -> Any | None:
         """
         if not getattr(operand, "shape", ()):
             return operand
-        if is_a(operand, "FilledTensor"):
+        if isinstance(operand, FilledTensor):
             return operand.value
         at = [S.Zero if extent == 1 else index for index, extent in zip(indices, operand.shape, strict=True)]
         found = repeated_tensor(operand)
         if found is not None:
             operand, axes = found
             return read(operand, [at[axis] for axis in axes])
-        if is_a(operand, "TensorComprehension") and getattr(operand.body, "is_tensor_entry", False):
+        if isinstance(operand, TensorComprehension) and getattr(operand.body, "is_tensor_entry", False):
             return operand.write_out(tuple(at))  # entries in other places, as of a slice
         own = type(entry)._trusted(operand, at)
         written = None if operand.is_symbol else _entry_of_operands(own)

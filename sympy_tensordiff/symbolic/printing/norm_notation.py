@@ -13,6 +13,9 @@ from sympy import Abs, Expr, Ne, Piecewise, Pow, S
 from sympy.logic.boolalg import Boolean
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
+from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction, TensorMul, TensorPow
+
 
 class NormOf(Expr):
     """The norm of a tensor, used in printing only."""
@@ -63,8 +66,8 @@ def value_away_from_zero(function: Any) -> Any | None:
     if not isinstance(condition, Ne) or condition.rhs != 0 or not {value, condition.lhs} <= operands.keys():
         return None
     value, size = operands[value], operands[condition.lhs]
-    factors = value.args if type(value).__name__ == "TensorMul" else (value,)
-    powers = [factor for factor in factors if type(factor).__name__ == "TensorPow"]
+    factors = value.args if isinstance(value, TensorMul) else (value,)
+    powers = [factor for factor in factors if isinstance(factor, TensorPow)]
     if _is_norm(size) and any(power.base == size and power.exponent.is_negative for power in powers):
         return value
     return value if any(_is_power_of_size(power, size) for power in powers) else None
@@ -72,26 +75,26 @@ def value_away_from_zero(function: Any) -> Any | None:
 
 def _is_norm(tensor: Any) -> bool:
     """Return whether `tensor` consists of sums of squares, or of their roots made by `hypot`."""
-    if type(tensor).__name__ == "TensorFunction":
+    if isinstance(tensor, TensorFunction):
         return type(tensor.template.expr).__name__ == "hypot"
-    if type(tensor).__name__ != "EinsumProduct":
+    if not isinstance(tensor, EinsumProduct):
         return False
     if len(tensor.operands) == 1:
         (power,) = tensor.operands
-        return type(power).__name__ == "TensorPow" and power.exponent == 2
+        return isinstance(power, TensorPow) and power.exponent == 2
     return len(tensor.operands) == 2 and len(set(tensor.operands)) == len(set(tensor.inputs)) == 1
 
 
 def _is_power_of_size(power: Any, tensor: Any) -> bool:
     """Return whether ``power`` is ``abs(tensor)**p`` with an exponent that contains a symbol."""
     size = power.base
-    is_size = type(size).__name__ == "TensorFunction" and isinstance(size.template.expr, Abs)
+    is_size = isinstance(size, TensorFunction) and isinstance(size.template.expr, Abs)
     return is_size and size.operands == (tensor,) and not power.exponent.is_number
 
 
 def _squared(expr: Any) -> Any | None:
     """Return ``x`` if ``expr`` is the sum of squares of all entries of ``x``, else None."""
-    if type(expr).__name__ != "EinsumProduct" or expr.rank or len(expr.operands) != 2:
+    if not isinstance(expr, EinsumProduct) or expr.rank or len(expr.operands) != 2:
         return None
     (one, other), (labels, others) = expr.operands, expr.inputs
     return one if one == other and labels == others and len(set(labels)) == len(labels) else None

@@ -11,7 +11,7 @@ from sympy import Derivative, Mul, fraction
 from sympy.core.function import AppliedUndef
 from sympy.printing.precedence import precedence_traditional
 
-from sympy_tensordiff.symbolic.index_notation.partial_derivatives import Subs
+from sympy_tensordiff.symbolic.expressions.partial_derivatives import Subs
 from sympy_tensordiff.symbolic.printing.notation import (
     Applied,
     Call,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 from sympy import Ne
@@ -12,9 +11,10 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from sympy_tensordiff.symbolic.expressions.sympy_callers import follows_as_factor, position_in_formula
+from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.printing.index_printing import show_index
-from sympy_tensordiff.symbolic.printing.mixins import (
-    Printed,
+from sympy_tensordiff.symbolic.printing.printed_forms import (
+    PrintedForms,
     positive_first,
     refuse_unprintable,
     shown_body,
@@ -22,48 +22,45 @@ from sympy_tensordiff.symbolic.printing.mixins import (
 )
 
 
-class PrintedReduction(Printed):
-    """The mixin that prints sums, products, maxima and minima over index ranges: a sign for each range, the outermost
+class ReductionForms(PrintedForms):
+    """The printed forms of sums, products, maxima and minima over index ranges: a sign for each range, the outermost
     first.
     """
 
-    _latex_signs: Callable[..., list[str]]
-    _picture: Callable[..., Any]
-
-    @classmethod
-    def class_key(cls) -> tuple[int, int, str]:
-        """Override `Basic.class_key`: reductions sort last in products, where they need no parentheses."""
-        return 8, 0, cls.__name__
-
-    @property
-    def precedence(self) -> int:
+    def precedence(self, asking: FrameType) -> int:
         """Return the operator precedence of the printed form. In LaTeX a sum needs parentheses unless it is the last
         factor; in text it looks like a function call.
         """
-        place = position_in_formula(sys._getframe(1))
-        return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(place, "Mul")])
+        return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(position_in_formula(asking), "Mul")])
 
-    def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX: the sum (or other) signs, then the body."""
-        refuse_unprintable(self, "LaTeX")
-        this = unlabelled(self)
+    def latex(self, printer: Any) -> str:
+        """Return the LaTeX of the sum (or other) signs, then the body."""
+        refuse_unprintable(self.node, "LaTeX")
+        this = unlabelled(self.node)
         return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, _split_excluded_value(this)[0])])
+
+    def pretty(self, printer: Any) -> Any:
+        """Return the sum, product or extremum sign and the body."""
+        refuse_unprintable(self.node, "pretty")
+        with positive_first(printer):
+            return _LastFactor.of(self._picture(printer, unlabelled(self.node)))
+
+    def _latex_signs(self, printer: Any, this: Any) -> list[str]:
+        """Return the LaTeX of the signs with their ranges, outermost first."""
+        raise NotImplementedError
 
     def _latex_body(self, printer: Any, body: Any) -> str:
         """Return the LaTeX of ``body``, in parentheses if it is a sum."""
         text = str(shown_body(printer, body))
         return rf"\left({text}\right)" if _needs_parentheses(body) else text
 
-    def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing: return the sum, product or extremum sign and the body."""
-        refuse_unprintable(self, "pretty")
-        this = unlabelled(self)
-        with positive_first(printer):
-            return _LastFactor.of(self._picture(printer, this))
+    def _picture(self, printer: Any, this: Any) -> Any:
+        """Return the pretty form of the reduction ``this``."""
+        raise NotImplementedError
 
 
-class PrintedSum(PrintedReduction):
-    """The mixin that prints a sum, with one sum sign for each range."""
+class SumForms(ReductionForms):
+    """The printed forms of a sum, with one sum sign for each range."""
 
     _sign = r"\sum"
 
@@ -94,8 +91,8 @@ class PrintedSum(PrintedReduction):
         return printer._print_Sum(this)
 
 
-class PrintedProduct(PrintedSum):
-    """The mixin that prints a product: one product sign per range."""
+class ProductForms(SumForms):
+    """The printed forms of a product: one product sign per range."""
 
     _sign = r"\prod"
 
@@ -105,10 +102,13 @@ class PrintedProduct(PrintedSum):
         return printer._print_Product(SimpleNamespace(term=_PrintedBody(this.body), limits=this.limits))
 
 
-class PrintedExtremum(PrintedReduction):
-    """The mixin that prints a maximum or minimum: the word, with all ranges below it."""
+class ExtremumForms(ReductionForms):
+    """The printed forms of a maximum or minimum: the word, with all ranges below it."""
 
-    _word: str
+    @property
+    def _word(self) -> str:
+        """Return the name of the extremum, ``max`` or ``min``."""
+        return "max" if isinstance(self.node, IndexedMax) else "min"
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
         r"""Return ``\max`` or ``\min`` in LaTeX with all ranges as its subscript, as the only item of a list."""
@@ -117,7 +117,7 @@ class PrintedExtremum(PrintedReduction):
             below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")
         ranges = r",\, ".join(below)
         # The texts below two adjacent words would touch.
-        space = r" \;" if isinstance(this.body, PrintedExtremum) else ""
+        space = r" \;" if isinstance(this.body, IndexedMax | IndexedMin) else ""
         return [rf"\{self._word}_{{{ranges}}}{space}"]
 
     def _picture(self, printer: Any, this: Any) -> Any:
@@ -153,8 +153,7 @@ def _split_excluded_value(this: Any) -> tuple[Any, Any]:
     ``(whole body, None)`` for other reductions.
     """
     body = this.body
-    is_sum = isinstance(this, PrintedSum) and not isinstance(this, PrintedProduct)
-    if is_sum and body.is_Piecewise:
+    if isinstance(this, IndexedSum) and body.is_Piecewise:
         cases = body.args
         if len(cases) == 2 and cases[1] == (0, True) and isinstance(cases[0].cond, Ne) and cases[0].expr != 1:
             left, right = cases[0].cond.args

@@ -15,34 +15,49 @@ from sympy_tensordiff.symbolic.expressions import hooks
 from sympy_tensordiff.symbolic.expressions.depth import MAX_PRINTED_DEPTH, measures
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, names_in, nodes_in, scans_in
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.printing.mixins import MOST_NODES, names_a_point, refuse_unprintable, text_instead
-from sympy_tensordiff.symbolic.printing.notation_text import ATOM
+from sympy_tensordiff.symbolic.printing.printed_forms import (
+    MOST_NODES,
+    MarkedVariable,
+    PrintedForms,
+    SymbolForms,
+    names_a_point,
+    refuse_unprintable,
+    text_instead,
+)
+from sympy_tensordiff.symbolic.recurrences.scans import without_fresh_number
 from sympy_tensordiff.symbolic.whole_tensors.elementwise import Entrywise
 
 
-class PrintedScan:
-    """The mixin that prints a scan (a recurrence over time): as a call of `scan` in text, as a recursion in LaTeX."""
+class ScanForms(PrintedForms):
+    """The printed forms of a scan (a recurrence over time): a call of `scan` in text, a recursion in LaTeX."""
 
-    @property
-    def precedence(self) -> int:
-        """Return the operator precedence of the text, that of an atom, because it is a call."""
-        return ATOM
-
-    def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`: a call of `scan`."""
-        if names_a_point(printer) or not _is_printable(self):
-            return str(text_instead(self, printer))
-        call, (selection,) = _calls([self], printer._print)
+    def text(self, printer: Any) -> str:
+        """Return the call of `scan`."""
+        if names_a_point(printer) or not _is_printable(self.node):
+            return str(text_instead(self.node, printer))
+        call, (selection,) = _calls([self.node], printer._print)
         return call + selection
 
-    def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX: the value of a step, followed by the recursion of the states."""
-        formula = _formula(self, printer._print)
+    def latex(self, printer: Any) -> str:
+        """Return the value of a step, followed by the recursion of the states."""
+        formula = _formula(self.node, printer._print)
         return formula if printer._print_level == 1 else rf"\left({formula}\right)"
 
-    def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing: the same text as `str`."""
-        return prettyForm(str(self))
+    def pretty(self, printer: Any) -> Any:
+        """Return the same text as `str`."""
+        return prettyForm(str(self.node))
+
+
+class ScanVariableForms(SymbolForms):
+    """The printed forms of a variable that a scan binds: the name as the user wrote it."""
+
+    def text(self, printer: Any) -> str:
+        """Return the name as the user wrote it."""
+        return without_fresh_number(self.node.name)
+
+    def constructor(self, printer: Any) -> str:
+        """Return the constructor call."""
+        return f"ScanVariable({self.node.name!r}, {printer._print(self.node.args[1])})"
 
 
 def _is_printable(scan: Any) -> bool:
@@ -323,14 +338,6 @@ class _StepWriter:
     def __call__(self, expr: Any) -> str:
         """Return the formula of ``expr``."""
         return str(self.show(expr.xreplace(self.names)))
-
-
-class MarkedVariable(TensorSymbol):
-    """A variable in a formula whose name is already LaTeX, such as ``h_{t-1}``."""
-
-    def _latex(self, printer: Any) -> str:
-        """SymPy's hook for LaTeX: return the name unchanged, since it is LaTeX already."""
-        return self.name
 
 
 def _marked(variable: Any, text: str) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from string import ascii_letters
+from types import FrameType
 from typing import Any, NamedTuple
 
 from sympy import Max, Mul, Pow, S, exp
@@ -17,7 +17,6 @@ from sympy_tensordiff.symbolic.expressions.sympy_callers import position_in_form
 from sympy_tensordiff.symbolic.expressions.traversal import postorder
 from sympy_tensordiff.symbolic.printing.choice_notation import choice_notation, clipped
 from sympy_tensordiff.symbolic.printing.matrix_notation import added_labels, einsum_notation
-from sympy_tensordiff.symbolic.printing.mixins import Printed, refuse_unprintable, text_instead
 from sympy_tensordiff.symbolic.printing.norm_notation import value_away_from_zero, with_norms
 from sympy_tensordiff.symbolic.printing.notation import (
     NOTHING,
@@ -42,49 +41,58 @@ from sympy_tensordiff.symbolic.printing.notation import (
 from sympy_tensordiff.symbolic.printing.notation_formulas import LatexWriter
 from sympy_tensordiff.symbolic.printing.notation_pretty import PrettyWriter
 from sympy_tensordiff.symbolic.printing.notation_text import ADD, ATOM, MUL, POW, TextWriter, mean_of
-from sympy_tensordiff.symbolic.whole_tensors.repeated_tensors import (
-    is_a,
+from sympy_tensordiff.symbolic.printing.printed_forms import PrintedForms, refuse_unprintable, text_instead
+from sympy_tensordiff.symbolic.printing.repeated_tensors import (
     is_ones_tensor,
     labels_of_ones,
     rank,
     repeated_tensor,
 )
+from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import (
+    TensorAdjugate,
+    TensorCofactor,
+    TensorDeterminant,
+    TensorInverse,
+    TensorLogSumExp,
+)
+from sympy_tensordiff.symbolic.whole_tensors.operations import TensorOperation
 
 
-class PrintedTensor(Printed):
-    """The mixin that prints operations on tensors: as matrix products if possible, else in index notation."""
+class TensorForms(PrintedForms):
+    """The printed forms of an operation on tensors: matrix products if possible, else index notation."""
 
-    @property
-    def precedence(self) -> int:
+    def precedence(self, asking: FrameType) -> int:
         """Return the operator precedence of the printed form. In LaTeX a product needs parentheses unless it is the
         last factor.
 
         SymPy writes the factors of a negative product as terms of a sum, and Python reads ``*``, ``/`` and ``@`` from
         the left: a text with an operator binds like a sum, and has parentheses as a factor and as a divisor.
         """
-        if measures(self).is_unprintable:
+        if measures(self.node).is_unprintable:
             return ATOM
-        place = position_in_formula(sys._getframe(1))
+        place = position_in_formula(asking)
         if place == "text":
-            level = TextWriter(None).level(notation_of(self))
+            level = TextWriter(None).level(notation_of(self.node))
             return level if level >= POW else ADD
-        level = LatexWriter(None).level(notation_of(self))
+        level = LatexWriter(None).level(notation_of(self.node))
         return (MUL - 1 if place == "factor" else MUL) if ADD < level < POW else level
 
-    def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`: return the tensor operation as Python text."""
-        other = text_instead(self, printer)
-        return str(TextWriter(printer).write(notation_of(self))) if other is None else other
+    def text(self, printer: Any) -> str:
+        """Return the tensor operation as Python text."""
+        other = text_instead(self.node, printer)
+        return str(TextWriter(printer).write(notation_of(self.node))) if other is None else other
 
-    def _latex(self, printer: Any) -> str:
-        """SymPy's hook for LaTeX: return the tensor operation as a formula."""
-        refuse_unprintable(self, "LaTeX")
-        return str(LatexWriter(printer).write(notation_of(self)))
+    def latex(self, printer: Any) -> str:
+        """Return the tensor operation as a formula in LaTeX."""
+        refuse_unprintable(self.node, "LaTeX")
+        return str(LatexWriter(printer).write(notation_of(self.node)))
 
-    def _pretty(self, printer: Any) -> Any:
-        """SymPy's hook for pretty printing: return the tensor operation as a formula."""
-        refuse_unprintable(self, "pretty")
-        notation, writer = notation_of(self), PrettyWriter(printer)
+    def pretty(self, printer: Any) -> Any:
+        """Return the tensor operation as a two-dimensional formula."""
+        refuse_unprintable(self.node, "pretty")
+        notation, writer = notation_of(self.node), PrettyWriter(printer)
         form = writer.write(notation)
         bindings = {ADD: prettyForm.ADD, POW: prettyForm.POW, ATOM: prettyForm.ATOM}
         return prettyForm("\n".join(form.picture), form.baseline, bindings.get(writer.level(notation), prettyForm.MUL))
@@ -101,7 +109,7 @@ def notation_of(node: Any) -> Any:
     """Return the notation (printed form as a tree) of any node. For a deep node those of its operands are made first,
     so that nothing recurses deeply.
     """
-    if isinstance(node, PrintedTensor) and measures(node).depth > SHALLOW:
+    if isinstance(node, TensorOperation) and measures(node).depth > SHALLOW:
         done: set[Any] = set()
         for part in postorder(node, done, _operands):
             done.add(part)
@@ -111,13 +119,13 @@ def notation_of(node: Any) -> Any:
 
 def _operands(node: Any) -> tuple[Any, ...]:
     """Return the operands of an operation; none of another node."""
-    return tuple(node.operands) if isinstance(node, PrintedTensor) and hasattr(node, "operands") else ()
+    return tuple(node.operands) if isinstance(node, TensorOperation) and hasattr(node, "operands") else ()
 
 
 @lru_cache(maxsize=CACHED)
 def _notation(node: Any) -> Any:
     """Return the notation (printed form as a tree) of any node, from the cache or by recursion into its operands."""
-    known = _NOTATIONS.get(type(node).__name__) if isinstance(node, PrintedTensor) else None
+    known = _NOTATIONS.get(type(node))
     return Leaf(with_norms(node)) if known is None else known(node)
 
 
@@ -247,7 +255,7 @@ def _operand(node: Any) -> _Operand:
     axes.
     """
     axes = tuple(range(rank(node)))
-    if is_a(node, "TensorMul") and sum(map(bool, map(rank, node.args))) == 1:
+    if isinstance(node, TensorMul) and sum(map(bool, map(rank, node.args))) == 1:
         tensor = _operand(node.args[-1])
         fronts = [in_front(_notation(scalar)) for scalar in node.args[:-1]]
         text, bare, full = (product(factors=[*fronts, form]) for form in (tensor.text, tensor.bare, tensor.full))
@@ -338,7 +346,7 @@ def _filled(node: Any) -> Any:
 def softmax_notation(node: Any) -> Any | None:
     """Return the call ``softmax(A)`` for a node ``exp(A - logsumexp(A))``; None for any other node."""
     exponent = node.operands[0]
-    if not isinstance(node.template.expr, exp) or not is_a(exponent, "TensorAdd"):
+    if not isinstance(node.template.expr, exp) or not isinstance(exponent, TensorAdd):
         return None
     for place, term in enumerate(exponent.args):
         total, axes = _subtracted_logsumexp(term)
@@ -357,19 +365,20 @@ def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
     shape; (None, ()) for another term.
     """
     if rank(term) == 0:
-        return (-term, ()) if is_a(-term, "TensorLogSumExp") else (None, ())
-    sign, term = term.args if is_a(term, "TensorMul") and len(term.args) == 2 else (S.One, term)
-    if not is_a(term, "EinsumProduct"):
-        return (term, tuple(range(rank(term)))) if sign == -1 and is_a(term, "TensorLogSumExp") else (None, ())
-    total, axes = None, ()
+        return (-term, ()) if isinstance(-term, TensorLogSumExp) else (None, ())
+    sign, term = term.args if isinstance(term, TensorMul) and len(term.args) == 2 else (S.One, term)
+    if not isinstance(term, EinsumProduct):
+        return (term, tuple(range(rank(term)))) if sign == -1 and isinstance(term, TensorLogSumExp) else (None, ())
+    total: Any = None
+    axes: tuple[int, ...] = ()
     for labels, operand in zip(term.inputs, term.operands, strict=True):
         if not set(labels) <= set(term.output):
             return None, ()
-        if is_a(operand, "TensorLogSumExp") and total is None:
+        if isinstance(operand, TensorLogSumExp) and total is None:
             total, axes = operand, tuple(map(term.output.index, labels))
         elif operand.is_Number:
             sign *= operand
-        elif not is_a(operand, "FilledTensor") or operand.value != 1:
+        elif not isinstance(operand, FilledTensor) or operand.value != 1:
             return None, ()
     return (total, axes) if sign == -1 else (None, ())
 
@@ -379,17 +388,17 @@ def _matrix_function(name: str) -> Callable[[Any], Any]:
     return lambda node: Call(name, (_notation(node.matrix),))
 
 
-_NOTATIONS: dict[str, Callable[[Any], Any]] = {
-    "EinsumProduct": _einsum,
-    "DeltaTensor": lambda node: Constant("identity", node.shape[: node.rank // 2]),
-    "FilledTensor": _filled,
-    "TensorAdd": _sum,
-    "TensorMul": _product,
-    "TensorPow": _power,
-    "TensorFunction": _function,
-    "TensorInverse": lambda node: Inverse(_notation(node.matrix)),
-    "TensorDeterminant": _matrix_function("det"),
-    "TensorAdjugate": _matrix_function("adj"),
-    "TensorCofactor": lambda node: Call("TensorCofactor", (Leaf(node.args[0]), _notation(node.matrix))),
-    "TensorLogSumExp": _log_sum_exp,
+_NOTATIONS: dict[type, Callable[[Any], Any]] = {
+    EinsumProduct: _einsum,
+    DeltaTensor: lambda node: Constant("identity", node.shape[: node.rank // 2]),
+    FilledTensor: _filled,
+    TensorAdd: _sum,
+    TensorMul: _product,
+    TensorPow: _power,
+    TensorFunction: _function,
+    TensorInverse: lambda node: Inverse(_notation(node.matrix)),
+    TensorDeterminant: _matrix_function("det"),
+    TensorAdjugate: _matrix_function("adj"),
+    TensorCofactor: lambda node: Call("TensorCofactor", (Leaf(node.args[0]), _notation(node.matrix))),
+    TensorLogSumExp: _log_sum_exp,
 }

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 from sympy import Integer, Number, Symbol, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic.conversion.lift import as_operand
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
+from sympy_tensordiff.symbolic.expressions.hooks import operand
 from sympy_tensordiff.symbolic.expressions.traversal import (
     Recursion,
     Rewriting,
@@ -22,7 +23,6 @@ from sympy_tensordiff.symbolic.expressions.traversal import (
     nodes_in,
     with_args,
 )
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr
 from sympy_tensordiff.symbolic.index_notation.tabulate import fresh_indices, same_extent
 from sympy_tensordiff.symbolic.index_notation.tensors import (
     TensorComprehension,
@@ -241,8 +241,8 @@ class _Call:
         state_names, initial = _named_parts(init, names[0] if names else "h")
         has_rows = xs is not None
         row_names, sequences = _named_parts(xs, names[1] if len(names) > 1 else "x") if has_rows else ([], [])
-        self.initial = [as_operand(value, "the initial value of a scan") for value in initial]
-        self.sequences = [as_operand(value, "a sequence of a scan") for value in sequences]
+        self.initial = [operand(value, "the initial value of a scan") for value in initial]
+        self.sequences = [operand(value, "a sequence of a scan") for value in sequences]
         if not self.initial and not self.named:  # a dict of none: a function of rows, as derivatives may be
             raise ArgumentError("td.scan: there is no state: init is empty")
         if scalar := next((sequence for sequence in self.sequences if not shape_of(sequence)), None):
@@ -300,12 +300,12 @@ class _Call:
                 f"td.scan: the step returns {result}, but the state is {expected}, as init is: return the next state, "
                 "or the pair (next state, output)"
             )
-        updates = [as_operand(part, "the step's new state") for part in (new if several else [new])]
+        updates = [operand(part, "the step's new state") for part in (new if several else [new])]
         if not is_pair:
             return updates, None, False
         structure = isinstance(output, (tuple, list, Tuple))
         outputs: Any = output if structure else [output]
-        return updates, [as_operand(part, "an output of a step") for part in outputs], structure
+        return updates, [operand(part, "an output of a step") for part in outputs], structure
 
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any

@@ -25,7 +25,6 @@ from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, nod
 from sympy_tensordiff.symbolic.index_notation.limits import checked_extent
 from sympy_tensordiff.symbolic.index_notation.tabulate import same_extent
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.printing.scan_printing import PrintedScan
 from sympy_tensordiff.symbolic.whole_tensors.operations import Shape, TensorOperation, shape_of
 
 KINDS = ("stack", "last", "sum")
@@ -41,14 +40,6 @@ class ScanVariable(TensorSymbol):
     It equals no `TensorSymbol`, whatever its name.
     """
 
-    def _sympystr(self, printer: Any) -> str:
-        """SymPy's hook for `str`: the name as the user wrote it."""
-        return _without_fresh_number(self.name)
-
-    def _sympyrepr(self, printer: Any) -> str:
-        """SymPy's hook for `srepr`: the constructor call."""
-        return f"ScanVariable({self.name!r}, {printer._print(self.args[1])})"
-
 
 class Time(Dummy):
     """The time variable that a `Scan` binds; it is equal to no other symbol."""
@@ -62,7 +53,7 @@ class Time(Dummy):
 
     def _sympystr(self, printer: Any) -> str:
         """SymPy's hook for `str`: the name as the user wrote it."""
-        return _without_fresh_number(str(self.name))
+        return without_fresh_number(str(self.name))
 
     _latex = _sympystr
 
@@ -84,7 +75,7 @@ class State(NamedTuple):
         return bool(self.update == self.variable)
 
 
-class Scan(PrintedScan, TensorOperation):
+class Scan(TensorOperation):
     """The result of a recurrence over time: the values of its steps stacked, the last one, or their sum. `td.scan`
     makes it.
 
@@ -352,13 +343,13 @@ def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
 
 def _unused(name: str, taken: set[str]) -> str:
     """Return ``name`` without the number that `fresh_name` added; if that is in ``taken``, with another number."""
-    name = _without_fresh_number(name)
+    name = without_fresh_number(name)
     stem, _, number = name.rpartition("_")
     stem = stem if stem and number.isdigit() else name
     return next(new for n in count() if (new := name if n == 0 else f"{stem}_{n}") not in taken)
 
 
-def _without_fresh_number(name: str) -> str:
+def without_fresh_number(name: str) -> str:
     """Return a name without the number that `fresh_name` has added."""
     stem, _, number = name.rpartition("_")
     return stem if stem and number.isdigit() and int(number) > FIRST_FRESH else name
@@ -372,4 +363,4 @@ _fresh = count(FIRST_FRESH + 1)
 
 def fresh_name(name: str) -> str:
     """Return a name that no other variable has; the scan that binds it restores ``name`` where possible."""
-    return f"{_without_fresh_number(name)}_{next(_fresh)}"
+    return f"{without_fresh_number(name)}_{next(_fresh)}"

@@ -11,7 +11,7 @@ from sympy import And, Ne, Not, Or, Piecewise, S, sympify
 from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.expressions.signatures import Scalar, documented
+from sympy_tensordiff.symbolic.index_notation.signatures import Scalar, documented
 from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction
 from sympy_tensordiff.symbolic.whole_tensors.entrywise_functions import elementwise, public
 from sympy_tensordiff.symbolic.whole_tensors.operations import operand

@@ -9,9 +9,9 @@ from typing import Any
 from sympy import Expr, Mod, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
+from sympy_tensordiff.symbolic.expressions.arguments import as_int
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.expressions.signatures import Expression
-from sympy_tensordiff.symbolic.index_notation.indices import as_int
+from sympy_tensordiff.symbolic.index_notation.signatures import Expression
 from sympy_tensordiff.symbolic.index_notation.tabulate import digits, read, same_extent, tabulate
 from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import checked_axis
 from sympy_tensordiff.symbolic.whole_tensors.operations import operand, shape_of

@@ -11,10 +11,10 @@ from sympy.core.rules import Transform
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.expressions.base import TensorNode, argument, arguments, is_placeholder
 from sympy_tensordiff.symbolic.expressions.depth import measures
-from sympy_tensordiff.symbolic.expressions.signatures import documented
+from sympy_tensordiff.symbolic.expressions.partial_derivatives import distinct
+from sympy_tensordiff.symbolic.expressions.replacement import IndexRenaming
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, nodes_in
-from sympy_tensordiff.symbolic.index_notation.indices import IndexRenaming
-from sympy_tensordiff.symbolic.index_notation.partial_derivatives import distinct
+from sympy_tensordiff.symbolic.index_notation.signatures import documented
 from sympy_tensordiff.symbolic.whole_tensors.einsum import aligned, broadcast_shape
 from sympy_tensordiff.symbolic.whole_tensors.operations import (
     Read,

@@ -13,9 +13,9 @@ from sympy.core.function import FunctionClass
 
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.functions.table import log_of_sum
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.expressions.signatures import Scalar, documented
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr
+from sympy_tensordiff.symbolic.index_notation.signatures import Scalar, documented
 from sympy_tensordiff.symbolic.whole_tensors.einsum import aligned
 from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.whole_tensors.operations import operand, shape_of

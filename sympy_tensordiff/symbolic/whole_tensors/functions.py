@@ -9,10 +9,10 @@ from typing import Any
 from sympy import Integer, KroneckerDelta
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
+from sympy_tensordiff.symbolic.expressions.arguments import as_int
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.expressions.signatures import Expression, documented
-from sympy_tensordiff.symbolic.index_notation.indices import as_int
 from sympy_tensordiff.symbolic.index_notation.limits import checked_extent
+from sympy_tensordiff.symbolic.index_notation.signatures import Expression, documented
 from sympy_tensordiff.symbolic.index_notation.tabulate import tabulate
 from sympy_tensordiff.symbolic.whole_tensors import entrywise_functions
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor

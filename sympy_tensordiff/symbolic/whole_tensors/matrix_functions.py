@@ -8,9 +8,9 @@ from typing import Any
 from sympy import Expr, Integer, Tuple, exp, log
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr, as_int
 from sympy_tensordiff.symbolic.expressions.base import argument
-from sympy_tensordiff.symbolic.expressions.signatures import Expression, documented
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr, as_int
+from sympy_tensordiff.symbolic.index_notation.signatures import Expression, documented
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tabulate import entry_indices, fresh_indices, same_extent
 from sympy_tensordiff.symbolic.whole_tensors.operations import (

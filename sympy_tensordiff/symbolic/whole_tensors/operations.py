@@ -16,13 +16,12 @@ from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.expressions import depth, sympy_callers
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.base import TensorNode, interned, is_placeholder
 from sympy_tensordiff.symbolic.expressions.real_values import OF_COMPLEX, refuse_undeclared, way_out
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.index_notation.entries import TensorExpr
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr
 from sympy_tensordiff.symbolic.index_notation.limits import NOT_FINITE, checked_extent
-from sympy_tensordiff.symbolic.printing.tensor_printing import PrintedTensor
 
 Shape = tuple[Any, ...]
 Read: TypeAlias = Callable[[Any, Sequence[Expr], Iterable[Any]], Any]
@@ -32,7 +31,7 @@ FOREIGN = (MatrixBase, MatrixExpr, NDimArray, _ArrayExpr, IndexedBase)
 """SymPy's own whole tensors, whose products mean something else."""
 
 
-class TensorOperation(PrintedTensor, TensorExpr):
+class TensorOperation(TensorExpr):
     """The base class of operations on whole tensors. The shape of the result is computed from the operands when a node
     is made.
     """

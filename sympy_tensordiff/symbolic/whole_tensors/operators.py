@@ -15,6 +15,7 @@ from typing import Any
 from sympy import Abs, Add, Basic, Expr, Integer, Mul, Pow, S, floor
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr, as_int
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.expressions.depth import measures
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import (
@@ -23,11 +24,10 @@ from sympy_tensordiff.symbolic.expressions.misplaced_tensors import (
     refuse_property_access,
     refuse_whole,
 )
-from sympy_tensordiff.symbolic.expressions.signatures import Expression
+from sympy_tensordiff.symbolic.expressions.printable import short
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr, as_int
+from sympy_tensordiff.symbolic.index_notation.signatures import Expression
 from sympy_tensordiff.symbolic.index_notation.tabulate import read, tabulate
-from sympy_tensordiff.symbolic.printing.mixins import short
 from sympy_tensordiff.symbolic.whole_tensors.einsum import (
     EinsumProduct,
     FilledTensor,

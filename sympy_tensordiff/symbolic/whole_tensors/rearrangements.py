@@ -11,9 +11,9 @@ from typing import Any
 from sympy import And, Expr, Mod, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr, as_int
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.expressions.signatures import Expression, documented
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr, as_int
+from sympy_tensordiff.symbolic.index_notation.signatures import Expression, documented
 from sympy_tensordiff.symbolic.index_notation.tabulate import digits, read, same_extent, tabulate
 from sympy_tensordiff.symbolic.whole_tensors.functions import transpose
 from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import checked_axes

@@ -8,9 +8,9 @@ import sympy
 from sympy import Expr, Mul, S
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
-from sympy_tensordiff.symbolic.expressions.signatures import Expression, Scalar, documented
-from sympy_tensordiff.symbolic.index_notation.indices import as_expr
+from sympy_tensordiff.symbolic.index_notation.signatures import Expression, Scalar, documented
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tabulate import entry_indices, fresh_indices, read, tabulate, upper_nodes
 from sympy_tensordiff.symbolic.whole_tensors import entrywise_functions

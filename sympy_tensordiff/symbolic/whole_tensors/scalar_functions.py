@@ -11,7 +11,7 @@ from sympy.core.function import ArgumentIndexError
 
 from sympy_tensordiff.functions.table import Interval, RealFunction, add_record
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import is_whole
-from sympy_tensordiff.symbolic.printing.mixins import METHODS
+from sympy_tensordiff.symbolic.expressions.printable import CODE_METHODS
 from sympy_tensordiff.symbolic.whole_tensors.einsum import aligned
 from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction, apply_to, placeholders
 
@@ -72,7 +72,7 @@ def print_code(self: Any, printer: Any, *args: Any, **options: Any) -> Any:
     return f"({code})" if isinstance(code, str) else code
 
 
-for _name in METHODS:
+for _name in CODE_METHODS:
     setattr(EntryFunction, _name, print_code)
 
 
@@ -329,7 +329,7 @@ class xlogy(Function):  # noqa: N801
         return self._eval_rewrite_as_log(*self.args)._eval_evalf(precision)
 
 
-for _name in METHODS:
+for _name in CODE_METHODS:
     setattr(xlogy, _name, print_code)
 
 for _record in (

@@ -1,8 +1,5 @@
-"""Printing of nodes as text, LaTeX and two-dimensional form: mixins with the methods that SymPy's printers call.
-
-SymPy's code printers know nothing of ranges, guards and shapes, so for them nodes raise an error that names the
-functions of this package (`NoCode`). A printer first asks the node for a method of its own name. `sympy.lambdify`
-prints code, too.
+"""The printed forms of nodes as text, LaTeX and two-dimensional form: the base class, and those of symbols and
+comprehensions.
 """
 
 from __future__ import annotations
@@ -11,6 +8,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from math import gcd, prod
+from types import FrameType
 from typing import Any
 
 from sympy import Add, Idx, Integer, Mod, Mul, Piecewise, S, Symbol, latex, srepr
@@ -23,15 +21,12 @@ from sympy.printing.str import StrPrinter
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.expressions import hooks
 from sympy_tensordiff.symbolic.expressions.depth import MAX_RECURSIVE_SIZE, measures
+from sympy_tensordiff.symbolic.expressions.printable import described
+from sympy_tensordiff.symbolic.expressions.replacement import IndexRenaming
 from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
-from sympy_tensordiff.symbolic.index_notation.indices import IndexRenaming
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.printing.index_printing import show_index, with_methods
 from sympy_tensordiff.symbolic.printing.stack_printing import leading_indices, stacked_parts
-
-
-def short(tensor: Any) -> str:
-    """Return the text of a tensor for an error message: its name, or an expression in parentheses."""
-    return str(tensor.name) if tensor.is_symbol else f"({tensor})"
 
 
 def names_a_point(printer: Any) -> bool:
@@ -72,13 +67,6 @@ def text_instead(node: Any, printer: Any) -> str | None:
     return str(srepr(node)) if names_a_point(printer) else None
 
 
-def described(node: Any, end: str = "") -> str:
-    """Return a description of an expression by its class and size, such as ``<EinsumProduct of ..., too much to
-    print>``; ``end`` is appended.
-    """
-    return f"<{type(node).__name__} of {measures(node).described}, too much to print{end}>"
-
-
 def in_parts(node: Any) -> str | None:
     """Return the text of a large expression split into named parts, one on each line; None if even that is too long."""
     if len(nodes_in([node])) > MOST_NODES:
@@ -98,100 +86,124 @@ MOST_LINES = 60
 """More parts are not printed."""
 
 
-class Printed:
-    """The base of the printing mixins. In text, a node is printed as the call of its constructor."""
+class PrintedForms:
+    """The printed forms of a node. In text, it is the call of its constructor with body and limits; subclasses have
+    the forms of other nodes.
 
-    def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`: return the constructor call with body and limits."""
-        other = text_instead(self, printer)
+    SymPy's printers get the methods of this object in place of methods of the node (see `Printable`).
+    """
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+
+    def precedence(self, asking: FrameType) -> int:
+        """Return the operator precedence of the printed form for the SymPy function with the call frame ``asking``: by
+        default, that of an atom.
+        """
+        return int(PRECEDENCE["Atom"])
+
+    def text(self, printer: Any) -> str:
+        """Return the text of the node for `str`."""
+        node = self.node
+        other = text_instead(node, printer)
         if other is not None:
             return other
         limits = [
             f"({', '.join([printer._print(index), *(show_index(printer, bound) for bound in bounds)])})"
-            for index, *bounds in self.limits
+            for index, *bounds in node.limits
         ]
-        return f"{type(self).__name__}({', '.join([shown_body(printer, self.body), *limits])})"
+        return f"{type(node).__name__}({', '.join([shown_body(printer, node.body), *limits])})"
 
-    def _sympyrepr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `srepr`: the constructor call."""
-        refuse_unprintable(self, "srepr")
-        parts = (repr(arg.name) if isinstance(arg, Str) else printer._print(arg) for arg in self.args)
+    def constructor(self, printer: Any) -> str:
+        """Return the constructor call of the node for `srepr`."""
+        refuse_unprintable(self.node, "srepr")
+        parts = (repr(arg.name) if isinstance(arg, Str) else printer._print(arg) for arg in self.node.args)
         # SymPy exports Piecewise, which takes plain tuples, but not the class of its branches.
-        return f"{type(self).__name__}({', '.join(parts)})".replace("ExprCondPair(", "(")
+        return f"{type(self.node).__name__}({', '.join(parts)})".replace("ExprCondPair(", "(")
+
+    def latex(self, printer: Any) -> str:
+        """Return the LaTeX of the node."""
+        raise NotImplementedError
+
+    def pretty(self, printer: Any) -> Any:
+        """Return the two-dimensional form of the node."""
+        raise NotImplementedError
 
 
-class PrintedSymbol(Printed):
-    """The mixin that prints a tensor symbol by its name."""
+class SymbolForms(PrintedForms):
+    """The printed forms of a tensor symbol: its name."""
 
-    @classmethod
-    def class_key(cls) -> tuple[int, int, str]:
-        """Override `Basic.class_key`: tensor symbols sort with the symbols, before entries and functions."""
-        return 2, 0, cls.__name__
+    def text(self, printer: Any) -> str:
+        """Return the name."""
+        return str(srepr(self.node)) if names_a_point(printer) else str(self.node.name)
 
-    def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`: the name."""
-        if names_a_point(printer):
-            return str(srepr(self))
-        return str(self.name)
+    def constructor(self, printer: Any) -> str:
+        """Return the constructor call of the tensor symbol."""
+        node = self.node
+        dtype = ", dtype=int" if node.dtype is int else ""
+        dtype += "" if node.below is None else f", below={printer._print(node.below)}"
+        facts = ", symmetric=True" * node.symmetric + ", positive=True" * node.positive
+        return f"TensorSymbol({node.name!r}, {printer._print(node.args[1])}{dtype}{facts})"
 
-    def _sympyrepr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `srepr`: the constructor call."""
-        dtype = ", dtype=int" if self.dtype is int else ""
-        dtype += "" if self.below is None else f", below={printer._print(self.below)}"
-        facts = ", symmetric=True" * self.symmetric + ", positive=True" * self.positive
-        return f"TensorSymbol({self.name!r}, {printer._print(self.args[1])}{dtype}{facts})"
+    def latex(self, printer: Any) -> str:
+        """Return the name, in the printer's style for matrices if the tensor has axes."""
+        style = printer._settings.get("mat_symbol_style", "plain") if self.node.rank else "plain"
+        return upright(str(printer._print_Symbol(self.node, style=style)))
 
-    def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX: the name, in the printer's style for matrices if it has axes."""
-        style = printer._settings.get("mat_symbol_style", "plain") if self.rank else "plain"
-        text = str(printer._print_Symbol(self, style=style))
-        return upright(text)
-
-    def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing: the name."""
-        return printer._print(Symbol(self.name))
+    def pretty(self, printer: Any) -> Any:
+        """Return the name."""
+        return printer._print(Symbol(self.node.name))
 
 
-class PrintedComprehension(Printed):
-    """The mixin that prints a comprehension: the body in brackets with the ranges as a subscript, or a column of
-    tensors if it stacks tensors.
+class NamedTensorForms(SymbolForms):
+    """The printed forms of an expression with a name: the name; the constructor call has the expression, too."""
+
+    def constructor(self, printer: Any) -> str:
+        """Return the constructor call, with name and definition."""
+        return f"NamedTensor({self.node.name!r}, {printer._print(self.node.definition)})"
+
+
+class ComprehensionForms(PrintedForms):
+    """The printed forms of a comprehension: the body in brackets with the ranges as a subscript, or a column of tensors
+    if it stacks tensors.
     """
 
-    def _sympystr(self: Any, printer: Any) -> str:
-        """SymPy's hook for `str`: return a comprehension as a read of leading indices (``A[i]``) or a call of ``stack``
-        if it is one, else as the constructor call with body and limits.
+    def text(self, printer: Any) -> str:
+        """Return a comprehension as a read of leading indices (``A[i]``) or a call of ``stack`` if it is one, else as
+        the constructor call with body and limits.
         """
-        is_plain = measures(self).is_unprintable or names_a_point(printer) or not self.limits
-        first = () if is_plain else leading_indices(self)
-        if first and self.body.tensor[first] == self:
-            return f"{printer._print(self.body.tensor)}[{', '.join(show_index(printer, index) for index in first)}]"
-        parts = None if is_plain else stacked_parts(self)
+        node = self.node
+        is_plain = measures(node).is_unprintable or names_a_point(printer) or not node.limits
+        first = () if is_plain else leading_indices(node)
+        if first and node.body.tensor[first] == node:
+            return f"{printer._print(node.body.tensor)}[{', '.join(show_index(printer, index) for index in first)}]"
+        parts = None if is_plain else stacked_parts(node)
         if parts is None:
-            return str(super()._sympystr(printer))
+            return super().text(printer)
         return f"stack(({', '.join(shown_body(printer, part) for part in parts)}))"
 
-    def _latex(self: Any, printer: Any) -> str:
-        """SymPy's hook for LaTeX: return a stack as a column of its parts, a marked variable with its leading indices
-        as a subscript, and any other comprehension as its body in brackets with the ranges as a subscript.
+    def latex(self, printer: Any) -> str:
+        """Return a stack as a column of its parts, a marked variable with its leading indices as a subscript, and any
+        other comprehension as its body in brackets with the ranges as a subscript.
         """
-        refuse_unprintable(self, "LaTeX")
-        this = unlabelled(self)
+        refuse_unprintable(self.node, "LaTeX")
+        this = unlabelled(self.node)
         show = printer._print
         parts = stacked_parts(this) if this.limits else None
-        if parts is not None and not any(type(part) is type(self) and stacked_parts(part) for part in parts):
+        if parts is not None and not any(isinstance(part, type(this)) and stacked_parts(part) for part in parts):
             rows = r" \\ ".join(shown_body(printer, part) for part in parts)
             return rf"\begin{{pmatrix}} {rows} \end{{pmatrix}}"
         first = leading_indices(this)
-        if first and type(this.body.tensor).__name__ == "MarkedVariable":
+        if first and isinstance(this.body.tensor, MarkedVariable):
             text = ", ".join([*(show_index(printer, index) for index in first), *":" * len(this.limits)])
             return rf"\left({show(this.body.tensor)}\right)_{{{text}}}"
         ranges = r",\, ".join(f"{show(index)} < {show(extent)}" for index, extent in this.limits)
         return rf"\left[{shown_body(printer, this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
 
-    def _pretty(self: Any, printer: Any) -> Any:
-        """SymPy's hook for pretty printing: return the body in brackets with its ranges."""
-        refuse_unprintable(self, "pretty")
-        this = unlabelled(self)
+    def pretty(self, printer: Any) -> Any:
+        """Return the body in brackets with its ranges below."""
+        refuse_unprintable(self.node, "pretty")
+        this = unlabelled(self.node)
         form = prettyForm(*shown_body(printer, this.body).parens("[", "]"))
         ranges: list[Any] = []
         for index, extent in this.limits:
@@ -201,6 +213,18 @@ class PrintedComprehension(Printed):
             below.baseline = form.baseline - form.height()  # one line under the brackets
             form = prettyForm(*form.right(below))
         return form
+
+
+class MarkedVariable(TensorSymbol):
+    """A variable in a formula whose name is already LaTeX, such as ``h_{t-1}``."""
+
+
+class MarkedVariableForms(SymbolForms):
+    """The printed forms of a marked variable: its name, which is LaTeX already."""
+
+    def latex(self, printer: Any) -> str:
+        """Return the name unchanged."""
+        return str(self.node.name)
 
 
 def upright(name: str) -> str:
@@ -346,45 +370,3 @@ def unlabelled(expr: Any) -> Any:
     everywhere.
     """
     return expr.xreplace(IndexRenaming((index, index.label) for index in expr.atoms(Idx)))
-
-
-def joined(printer: Any, parts: Any) -> str:
-    """Return the printed forms of ``parts``, separated by commas."""
-    return ", ".join(printer._print(part) for part in parts)
-
-
-# ``printmethod`` of every printer of SymPy that does not write for people.
-METHODS = (
-    *("_pythoncode", "_numpycode", "_cupycode", "_jaxcode", "_mpmathcode", "_cmathcode", "_lambdacode"),
-    *("_numexprcode", "_tensorflowcode", "_torchcode", "_theano", "_aesara", "_llvmcode", "_ccode", "_cxxcode"),
-    *("_fcode", "_rust_code", "_glsl", "_javascript", "_julia", "_octave", "_maple", "_mcode", "_rcode", "_smtlib"),
-    *("_mathml_content", "_mathml_presentation"),
-)
-
-
-def print_code(node: Any, printer: Any, *args: Any, **options: Any) -> Any:
-    """SymPy's hook for its code printers: return the name of a scalar variable; for any other node raise
-    `UnsupportedError`, which suggests `td.lambdify`.
-    """
-    if node.is_symbol and not node.is_tensor_entry and node.rank == 0 and node in node.free_symbols:
-        return printer._print(Symbol(node.name, real=True))
-    what = f"the entry of {short(node.tensor)}" if node.is_tensor_entry else f"{short(node)} ({type(node).__name__})"
-    raise UnsupportedError(
-        f"{type(printer).__name__} of SymPy cannot print {what} as code: evaluate with "
-        "td.lambdify(arguments, expression) in place of sympy.lambdify, and read the text of a kernel with "
-        "td.generate_code(arguments, expression, backend)"
-    )
-
-
-class NoCode:
-    """The mixin of all nodes that SymPy's code printers cannot print: they raise an error with advice."""
-
-    is_tensor_entry = False
-
-    def __format__(self: Any, spec: str) -> str:
-        """Return the text; in messages, an expression too large for one line is named by its class and size."""
-        return described(self) if not spec and measures(self).is_unprintable else format(str(self), spec)
-
-
-for _name in METHODS:
-    setattr(NoCode, _name, print_code)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-
-def is_a(node: Any, name: str) -> bool:
-    """Return whether the class of ``node`` is called ``name``; for modules that cannot import the class itself."""
-    return type(node).__name__ == name
+from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import Entrywise
 
 
 def rank(expr: Any) -> int:
@@ -18,7 +16,7 @@ def rank(expr: Any) -> int:
 
 def is_ones_tensor(operand: Any) -> bool:
     """Return whether ``operand`` is a tensor of ones of rank > 0."""
-    return is_a(operand, "FilledTensor") and bool(operand.value == 1) and bool(operand.shape)
+    return isinstance(operand, FilledTensor) and bool(operand.value == 1) and bool(operand.shape)
 
 
 def _without(labels: str, gone: Collection[str]) -> str:
@@ -45,7 +43,7 @@ def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
     """Return ``(tensor, axes)`` for an einsum that only repeats ``tensor``, by a product with ones; ``axes`` are the
     axes of the result that belong to the tensor. None for another einsum.
     """
-    new = labels_of_ones(node) if is_a(node, "EinsumProduct") else []
+    new = labels_of_ones(node) if isinstance(node, EinsumProduct) else []
     if not new or len(new) == node.rank:
         return None
     axes = tuple(axis for axis, label in enumerate(node.output) if label not in new)
@@ -70,7 +68,7 @@ def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
     """Return ``tensor`` without ``axes`` of extent 1, which a product with ones has inserted; None if one of its
     operands depends on such an axis.
     """
-    if is_a(tensor, "EinsumProduct"):
+    if isinstance(tensor, EinsumProduct):
         gone = {tensor.output[axis] for axis in axes}
         pairs = [(labels, part) for labels, part in zip(tensor.inputs, tensor.operands, strict=True)]
         pairs = [
@@ -84,7 +82,7 @@ def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
         if len(pairs) == 1 and pairs[0][0] == output:
             return pairs[0][1]
         return tensor.func(f"{','.join(labels for labels, _ in pairs)}->{output}", *(part for _, part in pairs))
-    if not hasattr(tensor, "applied"):
+    if not isinstance(tensor, Entrywise):
         return None
     operands = [_squeezed(operand, axes) if rank(operand) else operand for operand in tensor.operands]
     if None in operands:
