@@ -67,7 +67,7 @@ def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> E
 
 
 MAX_SUMMED_INDICES = 8
-"""PrintedForms with more summed indices are not searched for an exchange."""
+"""Forms with more summed indices are not searched for an exchange."""
 
 
 class GramForm(NamedTuple):
