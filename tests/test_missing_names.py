@@ -9,7 +9,7 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ShapeError
-from sympy_tensordiff.symbolic.index_notation.entries import INSTEAD, METHODS
+from sympy_tensordiff.symbolic.index_notation.entries import REPLACED_FUNCTIONS, REPLACED_METHODS
 
 i, j, k, l, n, m = td.indices("i j k l n m")
 A, S = td.TensorSymbol("A", (n, m)), td.TensorSymbol("S", (n, n))
@@ -18,12 +18,12 @@ s = td.dot(td.sin(x), y)
 NAMES = {"td": td, "sympy": sympy, "i": i, "j": j, "k": k, "n": n, "m": m, "A": A, "S": S, "x": x, "y": y, "s": s}
 
 
-@every("name", list(INSTEAD))
+@every("name", list(REPLACED_FUNCTIONS))
 def test_hints_of_the_module(name):
     assert name not in td.__all__, f"td.{name} exists: take its entry out of symbolic/index_notation/entries.py"
-    with pytest.raises(AttributeError, match=re.escape(f"no attribute '{name}'; write {INSTEAD[name]}")):
+    with pytest.raises(AttributeError, match=re.escape(f"no attribute '{name}'; write {REPLACED_FUNCTIONS[name]}")):
         getattr(td, name)
-    for code in INSTEAD[name].replace(", as everything of SymPy's", "").split(", or by entries "):
+    for code in REPLACED_FUNCTIONS[name].replace(", as everything of SymPy's", "").split(", or by entries "):
         assert eval(code, dict(NAMES)) is not None
 
 
@@ -37,9 +37,9 @@ def test_other_names_of_the_module():
     assert not hasattr(td, "__wrapped__") and not hasattr(td, "grad")
 
 
-@every("name", list(METHODS))
+@every("name", list(REPLACED_METHODS))
 def test_hints_of_tensors(name):
-    with pytest.raises(AttributeError, match=re.escape(METHODS[name].format(*["A @ b"] * 2))):
+    with pytest.raises(AttributeError, match=re.escape(REPLACED_METHODS[name].format(*["A @ b"] * 2))):
         getattr(A @ b, name)
     assert not hasattr(A, name) and not hasattr(A, "xyzzy")
 

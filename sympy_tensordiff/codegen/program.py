@@ -406,16 +406,16 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
 
 
 def _checks_of_assumptions(
-    program: Program, granted: Iterable[Constraint], names: Mapping[Any, str]
+    program: Program, assumptions: Iterable[Constraint], names: Mapping[Any, str]
 ) -> tuple[Check, ...]:
-    """Return a run-time check for each constraint in ``granted``, those that were assumed of the sizes, unless the
+    """Return a run-time check for each constraint in ``assumptions``, those that were assumed of the sizes, unless the
     shapes of arguments imply it. ``names`` are the names of variables.
     """
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}
     known |= {solved.name for solved in solve_sizes(program.arguments)}
     checks = []
-    for row in granted:
+    for row in assumptions:
         named = row.substitute({v: Affine.variable(names[v]) for v in row.form.atoms() if v in names})
         if named.form.atoms() <= known and not prover.proves(named):
             least = -named.form.constant

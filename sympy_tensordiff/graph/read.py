@@ -26,7 +26,7 @@ from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.conversion.lift import NATIVE, lift, lift_native, properties_of
 from sympy_tensordiff.symbolic.expressions.base import TensorNode as Base
 from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_use, may_be_real
-from sympy_tensordiff.symbolic.expressions.misplaced_tensors import refuse_whole
+from sympy_tensordiff.symbolic.expressions.misplaced_tensors import refuse_as_scalar
 from sympy_tensordiff.symbolic.expressions.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.expressions.real_values import way_out
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
@@ -274,7 +274,7 @@ class Reader(ConditionReader):
         """Return the node of `expr`, which must be a scalar; raise an error if it is a whole tensor."""
         node: Node = yield self._visit(expr, scope)
         if node.shape:
-            refuse_whole(lift_native(expr, self.tensors.values()), f"{expr} among scalars")
+            refuse_as_scalar(lift_native(expr, self.tensors.values()), f"{expr} among scalars")
         return node
 
     def _read_number(self, expr: Any, scope: Scope) -> Recursion[Node]:

@@ -107,16 +107,16 @@ class ExpressionWriter(TensorWriter):
             case "tensor":
                 return self.reader.tensors[node.data[0]]
             case "mul":
-                return self.depth.applied(sympy.Mul, _absorb_minus(_with_mean(args)))
+                return self.depth.build(sympy.Mul, _absorb_minus(_with_mean(args)))
             case "pow":
                 # SymPy makes 0**(-3*c), which is 1 at c = 0, zoo**c.
                 if args[0] == 0 and not args[1].is_number:
                     return sympy.Pow(*args, evaluate=False)
-                return self.depth.applied(sympy.Pow, args)
+                return self.depth.build(sympy.Pow, args)
             case "call":
                 if isinstance(node.data, Partial):
                     return partial_derivative(node.data.function, node.data.orders, args)
-                return self.depth.applied(node.data, args)
+                return self.depth.build(node.data, args)
             case "and" | "or" | "not":
                 return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[node.op](*args)
             case _:
@@ -195,7 +195,7 @@ class ExpressionWriter(TensorWriter):
             otherwise = yield self.visit(other.args[0], scope)
             pairs = [(body, self.holds(term.data, scope)), (otherwise, self.holds(rest, scope))]
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
-        return self.depth.applied(sympy.Add, terms)
+        return self.depth.build(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
         """Return whether `case` is the second branch of the `Piecewise` that it forms with its complement: the upper

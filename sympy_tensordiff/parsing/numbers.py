@@ -219,20 +219,20 @@ class Operations:
         """Return the sum of ``terms``, scalars or tensors."""
         if any(map(shape_of, terms)):
             return operators.add(*terms)
-        return self.bounded(self.numbers.join_checked(lambda some: self.depth.applied(Add, some), list(terms)))
+        return self.bounded(self.numbers.join_checked(lambda some: self.depth.build(Add, some), list(terms)))
 
     def multiply(self, factors: Sequence[Any]) -> Any:
         """Return the element-wise product of ``factors``."""
         if any(map(shape_of, factors)):
             return operators.multiply(*factors)
-        return self.bounded(self.numbers.join_checked(lambda some: self.depth.applied(Mul, some), list(factors)))
+        return self.bounded(self.numbers.join_checked(lambda some: self.depth.build(Mul, some), list(factors)))
 
     def power(self, base: Any, exponent: Any) -> Any:
         """Return ``base**exponent``, entry by entry."""
         if shape_of(base) or shape_of(exponent):
             return operators.power(base, exponent)
         self.numbers.check_power(base, exponent)
-        return self.bounded(self.depth.applied(Pow, (base, exponent)))
+        return self.bounded(self.depth.build(Pow, (base, exponent)))
 
     def negated(self, value: Any) -> Any:
         """Return ``-value``."""
@@ -244,6 +244,4 @@ class Operations:
         """
         self.numbers.check_call(name, (value,))
         is_deep = self.depth.levels.get(value, 0) >= MAX_EVALUATED_DEPTH
-        return self.bounded(
-            self.depth.applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep)
-        )
+        return self.bounded(self.depth.build(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep))

@@ -18,7 +18,7 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.parsing.axes import MAX_INPUT
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.symbolic.expressions.depth import applied, measures
+from sympy_tensordiff.symbolic.expressions.depth import build_unrecursively, measures
 from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension
@@ -384,9 +384,9 @@ def rewrite_root_quotient(expr: Piecewise) -> Any:
 
 def _is_larger(first: Any, second: Any) -> Any:
     """Return an expression that is 1 where ``first > second``, else 0."""
-    difference = applied(sympy.Add, (first, -second))
+    difference = build_unrecursively(sympy.Add, (first, -second))
     is_deep = measures(difference).depth > MAX_SIMPLIFIED_DEPTH
-    return applied(Max, (applied(sympy.sign, (difference,), is_deep), S.Zero), is_deep)
+    return build_unrecursively(Max, (build_unrecursively(sympy.sign, (difference,), is_deep), S.Zero), is_deep)
 
 
 def is_total(exprs: Iterable[Any]) -> bool:

@@ -51,7 +51,7 @@ class AccessContext(NamedTuple):
     loops: tuple[Loops, ...] = ()
     conditions: Rows = ()
     choices: tuple[Node, ...] = ()
-    beside: Rows = ()
+    tested_together: Rows = ()
     """Constraints tested together with the one in question, with tensor entries that may be read out of bounds as
     well.
     """
@@ -66,7 +66,7 @@ class AccessContext(NamedTuple):
         """All constraints that hold in this context: loop bounds, guards around the read, and constraints tested
         together with it.
         """
-        return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.beside)
+        return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.tested_together)
 
     @property
     def choices_on_indices(self) -> bool:
@@ -230,10 +230,10 @@ class Accesses:
             elif rows and case.op == "add" and all(term.op == "guard" for term in case.args):
                 waiting += [(term, rows) for term in reversed(case.args)]
             else:
-                yield from self.tested(rows, around)
+                yield from self.reads_in_conjunction(rows, around)
                 yield case, around.with_rows([row for row in rows if row not in tests])
 
-    def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
+    def reads_in_conjunction(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
         """Yield the reads of integer tensors, such as ``p[i]``, in the constraints `rows`, which are tested together.
 
         An entry counts as read only where the other constraints hold: one that fails decides, whatever the entry is.
@@ -243,9 +243,9 @@ class Accesses:
                 others = [other for other in rows if entry not in data_entries([other.form])]
                 plain, _ = partition_data(others)
                 known = (*self.facts, *around.rows, *plain)
-                sure = [o for o in others if all(is_implied(r, known) for r in self.graph.inside_data([o.form]))]
-                beside = tuple([other for other in others if other not in sure])
-                place = around.with_rows(sure)._replace(beside=beside)
+                safe = [o for o in others if all(is_implied(r, known) for r in self.graph.inside_data([o.form]))]
+                tested_together = tuple([other for other in others if other not in safe])
+                place = around.with_rows(safe)._replace(tested_together=tested_together)
                 yield Access(self.graph.integers[entry.tensor], entry.index, place)
 
     def reads_in_forms(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:

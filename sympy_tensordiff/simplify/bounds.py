@@ -268,9 +268,11 @@ class _Tighten:
         for row in rows:
             others = [other for other in kept if other is not row]
             known = (*facts, *others)
-            sure = (*facts, *partition_data(others)[0])
+            without_data = (*facts, *partition_data(others)[0])
             inside = self.graph.inside_data(other.form for other in others)
-            needed = any(not is_implied(need, sure) and is_implied(need, (*sure, row)) for need in inside)
+            needed = any(
+                not is_implied(need, without_data) and is_implied(need, (*without_data, row)) for need in inside
+            )
             if row.kind == "ge" and not needed and (yield self.choices.is_redundant(row, body, known)):
                 kept = others
         return tuple(kept)

@@ -93,8 +93,8 @@ def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -
     plain, data = partition_data(rows)
     for row in data:
         if row not in found and not variables_in_indirect_indices(row.form).isdisjoint(variables):
-            sure = all(is_implied(inside, plain) for inside in graph.inside_data([row.form]))
-            if not sure and all(_is_bounded(v, sign, plain) for v, sign in _bounded_by(row, variables)):
+            is_inside = all(is_implied(inside, plain) for inside in graph.inside_data([row.form]))
+            if not is_inside and all(_is_bounded(v, sign, plain) for v, sign in _bounded_by(row, variables)):
                 found.append(row)
     return found
 

@@ -17,7 +17,7 @@ from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, positive_rows, shape_rows
 from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
-LIMIT = 32
+MAX_VISITED_NODES = 32
 """Cotangents of more nodes count as unconditional: products with all of their choices would explode."""
 
 
@@ -135,9 +135,9 @@ class NodeProperties:
 
 def is_chosen(graph: Graph, node: Node) -> bool:
     """Return whether `node` contains a condition, a guard or a select with 0, that makes it exactly 0 where it fails.
-    The answer is False if that takes more than ``LIMIT`` nodes to find out.
+    The answer is False if that takes more than ``MAX_VISITED_NODES`` nodes to find out.
     """
-    return _is_chosen(graph, node, [LIMIT])
+    return _is_chosen(graph, node, [MAX_VISITED_NODES])
 
 
 def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:

@@ -261,11 +261,11 @@ class _IndexArrayRanges(Accesses):
         """
         yield from ((arg, around) for arg in read.args)
 
-    def tested(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
+    def reads_in_conjunction(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
         """Yield the reads of integer tensors in the conditions ``rows``. Record the numbers with which a condition
         compares entries of an integer tensor, as a range for these entries.
         """
-        yield from super().tested(rows, around)
+        yield from super().reads_in_conjunction(rows, around)
         context = substitute_all((*around.rows, *rows), self.size_values)
         for row in substitute_all(rows, self.size_values):
             for v, c in row.form.terms:

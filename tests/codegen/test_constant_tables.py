@@ -12,7 +12,7 @@ import sympy
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.llvm_entries import shared_memory
-from sympy_tensordiff.codegen.ir.programs import Array, ContractionStep, Kernel, Operand, Program, Table
+from sympy_tensordiff.codegen.ir.programs import Array, ConstantKernel, ContractionStep, Kernel, Operand, Program
 from sympy_tensordiff.codegen.ir.verify import verify
 from sympy_tensordiff.codegen.lower.materialise import LARGEST_TABLE
 from sympy_tensordiff.codegen.program import build_program
@@ -39,9 +39,9 @@ def cosines(size=N):
     return np.cos(2 * np.pi * np.outer(np.arange(size), np.arange(size)) / size)
 
 
-def tables(args, expr, **options) -> list[Table]:
+def tables(args, expr, **options) -> list[ConstantKernel]:
     program = build_program(args, expr, tables=True, **options)
-    return [step for step in program.kernels if isinstance(step, Table)]
+    return [step for step in program.kernels if isinstance(step, ConstantKernel)]
 
 
 def test_a_table_is_filled_once(uncompiled):
@@ -168,7 +168,7 @@ def test_other_backends_have_no_tables():
 def test_a_table_that_depends_on_an_argument_is_refused():
     program: Program = build_program([x], td.gradient(power(), x))
     kernel = program.kernels[0]
-    broken = Table(kernel.array, kernel.axes, kernel.body)
+    broken = ConstantKernel(kernel.array, kernel.axes, kernel.body)
     with pytest.raises(VerificationError, match="depends on an argument"):
         verify(replace(program, kernels=(broken, *program.kernels[1:])))
 
@@ -197,7 +197,7 @@ def test_a_table_shares_no_memory_with_arrays_before_it() -> None:
     def product(array: str, operand: str) -> ContractionStep:
         return ContractionStep(array, (), Operand(operand, ()), Operand(operand, ()))
 
-    steps = Kernel("a", (), ()), product("b", "a"), Table("c", (), ()), product("d", "c")
+    steps = Kernel("a", (), ()), product("b", "a"), ConstantKernel("c", (), ()), product("d", "c")
     program = Program((), (), tuple(Array(name, ()) for name in "abcd"), steps)
     groups = shared_memory(program, [Array(name, ()) for name in "ac"])
     assert [[array.name for array in group] for group in groups] == [["a"], ["c"]]

@@ -32,7 +32,7 @@ from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import LlvmProductPrinter
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import Table
+from sympy_tensordiff.codegen.ir.programs import ConstantKernel
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
 from sympy_tensordiff.codegen.run import cache, llvm
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
@@ -444,7 +444,7 @@ def test_tables_keep_their_memory():
     w = td.TensorSymbol("w", 40)
     table = td.IndexedSum(sympy.sin(sympy.Rational(1, 7) * i * j) * w[i], (i, 0, 39))
     function = td.lambdify([w], td.TensorComprehension(sympy.exp(table), (j, 40)))
-    steps = [step for step in function._bounded.kernels if isinstance(step, Table)]
+    steps = [step for step in function._bounded.kernels if isinstance(step, ConstantKernel)]
     assert steps
     arrays = scratch_arrays(function._bounded)
     for group in shared_memory(function._bounded, arrays):

@@ -19,6 +19,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     BLOCK,
     Apply,
     CofactorTangent,
+    ConstantKernel,
     ContractionStep,
     Correlation,
     FusedKernels,
@@ -27,7 +28,6 @@ from sympy_tensordiff.codegen.ir.programs import (
     Program,
     Solve,
     Step,
-    Table,
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, Ends, Identity, Number, Operation
@@ -108,7 +108,7 @@ Cost = tuple[int, int]
 
 
 def _step(step: Step, shapes: Mapping[str, list[int]], values: dict[str, Any]) -> Cost:
-    if isinstance(step, Table):  # once for all calls
+    if isinstance(step, ConstantKernel):  # once for all calls
         return 0, 0
     if isinstance(step, FusedKernels):
         parts = [_kernel(kernel, shapes, values) for kernel in step.kernels]

@@ -32,6 +32,7 @@ from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
+    ConstantKernel,
     ContractionStep,
     Correlation,
     FusedKernels,
@@ -40,7 +41,6 @@ from sympy_tensordiff.codegen.ir.programs import (
     Recurrence,
     Solve,
     Step,
-    Table,
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.steps import uncompiled_arrays
@@ -101,7 +101,7 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
     if library:
         return _module_with_python_driver(program, module, entry, found)
     groups = shared_memory(program, scratch_arrays(program))
-    tables = [pair for pair in pairs if isinstance(pair[0], Table)]
+    tables = [pair for pair in pairs if isinstance(pair[0], ConstantKernel)]
     entries = {"run": entry().driver_function([pair for pair in pairs if pair not in tables], groups)}
     if tables:
         entries["tables"] = entry().driver_function(tables, groups)
@@ -176,7 +176,7 @@ class LlvmStepPrinter:
         nest = nest_of(step, Site(self.prover, names.fresh, bare, block=ends, off=self.rules_off))
         printer = LlvmNestPrinter(self.module, shapes, integers, nest.bare)
         printer.is_inlined = self.is_body
-        if isinstance(step, Table):
+        if isinstance(step, ConstantKernel):
             printer.real = "double"  # the angles of sines may be large
         printer.print_nest(nest.arrays, nest.body)
         text = printer.function()

@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.emit.numba_cpu import BLOCK_STRIDE, PARTIAL_TOTALS
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
-from sympy_tensordiff.codegen.ir.programs import Array, FusedKernels, Program, Scatter, Step, Table
+from sympy_tensordiff.codegen.ir.programs import Array, ConstantKernel, FusedKernels, Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
 from sympy_tensordiff.codegen.schedule.rows import STRIP
@@ -325,8 +325,10 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
         last |= dict.fromkeys((*names, *uses(step).arrays), position)
         kept -= set(uses(step).arrays)
     for step in program.kernels:
-        last |= dict.fromkeys(kept.union(filled_arrays(step)) if isinstance(step, Table) else kept, inf)
-        first |= dict.fromkeys(filled_arrays(step), -1) if isinstance(step, Table) else {}  # before all other steps
+        last |= dict.fromkeys(kept.union(filled_arrays(step)) if isinstance(step, ConstantKernel) else kept, inf)
+        first |= (
+            dict.fromkeys(filled_arrays(step), -1) if isinstance(step, ConstantKernel) else {}
+        )  # before all other steps
     groups: list[list[Array]] = []
     by_size: dict[tuple[int, tuple[str, ...]], list[list[Array]]] = {}
     for array in arrays:

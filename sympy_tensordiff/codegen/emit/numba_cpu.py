@@ -33,6 +33,7 @@ from sympy_tensordiff.codegen.ir.facts import Prover, integer_form, is_general_e
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
+    ConstantKernel,
     ContractionStep,
     Correlation,
     FusedKernels,
@@ -40,7 +41,6 @@ from sympy_tensordiff.codegen.ir.programs import (
     Program,
     Recurrence,
     Step,
-    Table,
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
@@ -167,7 +167,7 @@ def function_text(step: Kernel | FusedKernels, nest: Nest, names: FormNames, blo
     else:
         printer.line(1, f'"""{task_text(step, names)}."""')
     # Tables are computed in double precision: the angles of their sines may be large.
-    dtype = "np.float64" if isinstance(step, Table) else f"{names(filled_arrays(step)[0])}.dtype.type"
+    dtype = "np.float64" if isinstance(step, ConstantKernel) else f"{names(filled_arrays(step)[0])}.dtype.type"
     printer.line(1, f"real = {dtype}")
     printer.body((*nest.arrays, *nest.body), 1)
     return "\n".join(without_unused_real(printer.lines))

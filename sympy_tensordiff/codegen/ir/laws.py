@@ -24,13 +24,13 @@ from sympy_tensordiff.codegen.ir.loops import (
     reduction_of,
 )
 from sympy_tensordiff.codegen.ir.programs import (
+    ConstantKernel,
     Correlation,
     FusedKernels,
     Kernel,
     Program,
     Recurrence,
     Scatter,
-    Table,
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.scalars import (
@@ -77,7 +77,7 @@ def check_laws(program: Program) -> None:
     check_order(program)
     shapes = array_shapes(program)
     begun = {a.name for a in program.arguments}
-    tables = frozenset(step.array for step in program.kernels if isinstance(step, Table))
+    tables = frozenset(step.array for step in program.kernels if isinstance(step, ConstantKernel))
     for kernel in program.kernels:
         assert not isinstance(kernel, FusedKernels | Correlation)  # these are made of programs that have been verified
         where = f"kernel {kernel.array}"
@@ -90,7 +90,7 @@ def check_laws(program: Program) -> None:
             raise VerificationError(f"{where}: {kernel.array} is an argument or has been written before")
         if isinstance(kernel, Trapezoid):
             _check_forms(where, [kernel.shift], integers)
-        if isinstance(kernel, Table) and not is_same_in_all_calls(kernel, shapes, tables):
+        if isinstance(kernel, ConstantKernel) and not is_same_in_all_calls(kernel, shapes, tables):
             raise VerificationError(f"{where}: a table depends on an argument")
         if isinstance(kernel, Recurrence):
             _check_forms(where, kernel.forms, integers)

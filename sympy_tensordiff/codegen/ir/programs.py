@@ -126,7 +126,7 @@ def entrywise(array: str, axes: Sequence[str], body: Sequence[Statement], value:
 
 
 @dataclass(frozen=True, slots=True)
-class Table(Kernel):
+class ConstantKernel(Kernel):
     """A kernel that uses no argument and no size. Its array is the same in all calls, so it is computed once."""
 
 

@@ -13,7 +13,7 @@ from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, defines,
 from sympy_tensordiff.codegen.ir.nests import FALSE, TRUE
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Identity, Name, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import Around, declared, loads, needed, rewrite, statements, with_values
+from sympy_tensordiff.codegen.ir.walk import Around, declared, live_statements, loads, rewrite, statements, with_values
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
@@ -107,19 +107,19 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
             return other if other in rest else rest[0] if len(rest) == 1 else Operation(value.function, rest)
         return value
 
-    body = (*rewrite(with_values(body, change), _without_idle), *others)
+    body = (*rewrite(with_values(body, change), _without_no_ops), *others)
     # Arrays of one number are read as entries.
-    return tuple(needed(body, {one.name for one in others}.union(entry.array for entry in loads(body))))
+    return tuple(live_statements(body, {one.name for one in others}.union(entry.array for entry in loads(body))))
 
 
-def _without_idle(statement: Statement, _: Around) -> tuple[Statement, ...]:
+def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
     """Return ``(statement,)``; () if it has no effect: an addition of 0 (or of another neutral element), or an empty
     loop.
     """
     if isinstance(statement, Loop) and not statement.body:
         return ()
-    is_idle = is_addition(statement) and statement.value == Identity(reduction_of(statement)).value
-    return () if is_idle else (statement,)
+    has_no_effect = is_addition(statement) and statement.value == Identity(reduction_of(statement)).value
+    return () if has_no_effect else (statement,)
 
 
 def with_usual_loop(

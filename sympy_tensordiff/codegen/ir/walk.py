@@ -353,7 +353,7 @@ def filled(statement: Statement) -> list[str]:
     return list(added([statement]))
 
 
-def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
+def live_statements(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
     """Return ``body`` without dead code: only the statements that store array entries or compute a scalar in
     ``wanted``. The names that these statements use are added to ``wanted``.
     """
@@ -361,7 +361,7 @@ def needed(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
     for statement in reversed(body):
         names = filled(statement)
         if isinstance(statement, If):
-            statement = replace(statement, body=tuple(needed(statement.body, wanted)))
+            statement = replace(statement, body=tuple(live_statements(statement.body, wanted)))
         if not names or not wanted.isdisjoint(names):
             wanted |= used_names(statement).union(names, *(map(str, form.atoms()) for form in forms([statement])))
             found.append(statement)

@@ -115,8 +115,8 @@ class _Checks:
             keys.append(frozenset(each.substitute(names) for each in group_rows))
             if row in group_rows:
                 first = row.substitute(names), tuple([form.substitute(names) for form in access.forms])
-        beside = frozenset(around.beside)
-        return access.tensor, first, frozenset(keys), len(beside) and (beside, around.rows)
+        together = frozenset(around.tested_together)
+        return access.tensor, first, frozenset(keys), len(together) and (together, around.rows)
 
     def local_names(self, variables: Sequence[int]) -> dict[Any, str]:
         """Return a dictionary from variables to names: those of the sizes, and new names for `variables`, the indices
@@ -159,7 +159,7 @@ class _Checks:
         """
         form = row.form
         found = innermost_first([form])
-        rows = [each for each in access.around.rows if each not in access.around.beside]
+        rows = [each for each in access.around.rows if each not in access.around.tested_together]
         compared = [part.data for part in reachable(*access.around.choices) if part.op == "index"]
         for v in reversed(access.around.variables) if not found else ():
             bounds = unit_bounds_of(v, rows)[form.coefficient(v) < 0] if form.coefficient(v) else []
@@ -184,7 +184,7 @@ class _Checks:
         tests = [row.negation(), *around.conditions]
         for variables, rows, _ in around.loops:
             tests += [each for each in rows if not bounds_a_loop(each, variables)]
-        happens = [*map(self.condition, tests), *around.choices, *map(self.not_known_to_fail, around.beside)]
+        happens = [*map(self.condition, tests), *around.choices, *map(self.not_known_to_fail, around.tested_together)]
         value = graph.select(graph.logic("and", happens), value, graph.const(NO_POSITION))
         for variables, rows, _ in reversed(around.loops):
             bounds = [each for each in rows if bounds_a_loop(each, variables)]

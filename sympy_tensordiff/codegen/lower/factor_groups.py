@@ -99,17 +99,17 @@ class Split:
     """A way to compute a sum of products: a matrix product over some of the variables, and the remaining sum around it.
 
     ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends on
-    them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` are the loops and
-    constraints around the factors; in both, variables stand for the quotients in ``hidden``. The only variable of a sum
-    over a trapezoid has one more bound, a ``slant``.
+    them; ``outer_variables`` are the other variables, with their ``rows``, and ``other_factors`` the other factors.
+    ``context`` are the loops and constraints around the factors; in both, variables stand for the quotients in
+    ``hidden``. The only variable of a sum over a trapezoid has one more bound, a ``slant``.
     """
 
     summed: tuple[int, ...]
     bounds: Rows
     factors: tuple[Node, ...]
-    left: tuple[int, ...]
+    outer_variables: tuple[int, ...]
     rows: Rows
-    rest: tuple[Node, ...]
+    other_factors: tuple[Node, ...]
     context: Context
     hidden: dict[int, Affine]
     is_partial: bool = False
@@ -120,8 +120,9 @@ class Split:
         enclosing loops from the outside in.
         """
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
-        around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.left]
-        return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
+        around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.outer_variables]
+        outer = self.outer_variables
+        return min(around) if around else min(outer.index(v) for v in outer if v in variables) - len(outer)
 
     def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
         """Return four lists of labels of a matrix product: those in both matrices and the result, in the first only, in
@@ -148,9 +149,9 @@ class Split:
             summed=tuple(inner),
             bounds=bounds,
             factors=(*first.factors, *second.factors),
-            left=(*self.left, *(v for v in self.summed if v not in inner)),
+            outer_variables=(*self.outer_variables, *(v for v in self.summed if v not in inner)),
             rows=(*self.rows, *outside),
-            rest=(*self.rest, *(factor for matrix in others for factor in matrix.factors)),
+            other_factors=(*self.other_factors, *(factor for matrix in others for factor in matrix.factors)),
             is_partial=True,
         )
 

@@ -249,7 +249,7 @@ class Matrices(Storage):
             if split.is_partial and not is_there:
                 is_there = self._known_array(matrix, (roles[0], own, roles[3]), ranges, split) is not None
             copied += 0 if is_there else self._volume(matrix.labels, ranges)
-        return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.left else 0)
+        return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.outer_variables else 0)
 
     def _volume(self, labels: Iterable[Affine], ranges: Ranges) -> int:
         """Return roughly how many entries an array with the axes `labels` has."""
@@ -436,5 +436,9 @@ class Matrices(Storage):
         if split.slant is not None:
             rows = (*split.bounds, *split.rows, split.slant.near_diagonal(ranges[split.slant.row][0]))
             product = graph.add([product, graph.sum(split.summed, rows, graph.mul(split.factors))])
-        body = graph.substitute(graph.mul([*split.rest, product]), split.hidden)
-        return graph.sum(split.left, split.rows, body) if split.left else graph.guard(split.rows, body)
+        body = graph.substitute(graph.mul([*split.other_factors, product]), split.hidden)
+        return (
+            graph.sum(split.outer_variables, split.rows, body)
+            if split.outer_variables
+            else graph.guard(split.rows, body)
+        )

@@ -9,7 +9,7 @@ from typing import Any
 
 from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, Recurrence, Scatter, Table
+from sympy_tensordiff.codegen.ir.programs import ConstantKernel, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.steps import (
     describe,
     describe_fused,
@@ -86,7 +86,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
         elif isinstance(step, Scatter):
             text = describe_scatter(step, backend)
         elif isinstance(step, Kernel):
-            once = ", once for all calls" * (isinstance(step, Table) and backend == "llvm")
+            once = ", once for all calls" * (isinstance(step, ConstantKernel) and backend == "llvm")
             text = f"fill {describe_kernel(step)}{once}"
         else:
             text = describe(step, shapes)

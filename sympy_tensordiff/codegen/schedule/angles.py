@@ -85,7 +85,7 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
         """
         angles: dict[Scalar, str] = {}
 
-        def near(value: Scalar) -> Scalar:
+        def small_angle(value: Scalar) -> Scalar:
             """Return a sine or cosine with the function for small angles, applied to the name of its angle; other nodes
             unchanged.
             """
@@ -97,7 +97,7 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
                 angles[angle] = angle.name if isinstance(angle, Name) else fresh("angle")
             return Operation(NEAR_ANGLE_FUNCTIONS[str(value.function)], (Name(angles[angle]),))
 
-        new = with_parts(statement, lambda value: rewrite_scalar(value, near))
+        new = with_parts(statement, lambda value: rewrite_scalar(value, small_angle))
         for angle, name in angles.items():
             if angle != Name(name):
                 yield Set(Name(name), angle)

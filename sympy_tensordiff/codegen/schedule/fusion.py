@@ -21,6 +21,7 @@ from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_ac
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
+    ConstantKernel,
     ContractionStep,
     Correlation,
     FusedKernels,
@@ -28,7 +29,6 @@ from sympy_tensordiff.codegen.ir.programs import (
     Program,
     Scatter,
     Step,
-    Table,
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
@@ -50,7 +50,7 @@ from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.indirect import data_entries
 
-FAR = 64
+MAX_STEPS_BETWEEN = 64
 """Steps further away than so many others do not run together.
 
 Half and twice as much change no text of the benchmarks.
@@ -116,12 +116,12 @@ class _Fusion:
         result: list[Step] = []
         while waiting:
             first = waiting.popleft()
-            group = self.started(first)
+            group = self.new_group(first)
             if group is None:
                 result.append(first)
                 continue
             left: list[Step] = []
-            while waiting and len(left) < FAR and group.weight < MAX_GROUP_OPERATIONS:
+            while waiting and len(left) < MAX_STEPS_BETWEEN and group.weight < MAX_GROUP_OPERATIONS:
                 step = waiting.popleft()
                 producers = self.producers(step, left, group)
                 group.others -= {other.array for other in producers}
@@ -153,7 +153,7 @@ class _Fusion:
 
     # ------------------------------------------------------------------------ who takes part
 
-    def started(self, step: Step) -> _Group | None:
+    def new_group(self, step: Step) -> _Group | None:
         """Return a new group with `step` as its first kernel; None if `step` cannot be fused with others."""
         if not isinstance(step, Kernel) or not self.shapes[step.array] or not self.is_row_kernel(step):
             return None
@@ -165,7 +165,7 @@ class _Fusion:
         """Whether `kernel` can run inside of a loop over its first axis, one row at a time. A kernel with one axis must
         not have a `row_plan`, since its rows are single entries.
         """
-        if isinstance(kernel, Scatter | Table) or not kernel.axes:
+        if isinstance(kernel, Scatter | ConstantKernel) or not kernel.axes:
             return False
         return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
@@ -194,7 +194,7 @@ class _Fusion:
         """Whether fusing `step` into `group` is allowed and pays. `producers` are kernels that only `step` reads, to be
         fused with it.
         """
-        if isinstance(step, Scatter | Table):
+        if isinstance(step, Scatter | ConstantKernel):
             return False
         read = self.flow.reads(step)
         own = read & (group.filled | {kernel.array for kernel in producers})
@@ -307,7 +307,7 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
         return bool(step.output)
     if isinstance(step, FusedKernels):
         return all(is_plain_total(kernel) for kernel in step.kernels if kernel.array in step.totals)
-    if not isinstance(step, Kernel) or isinstance(step, Scatter | Table):
+    if not isinstance(step, Kernel) or isinstance(step, Scatter | ConstantKernel):
         return False
     plan = row_plan(step, prover)
     return len(step.axes) > (plan is not None and bool(plan.scans))

@@ -33,7 +33,7 @@ from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, as_product, calls_in_loops
 from sympy_tensordiff.codegen.ir.walk import array_shapes, filled_arrays, loops, outer_names, own_names, scalars, weight
 from sympy_tensordiff.codegen.schedule.block_nests import shares_memory
-from sympy_tensordiff.codegen.schedule.fusion import FAR
+from sympy_tensordiff.codegen.schedule.fusion import MAX_STEPS_BETWEEN
 from sympy_tensordiff.codegen.schedule.recompute import recomputed
 from sympy_tensordiff.codegen.schedule.row_blocks import with_row_launches
 from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop
@@ -42,24 +42,24 @@ from sympy_tensordiff.codegen.schedule.split_reductions import SHORT, in_blocks,
 from sympy_tensordiff.integer.affine import Affine
 
 
-def in_launches(program: Program, alone: Collection[str] = ()) -> Program:
+def in_launches(program: Program, unfused: Collection[str] = ()) -> Program:
     """Return the program with kernels merged that compute arrays of the same shape, one thread per entry, so that fewer
-    GPU launches are needed. Kernels that fill arrays in ``alone`` stay as they are.
+    GPU launches are needed. Kernels that fill arrays in ``unfused`` stay as they are.
 
     Law: every result is the same.
     """
     shapes = array_shapes(program)
     launches: list[_Launch] = []
     for step in program.kernels:
-        for launch in reversed(launches[-FAR:]):
-            if isinstance(step, Kernel) and step.array not in alone and launch.can_take(step):
+        for launch in reversed(launches[-MAX_STEPS_BETWEEN:]):
+            if isinstance(step, Kernel) and step.array not in unfused and launch.can_take(step):
                 launch.add(step)
                 break
             if launch.precedes(step):
-                launches.append(_Launch(step, shapes, alone))
+                launches.append(_Launch(step, shapes, unfused))
                 break
         else:
-            launches.append(_Launch(step, shapes, alone))
+            launches.append(_Launch(step, shapes, unfused))
     taken = outer_names(program)
     private = _used_by_one_launch(program, launches)
     result = replace(program, kernels=tuple([launch.as_one_step(private, taken) for launch in launches]))
@@ -107,11 +107,11 @@ class _Launch:
     kernel is a launch without kernels.
     """
 
-    def __init__(self, step: Step, shapes: Shapes, alone: Collection[str]) -> None:
+    def __init__(self, step: Step, shapes: Shapes, unfused: Collection[str]) -> None:
         self.shapes = shapes
         self.first = step
         self.kernels = [step] if isinstance(step, Kernel) else []
-        is_open = bool(self.kernels) and not isinstance(step, Scatter) and step.array not in alone
+        is_open = bool(self.kernels) and not isinstance(step, Scatter) and step.array not in unfused
         self.box = shapes[step.array] if is_open else ()
         self.read, self.filled = set(uses(step).arrays), set(filled_arrays(step))
         self.weight = weight(step.body) if isinstance(step, Kernel) else 0
@@ -194,8 +194,8 @@ def on_device(program: Program) -> Device:
     shapes = array_shapes(staged)
     staged, shared_loops = with_row_launches(staged, sums, products)
     blocks = {step.array for step in staged.kernels if shares_memory(step, shared_loops, shapes)}
-    alone = {*blocks, *products, *(part for part, array in whole.items() if array in products)}
-    return Device(in_launches(staged, alone), whole, products, shared_loops)
+    unfused = {*blocks, *products, *(part for part, array in whole.items() if array in products)}
+    return Device(in_launches(staged, unfused), whole, products, shared_loops)
 
 
 def describe_device(program: Program) -> list[str]:

@@ -340,7 +340,7 @@ class RowPlanner:
         steps = None if found is None else most_steps(found[0])
         return steps is not None and steps <= _MAX_SHORT_WINDOW
 
-    def is_brief(self, loop: Loop) -> bool:
+    def is_sum_over_window(self, loop: Loop) -> bool:
         """Whether `loop` is a sum over a short window that is not unrolled, and reads along the row only, so that the
         loop along the row should be inside of it.
         """
@@ -359,7 +359,7 @@ class RowPlanner:
         """Return how many more reads in `loop` are contiguous if the loop over the last axis is innermost; negative if
         there are fewer.
         """
-        if self.is_brief(loop):
+        if self.is_sum_over_window(loop):
             return 1
         total = 0
         for inner in inner_loops([loop]):

@@ -29,7 +29,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     declared,
     dependences,
     forms,
-    needed,
+    live_statements,
     rewrite_scalar,
     scalar_names,
     scalars,
@@ -70,7 +70,7 @@ def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[Prefix
     row.
     """
     finder = _ScanFinder(kernel, outside)
-    return finder.found, tuple(needed(finder.block(kernel.body, ()), set()))
+    return finder.found, tuple(live_statements(finder.block(kernel.body, ()), set()))
 
 
 class _ScanFinder:

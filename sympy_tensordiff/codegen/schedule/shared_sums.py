@@ -25,8 +25,8 @@ from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import (
     added,
     forms,
+    live_statements,
     loops,
-    needed,
     rewrite,
     statements,
     subexpressions,
@@ -192,12 +192,14 @@ def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: Fre
     rows = [Constraint("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]
     inside = () if is_alone else tuple(rows)
     lets = [s for s in before if s is not start]
-    first = jam.body([*needed(lets, used_names(outer)), *iterations_of_thread([outer], shared_loop.variable, count, t)])
+    first = jam.body(
+        [*live_statements(lets, used_names(outer)), *iterations_of_thread([outer], shared_loop.variable, count, t)]
+    )
     body: list[Statement] = [*starts, *([If(inside, tuple(first))] if inside else first)]
     body += [Set(place(name, t), Name(name)) for name in partial]
     body += tree_reduction([functools.partial(place, name) for name in partial], t, count, start)
     totals = [let(name, place(name, ZERO)) for name in partial]
-    last = (*totals, *jam.body([*needed(lets, {n for s in after for n in used_names(s)}), *after]))
+    last = (*totals, *jam.body([*live_statements(lets, {n for s in after for n in used_names(s)}), *after]))
     body.append(If((*inside, Constraint("eq", t)), last))
     width, height = (Affine.of(shared_loop.width), count) if shared_loop.is_across else (count, height)
     shared = tuple([Alloc(name, (exactly(height), exactly(width)), kernel.array) for name in partial.values()])

@@ -34,7 +34,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     all_names,
     array_shapes,
     declared,
-    needed,
+    live_statements,
     own_names,
     rewrite,
     statements,
@@ -193,7 +193,10 @@ class _Stages:
         """Return the loop of the reduction in `outer`, statement ``number`` of the kernel, that threads should share;
         None if there is none. Loops that were split ``most`` times already are left out.
         """
-        start, before = _initial_assignment(kernel.body, outer), needed(kernel.body[:number], used_names(outer))
+        start, before = (
+            _initial_assignment(kernel.body, outer),
+            live_statements(kernel.body[:number], used_names(outer)),
+        )
         if start is None or any(map(is_accumulator, before)):
             return None
         chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
@@ -265,7 +268,7 @@ class _Stages:
         first = entrywise(name, order, [*before, start, *rewrite([outer], change)], Name(start.name))
         read = Set(start.target, first.entry, reduction_of(start))
         body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
-        return first, replace(kernel, body=tuple(needed(body, set())))
+        return first, replace(kernel, body=tuple(live_statements(body, set())))
 
     def size(self, wish: str, value: Affine) -> Affine:
         """Return a new size with a name like ``wish`` and the value ``max(value, 1)``, which the host computes before

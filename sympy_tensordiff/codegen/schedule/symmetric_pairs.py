@@ -1,7 +1,7 @@
 """Packed storage of symmetric pairs: products over ``(a, b)`` in ``Sum_i S_abi*R_ci`` with ``S_abi = S_bai``.
 
 Of the pairs (a, b) and (b, a) one is enough. They are counted by their distance round a circle and where it begins:
-``P_dai`` is ``S_abi`` with ``b = (a + d) mod n``, for the distances up to ``n/2``. That is a box as well, of about half
+``P_dai`` is ``S_abi`` with ``b = (a + d) mod n``, for the offsets up to ``n/2``. That is a box as well, of about half
 the entries, and so the product stays a product of matrices. Its entries are spread over all pairs afterwards.
 """
 
@@ -41,7 +41,7 @@ _MIN_PACKED_INDICES = 4
 
 
 @dataclass(frozen=True)
-class Packed:
+class CirculantPacking:
     """An array that is symmetric in two ``axes`` and stores ``a[i, j] == a[j, i]`` once: its entry ``[d, j]`` is
     ``a[j, (j + d) mod extent]``, for each distance ``d`` up to half of the extent.
     """
@@ -51,8 +51,8 @@ class Packed:
     extent: int
 
     @property
-    def distances(self) -> int:
-        """The number of distances, modulo the extent of the axes, between two indices: ``extent // 2 + 1``."""
+    def offsets(self) -> int:
+        """The number of offsets, modulo the extent of the axes, between two indices: ``extent // 2 + 1``."""
         return self.extent // 2 + 1
 
 
@@ -87,7 +87,7 @@ class _Packing:
         self.flow = Dataflow(program)
         self.shapes = self.flow.shapes
         self.taken = all_names(program)
-        self.packed: dict[str, Packed] = {}
+        self.packed: dict[str, CirculantPacking] = {}
         for step in program.kernels:
             if isinstance(step, Kernel) and self.flow.writer(step.array):
                 self.consider(step)
@@ -104,12 +104,12 @@ class _Packing:
             extent = self.shapes[name][axes[0]]
             if extent != self.shapes[name][axes[1]] or not extent.is_constant or extent.constant < _MIN_PACKED_INDICES:
                 continue
-            found = Packed(reserve_name(f"{name}_pairs", self.taken), axes, extent.constant)
+            found = CirculantPacking(reserve_name(f"{name}_pairs", self.taken), axes, extent.constant)
             if self.is_worth(found, name, [step for step in readers if isinstance(step, ContractionStep)]):
                 self.packed[name] = found
                 return
 
-    def is_worth(self, found: Packed, name: str, readers: Sequence[ContractionStep]) -> bool:
+    def is_worth(self, found: CirculantPacking, name: str, readers: Sequence[ContractionStep]) -> bool:
         """Whether the matrix products `readers` of the packed array save more work than unpacking their results
         costs.
         """
@@ -125,7 +125,7 @@ class _Packing:
                 return False
             before += prod(labels.values())
             entries += prod(labels[label] for label in step.output)
-            after += prod({**labels, **dict.fromkeys([own[0] for own in halved], found.distances)}.values())
+            after += prod({**labels, **dict.fromkeys([own[0] for own in halved], found.offsets)}.values())
         return is_worth_packing(before, after, entries)
 
     # ------------------------------------------------------------------------ the new program
@@ -139,9 +139,9 @@ class _Packing:
                 found = self.packed[step.array]
                 steps.append(self.filled(step, found))
                 shape = list(self.shapes[step.array])
-                shape[found.axes[0]] = Affine.of(found.distances)
+                shape[found.axes[0]] = Affine.of(found.offsets)
                 arrays.append(Array(found.name, tuple(shape)))
-                pairs = f"{found.distances * found.extent} of {found.extent**2} pairs of indices"
+                pairs = f"{found.offsets * found.extent} of {found.extent**2} pairs of indices"
                 notes.append(f"{found.name}: {pairs}, which may be exchanged")
             elif isinstance(step, ContractionStep) and any(operand.array in self.packed for operand in step.operands):
                 array, kernels = self.multiplied(step)
@@ -152,7 +152,7 @@ class _Packing:
                 steps.append(step)
         return self.program.with_steps(steps, self.packed, arrays, notes)
 
-    def filled(self, kernel: Kernel, found: Packed) -> Kernel:
+    def filled(self, kernel: Kernel, found: CirculantPacking) -> Kernel:
         """Return the kernel that fills the packed array ``found`` instead of the full one that `kernel` fills. The
         packed entry ``[d, j]`` is the full array's entry at ``(j, (d + j) mod extent)``.
         """
@@ -170,7 +170,7 @@ class _Packing:
         unpacks it into the array of `step`.
         """
         name = reserve_name(f"{step.array}_pairs", self.taken)
-        pairs: list[tuple[int, int, Packed]] = []
+        pairs: list[tuple[int, int, CirculantPacking]] = []
         for operand in step.operands:
             found = self.packed.get(operand.array)
             own = None if found is None else _packed_labels(operand, step, found)
@@ -182,14 +182,14 @@ class _Packing:
         )
         shape = list(self.shapes[step.array])
         for place, _, found in pairs:
-            shape[place] = Affine.of(found.distances)
+            shape[place] = Affine.of(found.offsets)
         return Array(name, tuple(shape)), [
             replace(step, array=name, left=left, right=right),
             _unpacking_kernel(step, name, pairs),
         ]
 
 
-def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tuple[int, int] | None:
+def _packed_labels(operand: Operand, step: ContractionStep, found: CirculantPacking) -> tuple[int, int] | None:
     """Return the labels of the two packed axes of an operand. None if they are summed over, or occur in the other
     operand.
     """
@@ -200,7 +200,7 @@ def _packed_labels(operand: Operand, step: ContractionStep, found: Packed) -> tu
     return (first, second) if {first, second} <= set(step.output) else None
 
 
-def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, Packed]]) -> Kernel:
+def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, CirculantPacking]]) -> Kernel:
     """Return the kernel that unpacks a product, stored in the array ``name``: ``(i, j)`` and ``(j, i)`` both read the
     entry at their distance, counted modulo the extent of the axis. ``pairs`` are the symmetric axes.
     """
@@ -209,7 +209,7 @@ def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[in
     for place, other, found in pairs:
         ahead = Affine.variable(axes[other]) - Affine.variable(axes[place])
         ahead = ahead - found.extent * quotient(ahead, found.extent)
-        near = Constraint("ge", found.distances - 1 - ahead)
+        near = Constraint("ge", found.offsets - 1 - ahead)
         there = {place: ahead, other: Affine.variable(axes[place])}
         back = {place: found.extent - ahead, other: Affine.variable(axes[other])}
         choices.append([(near, there), (near.negation(), back)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow, is_same_in_all_calls
-from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Step, Table
+from sympy_tensordiff.codegen.ir.programs import ConstantKernel, Kernel, Program, Step
 
 
 def with_tables(program: Program) -> Program:
@@ -19,7 +19,7 @@ def with_tables(program: Program) -> Program:
     steps: list[Step] = []
     for step in program.kernels:
         if type(step) is Kernel and flow.writer(step.array) and is_same_in_all_calls(step, flow.shapes, tables):
-            step = Table(step.array, step.axes, step.body)
+            step = ConstantKernel(step.array, step.axes, step.body)
             tables.add(step.array)
         steps.append(step)
     notes = [note for note in program.notes if note.partition(":")[0] not in tables]

@@ -22,8 +22,7 @@ from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.expressions.base import TensorNode
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
-from sympy_tensordiff.symbolic.index_notation.tabulate import read as entry_of
-from sympy_tensordiff.symbolic.index_notation.tabulate import tabulate
+from sympy_tensordiff.symbolic.index_notation.tabulate import inline_entry, tabulate
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorMul, apply_to
@@ -60,10 +59,10 @@ def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
     if not is_whole(tensor):
         raise UnsupportedError(f"{expr}: {parent} has no shape; declare it, e.g. as ArraySymbol or td.TensorSymbol")
     places = tuple(lift(index) for index in indices)
-    return entry_of(tensor, places, once=False) if len(places) == tensor.rank else tensor[places]
+    return inline_entry(tensor, places, once=False) if len(places) == tensor.rank else tensor[places]
 
 
-def read(tensor: Any, indices: Sequence[Expr]) -> Any:
+def entry_through_views(tensor: Any, indices: Sequence[Expr]) -> Any:
     """Return the entry of a tensor of this package. Transposes and constant tensors are seen through: the entry ``[i,
     j]`` of ``A.T`` is ``A[j, i]``.
     """
@@ -71,7 +70,7 @@ def read(tensor: Any, indices: Sequence[Expr]) -> Any:
     moves = (is_product and set(tensor.output) == set(tensor.inputs[0])) or isinstance(
         tensor, (DeltaTensor, FilledTensor)
     )
-    return tensor.write_out(tuple(indices)) if moves else entry_of(tensor, indices)
+    return tensor.write_out(tuple(indices)) if moves else inline_entry(tensor, indices)
 
 
 def explicit(expr: Any, lift: Lift) -> Any:
@@ -153,7 +152,9 @@ def apply_function(expr: Any, lift: Lift) -> Any:
     body = lift(expr.function(argument))
     if all(argument not in node.free_symbols for node in nodes_in([body]) if isinstance(node, TensorNode)):
         return apply_to((argument,), body, (tensor,))
-    return tabulate(tensor.shape, (tensor, body), lambda *indices: body.xreplace({argument: read(tensor, indices)}))
+    return tabulate(
+        tensor.shape, (tensor, body), lambda *indices: body.xreplace({argument: entry_through_views(tensor, indices)})
+    )
 
 
 # ------------------------------------------------------------------ products, contractions, axes
@@ -200,7 +201,7 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
             # A slice, blocks or a Kronecker product: the entries of its parts are read where they are needed.
             entries = product
             product = tabulate(
-                product.shape, product.args, lambda *indices: entries.entry_of(indices, entry_of), product.output
+                product.shape, product.args, lambda *indices: entries.entry_of(indices, inline_entry), product.output
             )
     if scale == 1:
         return product

@@ -27,7 +27,7 @@ from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.conversion import lift_arrays as arrays
-from sympy_tensordiff.symbolic.conversion.lift_arrays import Factor, Lift, Rule, read
+from sympy_tensordiff.symbolic.conversion.lift_arrays import Factor, Lift, Rule, entry_through_views
 from sympy_tensordiff.symbolic.index_notation.tabulate import same_extent, tabulate
 from sympy_tensordiff.symbolic.whole_tensors.concatenation import kronecker
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -155,7 +155,11 @@ def only_entry(matrix: Any) -> Any:
     if isinstance(matrix, EinsumProduct):
         inputs = ",".join(matrix.inputs).replace(matrix.output[1], matrix.output[0])
         return EinsumProduct(f"{inputs}->", *matrix.operands)
-    return read(matrix, (S.Zero, S.Zero)) if matrix.is_symbol or matrix.is_binder else EinsumProduct("ii->", matrix)
+    return (
+        entry_through_views(matrix, (S.Zero, S.Zero))
+        if matrix.is_symbol or matrix.is_binder
+        else EinsumProduct("ii->", matrix)
+    )
 
 
 def _trace(expr: Any, lift: Lift) -> Any:
@@ -181,7 +185,7 @@ def _slice(expr: Any, lift: Lift) -> Any:
 
     def entry(i: Expr, j: Expr) -> Expr:
         """Return the entry ``(i, j)`` of the slice, which is an entry of the parent matrix."""
-        return read(tensor, (down * i + row, right * j + column))
+        return entry_through_views(tensor, (down * i + row, right * j + column))
 
     return tabulate(expr.shape, (tensor, row, down, column, right), entry)
 
@@ -195,7 +199,7 @@ def _diagonal_of(expr: Any, lift: Lift) -> Any:
         raise ShapeError(f"{expr}: the diagonal of a matrix of shape {(rows, columns)} has no known length")
     if same_extent(rows, columns):
         return EinsumProduct("ii,j->ij", tensor, FilledTensor(S.One, 1))
-    return tabulate((min(lengths, default=rows), 1), (tensor,), lambda i, j: read(tensor, (i, i)))
+    return tabulate((min(lengths, default=rows), 1), (tensor,), lambda i, j: entry_through_views(tensor, (i, i)))
 
 
 def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
@@ -203,7 +207,9 @@ def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
     tensor = lift(expr.arg)
     if same_extent(*shape_of(tensor)):
         return EinsumProduct("ii,ij->ij", tensor, DeltaTensor(tensor.shape[0]))
-    return tabulate(shape_of(tensor), (tensor,), lambda i, j: KroneckerDelta(i, j) * read(tensor, (i, j)))
+    return tabulate(
+        shape_of(tensor), (tensor,), lambda i, j: KroneckerDelta(i, j) * entry_through_views(tensor, (i, j))
+    )
 
 
 def _diag_matrix(expr: Any, lift: Lift) -> Any:
@@ -227,7 +233,7 @@ def _block_matrix(expr: Any, lift: Lift) -> Any:
         for r, c, block in blocks:
             branches.append(
                 (
-                    read(block, (i - rows[r], j - columns[c])),
+                    entry_through_views(block, (i - rows[r], j - columns[c])),
                     And(*_block_condition(i, rows, r), *_block_condition(j, columns, c)),
                 )
             )
@@ -256,7 +262,7 @@ RULES: dict[Any, Rule] = {
     sympy.DiagonalOf: _diagonal_of,
     sympy.DiagonalMatrix: _diagonal_matrix,
     sympy.DiagMatrix: _diag_matrix,
-    KroneckerProduct: lambda expr, lift: kronecker(list(map(lift, expr.args)), read),
+    KroneckerProduct: lambda expr, lift: kronecker(list(map(lift, expr.args)), entry_through_views),
     sympy.BlockMatrix: _block_matrix,
     sympy.MatrixSymbol: arrays.symbol,
     MatrixElement: lambda expr, lift: arrays.element(expr.parent, expr.indices, expr, lift),

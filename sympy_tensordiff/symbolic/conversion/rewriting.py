@@ -26,7 +26,7 @@ from sympy_tensordiff.symbolic.expressions.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.expressions.traversal import EMPTY, Recursion, Rewriting, Rules, Scope, rebound
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
-from sympy_tensordiff.symbolic.index_notation.tabulate import fresh_indices, read, tabulate
+from sympy_tensordiff.symbolic.index_notation.tabulate import fresh_indices, inline_entry, tabulate
 from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, TensorComprehension, TensorSymbol, in_full
 from sympy_tensordiff.symbolic.printing.matrix_notation import einsum_notation
 from sympy_tensordiff.symbolic.printing.notation import (
@@ -38,7 +38,7 @@ from sympy_tensordiff.symbolic.printing.notation import (
     Leaf,
     Outer,
     Product,
-    Row,
+    RowVector,
 )
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
@@ -240,7 +240,7 @@ def matrix_of(notation: Any) -> Any:
             return times(*scalars, by_entry(*map(matrix_of, notation.factors)))
         case Chain(factors):
             product = times(*map(matrix_of, factors))
-            return MatrixElement(product, 0, 0) if isinstance(factors[0], Row) else product
+            return MatrixElement(product, 0, 0) if isinstance(factors[0], RowVector) else product
     (matrix,) = notation  # a row, or a transposed matrix
     return matrix_of(matrix).T
 
@@ -280,7 +280,7 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     may overflow. With `keeps_sums`, a tensor remains a tensor, computed once, if an entry of it with sums is read more
     than once; otherwise short entries are written out at each use, for readers.
     """
-    return _ToIndexNotation(partial(read, keeps_sums=keeps_sums)).run(expr)
+    return _ToIndexNotation(partial(inline_entry, keeps_sums=keeps_sums)).run(expr)
 
 
 def for_readers(expr: Any) -> Any:
@@ -356,7 +356,7 @@ def with_entries_written_out(expr: Any) -> Any:
     """Return ``expr`` for printing: each entry of a comprehension is replaced by the body at these indices, if that is
     short. Bound indices then get distinct names.
     """
-    written = _WrittenOutEntries(partial(read, keeps_sums=False)).run(expr)
+    written = _WrittenOutEntries(partial(inline_entry, keeps_sums=False)).run(expr)
     return expr if written is expr else _DistinctIndexNames().run(written)
 
 

@@ -74,7 +74,7 @@ class Binder(TensorNode):
                 done.add(id(node))
                 if isinstance(node, Binder) and node._free is None:
                     node._free = node._compute_free_symbols()
-        return sympy_callers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
+        return sympy_callers.free_symbols_for_caller(self, set(self._free or ()), sys._getframe(1))
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
         """Return the free symbols of the body and limits without the bound indices; for sums and comprehensions inside,

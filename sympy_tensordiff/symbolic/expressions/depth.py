@@ -214,11 +214,11 @@ class BoundedDepth:
         self.levels: dict[Any, int] = {}
         self.measures: KnownMeasures = {}
 
-    def applied(self, function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
+    def build(self, function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
         """Return ``function(*arguments)`` for a SymPy function or class. It is left unevaluated if an argument is deep,
         or if ``is_deep`` says so without a look. The measured depths are kept in this object for later calls.
         """
-        return applied(function, arguments, is_deep, self.measures)
+        return build_unrecursively(function, arguments, is_deep, self.measures)
 
     def bounded(self, scalar: Any) -> Any:
         """Return ``scalar``; if it is nested ``deepest`` levels or more, return a tensor entry that wraps it."""
@@ -232,7 +232,7 @@ class BoundedDepth:
         return self.hold(scalar)
 
 
-def applied(
+def build_unrecursively(
     function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False, known: KnownMeasures | None = None
 ) -> Any:
     """Return ``function(*arguments)`` for a SymPy function or class. It is left unevaluated if an argument is deep, or

@@ -39,7 +39,7 @@ ARRAY = "write td.lift(array) in place of the array"
 
 # Who asks a tensor for a property, by module and name: constructors of scalar nodes, and solvers that would take it for
 # an unknown: where x is the only free symbol of ``x[0] > 0``, simplify solves for it, unless that is not implemented.
-ASKING = {
+PROPERTY_READERS = {
     ("sympy.functions.elementary.miscellaneous", "_new_args_filter"): (
         "Max or Min of a whole tensor",
         "write td.maximum(A, B) or td.minimum(A, B), which are entry by entry",
@@ -54,7 +54,7 @@ ASKING = {
     ("sympy.core.mul", "<genexpr>"): ("Mul with 0", "SymPy makes it the scalar 0: write 0*A or td.zeros(A.shape)"),
 }
 # Who makes a SymPy object of it, directly or through a function or two.
-TAKING = {
+ARGUMENT_TAKERS = {
     ("sympy.concrete.expr_with_limits", "_common_new"): ("a sum or an integral of SymPy over a whole tensor", SUM),
     ("sympy.tensor.array.ndim_array", "__mul__"): ("an array times a whole tensor", ARRAY),
     ("sympy.tensor.array.ndim_array", "__truediv__"): ("an array divided by a whole tensor", ARRAY),
@@ -97,7 +97,7 @@ def index_letters(rank: int) -> list[str]:
     return [f"i{axis}" if rank > 6 else "ijklmn"[axis] for axis in range(rank)]
 
 
-def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") -> None:
+def refuse_as_scalar(operand: Any, place: str, way_out: str = "", also: str = "") -> None:
     """Raise `UnsupportedError` if ``operand`` is a whole tensor, where a scalar is needed. The message begins with
     ``place``, the name of the function or operation, and ends with the advice ``way_out`` (by default, to write
     entries) and ``also``.
@@ -113,24 +113,24 @@ def refuse_whole(operand: Any, place: str, way_out: str = "", also: str = "") ->
     raise UnsupportedError(f"{place}: a scalar is needed, and {shown} has rank {operand.rank}; {way_out}{also}")
 
 
-def refuse_property_access(tensor: Any, asking: FrameType) -> None:
-    """Raise `UnsupportedError` if ``asking`` is the call frame of a SymPy function that is about to treat the whole
+def refuse_property_access(tensor: Any, caller: FrameType) -> None:
+    """Raise `UnsupportedError` if ``caller`` is the call frame of a SymPy function that is about to treat the whole
     ``tensor`` as a scalar.
     """
-    found = ASKING.get(sympy_callers.function_of(asking))
+    found = PROPERTY_READERS.get(sympy_callers.function_of(caller))
     if found is not None:
-        refuse_whole(tensor, *found)
+        refuse_as_scalar(tensor, *found)
 
 
-def refuse_as_argument(tensor: Any, asking: FrameType) -> None:
+def refuse_as_argument(tensor: Any, caller: FrameType) -> None:
     """Raise `UnsupportedError` if a SymPy function on the call stack would use ``tensor`` as a scalar argument."""
-    frames = sympy_callers.frames_around(asking, 3) if is_whole(tensor) else []
+    frames = sympy_callers.frames_around(caller, 3) if is_whole(tensor) else []
     if not frames:
         return
     kind, args = sympy_callers.class_under_construction(frames[0])
     if isinstance(kind, type) and issubclass(kind, Application) and kind not in ENTRYWISE:
         operands = ", ".join("ABCDEFGH"[: len(args)]) or "A"
-        refuse_whole(
+        refuse_as_scalar(
             tensor,
             f"{kind.__name__} of a whole tensor",
             f"entry by entry it is td.elementwise({kind.__name__}, {operands}); td.exp, td.log, td.sin and others "
@@ -140,8 +140,8 @@ def refuse_as_argument(tensor: Any, asking: FrameType) -> None:
         place = sympy_callers.function_of(frame)
         if place == ("sympy.core.power", "__new__"):
             _refuse_trivial_power(tensor, *sympy_callers.base_and_exponent(frame))
-        if place in TAKING:
-            refuse_whole(tensor, *TAKING[place])
+        if place in ARGUMENT_TAKERS:
+            refuse_as_scalar(tensor, *ARGUMENT_TAKERS[place])
 
 
 def _refuse_trivial_power(tensor: Any, base: Any, exponent: Any) -> None:
@@ -149,4 +149,6 @@ def _refuse_trivial_power(tensor: Any, base: Any, exponent: Any) -> None:
     1.
     """
     if base == 1 or exponent == 0:
-        refuse_whole(tensor, f"Pow({base}, {exponent})", "SymPy makes it the scalar 1: write ** or td.ones(A.shape)")
+        refuse_as_scalar(
+            tensor, f"Pow({base}, {exponent})", "SymPy makes it the scalar 1: write ** or td.ones(A.shape)"
+        )

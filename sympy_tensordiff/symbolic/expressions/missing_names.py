@@ -30,7 +30,7 @@ _OF_NUMPY = MappingProxyType(
 _MAX_NODES_REPEATED = 30
 """The nodes of an expression that a hint repeats."""
 
-INSTEAD = MappingProxyType(
+REPLACED_FUNCTIONS = MappingProxyType(
     {
         **dict.fromkeys(("grad", "derive", "differentiate"), "td.gradient(s, x)"),
         **dict.fromkeys(("value_and_grad", "value_and_gradient"), "td.lambdify((x, y), (s, td.gradient(s, x)))"),
@@ -97,7 +97,7 @@ NOT_SUPPORTED = frozenset(
 )
 """Functions of other packages that have no counterpart here."""
 
-METHODS = MappingProxyType(
+REPLACED_METHODS = MappingProxyType(
     {
         **{name: f"td.{name}({{}})" for name in ("sum", "mean", "max", "min", "prod", "inv", "det", "trace", "norm")},
         **dict.fromkeys(("dot", "matmul", "mm"), "{} @ …, or td.einsum"),
@@ -137,8 +137,8 @@ def attribute_of_module(name: str) -> Any:
         return value
     module = sys.modules["sympy_tensordiff"]
     text = f"module 'sympy_tensordiff' has no attribute {name!r}"
-    if name in INSTEAD:
-        text += f"; write {INSTEAD[name]}"
+    if name in REPLACED_FUNCTIONS:
+        text += f"; write {REPLACED_FUNCTIONS[name]}"
     elif name in NOT_SUPPORTED:
         text += f": {name} is not supported; compute it with NumPy, and pass what it gives to the kernel as an argument"
     elif not name.startswith("_"):
@@ -150,8 +150,8 @@ def attribute_of_module(name: str) -> Any:
 def raise_for_attribute(tensor: Any, name: str) -> NoReturn:
     """Raise `AttributeError` for a missing ``tensor.name``, with a replacement if one is known."""
     text = f"{type(tensor).__name__!r} object has no attribute {name!r}"
-    if name in METHODS:
-        text += f"; write {METHODS[name].format(*[shown(tensor)] * 2)}"
+    if name in REPLACED_METHODS:
+        text += f"; write {REPLACED_METHODS[name].format(*[shown(tensor)] * 2)}"
     raise AttributeError(text, name=name, obj=tensor)
 
 

@@ -72,7 +72,7 @@ DELTA = code_of("sympy.printing.latex", "LatexPrinter._print_KroneckerDelta")
 DERIVATIVE = code_of("sympy.core.function", "Derivative.__new__")
 # The modules whose frames see modified attributes; one look-up is faster than five comparisons.
 CORE = [names_of(f"sympy.core.{module}") for module in ("basic", "traversal", "function")]
-ASKING = {id(names) for names in (CSE, SIMPLIFY, *CORE)}
+CALLER_MODULES = {id(names) for names in (CSE, SIMPLIFY, *CORE)}
 
 
 class CallerDependent:
@@ -90,19 +90,19 @@ class CallerDependent:
         """Override `Basic.args`: return the arguments. Some SymPy functions, recognised by their call frame, get
         others.
         """
-        asking = sys._getframe(1)
-        return args_for_caller(self, asking) if id(asking.f_globals) in ASKING else self._args
+        caller = sys._getframe(1)
+        return args_for_caller(self, caller) if id(caller.f_globals) in CALLER_MODULES else self._args
 
     @property
     def func(self) -> Any:
         """Override `Basic.func`: return the class, so that ``func(*args)`` is the node. `cse` and `simplify` get a
         function that fits the ``args`` they see.
         """
-        asking = sys._getframe(1)
-        if asking.f_globals is CSE:
+        caller = sys._getframe(1)
+        if caller.f_globals is CSE:
             return lambda *args: self
-        if asks_to_simplify(self, asking):
-            return lambda *args: self.simplify(**asking.f_locals.get("kwargs", {}))  # type: ignore[attr-defined]
+        if asks_to_simplify(self, caller):
+            return lambda *args: self.simplify(**caller.f_locals.get("kwargs", {}))  # type: ignore[attr-defined]
         return type(self)
 
     @property
@@ -110,12 +110,12 @@ class CallerDependent:
         """Override `Basic.is_Atom`: return whether SymPy shall treat the node as a leaf. If `cse` asks, also reserve
         the names in it.
         """
-        asking = sys._getframe(1)
-        if asking.f_globals is CSE and "excluded_symbols" in asking.f_locals:
-            asking.f_locals["excluded_symbols"].update(names_in([self]))
-        if asking.f_code is DELTA:
+        caller = sys._getframe(1)
+        if caller.f_globals is CSE and "excluded_symbols" in caller.f_locals:
+            caller.f_locals["excluded_symbols"].update(names_in([self]))
+        if caller.f_code is DELTA:
             return False  # two atoms stand side by side under a delta, where an entry reads as part of a product
-        return self._is_leaf or (asking.f_globals is CSE and not self.is_scalar)  # type: ignore[attr-defined]
+        return self._is_leaf or (caller.f_globals is CSE and not self.is_scalar)  # type: ignore[attr-defined]
 
     def atoms(self, *types: Any) -> set[Any]:
         """Override `Basic.atoms`: the same result, with one visit to each shared node."""
@@ -123,10 +123,10 @@ class CallerDependent:
 
     def has(self, *patterns: Any) -> bool:
         """Override `Basic.has`: a `Piecewise` anywhere inside is found, unless `piecewise_fold` asks."""
-        asking = sys._getframe(1)
-        if asking.f_globals is LATEX and patterns == (Mod,):
+        caller = sys._getframe(1)
+        if caller.f_globals is LATEX and patterns == (Mod,):
             return False  # LaTeX looks for what needs parentheses in a product, which no index does
-        asked = any(pattern is Piecewise for pattern in patterns) and asking.f_code not in FOLDING
+        asked = any(pattern is Piecewise for pattern in patterns) and caller.f_code not in FOLDING
         if asked and self.atoms(Piecewise):
             return True
         return bool(super().has(*patterns))  # type: ignore[misc]
@@ -141,32 +141,32 @@ class Cases(Expr):
     is_commutative = True
 
 
-def args_for_caller(node: Any, asking: FrameType) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` for the SymPy function whose call frame is ``asking``; raise `UnsupportedError`
+def args_for_caller(node: Any, caller: FrameType) -> tuple[Any, ...]:
+    """Return the arguments of ``node`` for the SymPy function whose call frame is ``caller``; raise `UnsupportedError`
     if it would walk through a huge node.
     """
     own: tuple[Any, ...] = node._args
-    if asking.f_globals is CSE:
+    if caller.f_globals is CSE:
         return (own,)  # no SymPy object: a leaf that has arguments
-    if asks_to_simplify(node, asking):
+    if asks_to_simplify(node, caller):
         return (S.Zero,)
-    if asking.f_code is POSTORDER:
-        asked = caller(asking)
+    if caller.f_code is POSTORDER:
+        asked = caller_of(caller)
         if asked is not None and asked.f_code is SAME:
             return ()  # nodes of ours that are the same are one object
         depth.refuse_walk(node, "a walk over the parts")
-    if asking.f_code is COUNT:
+    if caller.f_code is COUNT:
         depth.refuse_walk(node, "the number of operations")
-    if asking.f_code is PREORDER:
+    if caller.f_code is PREORDER:
         depth.refuse_walk(node, "a walk over the parts")
-        return () if node.is_binder and asked_for_atoms(asking) else own
-    if asking.f_code is HAS:
-        if asked_for_cases(asking):
+        return () if node.is_binder and asked_for_atoms(caller) else own
+    if caller.f_code is HAS:
+        if asked_for_cases(caller):
             return without_cases(node)
-        return own if node.is_symbol or not measures(node).is_deep else depth.not_walked(node, asking.f_locals["args"])
-    if asking.f_code is WALK:
+        return own if node.is_symbol or not measures(node).is_deep else depth.not_walked(node, caller.f_locals["args"])
+    if caller.f_code is WALK:
         depth.refuse_walk(node, "replace")
-        query, value = called_replace(asking)
+        query, value = called_replace(caller)
         if getattr(query, "__globals__", None) is SIMPLIFY:
             return own if node.is_symbol else ()
         both = (expr.free_symbols for expr in (query, value) if isinstance(expr, Basic))
@@ -174,9 +174,9 @@ def args_for_caller(node: Any, asking: FrameType) -> tuple[Any, ...]:
     return own
 
 
-def asks_to_simplify(node: Any, asking: FrameType) -> bool:
-    """Return whether the frame ``asking`` is that of `sympy.simplify`, about to simplify the arguments of ``node``."""
-    return asking.f_globals is SIMPLIFY and asking.f_code.co_name == "<lambda>" and not node.is_symbol
+def asks_to_simplify(node: Any, caller: FrameType) -> bool:
+    """Return whether the frame ``caller`` is that of `sympy.simplify`, about to simplify the arguments of ``node``."""
+    return caller.f_globals is SIMPLIFY and caller.f_code.co_name == "<lambda>" and not node.is_symbol
 
 
 def asked_for_cases(walk: FrameType) -> bool:
@@ -194,7 +194,7 @@ def outwards(frame: FrameType | None, wanted: Callable[[FrameType], bool]) -> Fr
     return frame
 
 
-def caller(walk: FrameType) -> FrameType | None:
+def caller_of(walk: FrameType) -> FrameType | None:
     """Return the frame that called the recursive function of the frame ``walk`` from outside; None if there is none."""
     return outwards(walk, lambda frame: frame.f_code is not walk.f_code)
 
@@ -203,7 +203,7 @@ def asked_for_atoms(walk: FrameType) -> bool:
     """Whether the frame ``walk`` belongs to SymPy code that collects the conditions of a `Piecewise` to try all
     combinations.
     """
-    frame = caller(walk)
+    frame = caller_of(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
         if frame is not None and frame.f_code is not ATOMS:
             frame = frame.f_back
@@ -235,11 +235,11 @@ def own_cases(body: Basic) -> Iterable[Any]:
             walk.skip()
 
 
-def asks_whether_constant(asking: FrameType) -> bool:
-    """Return whether SymPy code around the frame `asking` differentiates only to find out if an expression depends on a
+def asks_whether_constant(caller: FrameType) -> bool:
+    """Return whether SymPy code around the frame `caller` differentiates only to find out if an expression depends on a
     symbol.
     """
-    return outwards(asking, lambda frame: frame.f_code is CONSTANT or frame.f_globals is SOLVERS) is not None
+    return outwards(caller, lambda frame: frame.f_code is CONSTANT or frame.f_globals is SOLVERS) is not None
 
 
 def called_replace(walk: FrameType) -> tuple[Any, Any]:
@@ -251,14 +251,14 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
     return names.get("query"), names.get("value")
 
 
-def means_one_argument(entry: Any, asking: FrameType) -> bool:
-    """Return whether SymPy, in the frame `asking`, is about to write ``Derivative(g(x[p], x[q]), x[p])`` and means the
+def means_one_argument(entry: Any, caller: FrameType) -> bool:
+    """Return whether SymPy, in the frame `caller`, is about to write ``Derivative(g(x[p], x[q]), x[p])`` and means the
     first argument only.
 
     Both may be the same entry, so that this would be another derivative; if the entry is not a variable for SymPy, it
     writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
     """
-    names = asking.f_locals if asking.f_code in (PARTIAL, SUBSTITUTED) else {}
+    names = caller.f_locals if caller.f_code in (PARTIAL, SUBSTITUTED) else {}
     match names:
         case {"self": applied, "ix": position}:
             others = [arg for n, arg in enumerate(applied.args) if n != position]
@@ -271,17 +271,17 @@ def means_one_argument(entry: Any, asking: FrameType) -> bool:
     return any(entry.tensor in arg.free_symbols for arg in others)
 
 
-def shown_symbols(node: Any, free: set[Basic], asking: FrameType) -> set[Basic]:
-    """Return the free symbols to show to the SymPy function with the call frame ``asking``: ``free``, the free symbols
+def free_symbols_for_caller(node: Any, free: set[Basic], caller: FrameType) -> set[Basic]:
+    """Return the free symbols to show to the SymPy function with the call frame ``caller``: ``free``, the free symbols
     of ``node``, and for `Derivative` the variables too where it would otherwise return a scalar 0.
 
     `Derivative` makes the scalar 0 of an expression without the variable. So an expression that has a shape, or gets
     one from a variable, is shown to it with all variables. Raises `UnsupportedError` if SymPy would differentiate
     wrongly.
     """
-    if asking.f_code is not DERIVATIVE or "variable_count" not in asking.f_locals:
+    if caller.f_code is not DERIVATIVE or "variable_count" not in caller.f_locals:
         return free
-    names: dict[str, Any] = asking.f_locals
+    names: dict[str, Any] = caller.f_locals
     variables = [variable for variable, _ in names["variable_count"]]
     if names["expr"] is node:
         keeps = not node.is_scalar or any(not variable.is_scalar for variable in variables)
@@ -312,12 +312,12 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
         )
 
 
-def position_in_formula(asking: FrameType) -> str:
-    """Return where a node is in a formula being printed, seen from the frame ``asking``, which reads its precedence:
+def position_in_formula(caller: FrameType) -> str:
+    """Return where a node is in a formula being printed, seen from the frame ``caller``, which reads its precedence:
     "text", "factor", "last" (factor) or "other".
     """
     # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
-    frame = asking.f_back
+    frame = caller.f_back
     if frame is None or frame.f_code.co_name != "precedence_traditional" or frame.f_back is None:
         return "text"
     if frame.f_back.f_code.co_name != "_needs_mul_brackets":
@@ -325,11 +325,11 @@ def position_in_formula(asking: FrameType) -> str:
     return "last" if frame.f_back.f_locals.get("last") else "factor"
 
 
-def follows_as_factor(form: Any, asking: FrameType) -> bool:
+def follows_as_factor(form: Any, caller: FrameType) -> bool:
     """Return whether another factor comes after ``form`` in the product of pretty forms that SymPy is building in the
-    frame ``asking``.
+    frame ``caller``.
     """
-    return asking.f_code.co_name == "__mul__" and asking.f_locals.get("others", ())[-1:] != (form,)
+    return caller.f_code.co_name == "__mul__" and caller.f_locals.get("others", ())[-1:] != (form,)
 
 
 def function_of(frame: FrameType) -> tuple[str, str]:
@@ -337,10 +337,10 @@ def function_of(frame: FrameType) -> tuple[str, str]:
     return frame.f_globals.get("__name__", ""), frame.f_code.co_name
 
 
-def frames_around(asking: FrameType, count: int) -> list[FrameType]:
-    """Return the callers of ``asking``, innermost first: ``count`` frames, or fewer if there are no more."""
+def frames_around(caller: FrameType, count: int) -> list[FrameType]:
+    """Return the callers of ``caller``, innermost first: ``count`` frames, or fewer if there are no more."""
     found: list[FrameType] = []
-    while len(found) < count and (frame := (found or [asking])[-1].f_back) is not None:
+    while len(found) < count and (frame := (found or [caller])[-1].f_back) is not None:
         found.append(frame)
     return found
 

@@ -22,13 +22,13 @@ from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient, divide_with_rest
 from sympy_tensordiff.symbolic.expressions import depth, misplaced_tensors, sympy_callers
 from sympy_tensordiff.symbolic.expressions.base import RealScalar, TensorNode, argument, arguments
-from sympy_tensordiff.symbolic.expressions.missing_names import INSTEAD as INSTEAD
-from sympy_tensordiff.symbolic.expressions.missing_names import METHODS as METHODS
 from sympy_tensordiff.symbolic.expressions.missing_names import (
     OPERATORS_OF_NUMPY,
     message_for_ufunc,
     raise_for_attribute,
 )
+from sympy_tensordiff.symbolic.expressions.missing_names import REPLACED_FUNCTIONS as REPLACED_FUNCTIONS
+from sympy_tensordiff.symbolic.expressions.missing_names import REPLACED_METHODS as REPLACED_METHODS
 from sympy_tensordiff.symbolic.expressions.printable import short
 from sympy_tensordiff.symbolic.expressions.replacement import Substitution
 from sympy_tensordiff.symbolic.index_notation.indices import as_index, is_data, parse
@@ -176,7 +176,7 @@ class TensorExpr(TensorNode):
         SymPy's default.
         """
         for side in (self, other):
-            misplaced_tensors.refuse_whole(side, "Eq of a whole tensor", misplaced_tensors.comparison("equal"))
+            misplaced_tensors.refuse_as_scalar(side, "Eq of a whole tensor", misplaced_tensors.comparison("equal"))
 
 
 class TensorEntry(RealScalar):
@@ -250,7 +250,7 @@ class TensorEntry(RealScalar):
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return the symbols of the tensor and of the indices."""
         free: set[Basic] = set().union(*(arg.free_symbols for arg in self._args))
-        return sympy_callers.shown_symbols(self, free, sys._getframe(1))
+        return sympy_callers.free_symbols_for_caller(self, free, sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
         """Override `Basic.doit`: return the entry in index notation, evaluated; an entry of a variable is unchanged."""

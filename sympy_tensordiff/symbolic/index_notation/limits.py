@@ -12,7 +12,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import linear
 from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.integer_symbols import is_integer_in, may_be_integer
-from sympy_tensordiff.symbolic.expressions.misplaced_tensors import index_letters, is_whole, refuse_whole
+from sympy_tensordiff.symbolic.expressions.misplaced_tensors import index_letters, is_whole, refuse_as_scalar
 from sympy_tensordiff.symbolic.expressions.real_values import refuse_imaginary
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, native_parts, nodes_in
 from sympy_tensordiff.symbolic.index_notation.indices import as_index, parse
@@ -35,7 +35,7 @@ def checked_body(value: Any, owner: str) -> Expr:
     for node in nodes_in([body], native_parts):
         if is_whole(node):
             entry = f"{node.name if node.is_symbol else 'T'}[{', '.join(index_letters(node.rank))}]"
-            refuse_whole(
+            refuse_as_scalar(
                 node, f"the body of {owner}", also=f", or write an entry of it, {entry}; td.sum adds all entries"
             )
         elif node is S.ImaginaryUnit:

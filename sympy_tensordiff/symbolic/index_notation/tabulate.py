@@ -90,7 +90,7 @@ def digits(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
     return result
 
 
-def read(
+def inline_entry(
     tensor: Any,
     indices: Sequence[Expr],
     scope: Iterable[Expr] | None = None,

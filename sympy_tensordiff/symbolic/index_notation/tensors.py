@@ -178,7 +178,7 @@ class TensorSymbol(TensorExpr):
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return the tensor itself and the symbols of its shape and bound."""
         own = {self}.union(*(part.free_symbols for part in self.index_parts))
-        return sympy_callers.shown_symbols(self, own, sys._getframe(1))
+        return sympy_callers.free_symbols_for_caller(self, own, sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
         """Override `Basic.doit`: return the tensor unchanged."""
@@ -233,7 +233,7 @@ class NamedTensor(TensorExpr):
     @property
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return those of the definition."""
-        return sympy_callers.shown_symbols(self, set(self.definition.free_symbols), sys._getframe(1))
+        return sympy_callers.free_symbols_for_caller(self, set(self.definition.free_symbols), sys._getframe(1))
 
     dtype = float
     below = None

@@ -41,12 +41,12 @@ class EntryForms(PrintedForms):
     operation is printed as the operation on entries, ``2*x[i]``.
     """
 
-    def precedence(self, asking: FrameType) -> int:
+    def precedence(self, caller: FrameType) -> int:
         """Return the operator precedence of the operation shown, or that of an atom."""
         written = self.of_operands()
         if written is None:
-            return super().precedence(asking)
-        return int(precedence(written) if position_in_formula(asking) == "text" else precedence_traditional(written))
+            return super().precedence(caller)
+        return int(precedence(written) if position_in_formula(caller) == "text" else precedence_traditional(written))
 
     def of_operands(self) -> Any | None:
         """Return an entry of an elementwise operation as the operation on entries: ``A[i, j] + B[i, j]`` for ``(A +

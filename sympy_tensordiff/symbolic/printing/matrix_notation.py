@@ -20,7 +20,7 @@ from sympy_tensordiff.symbolic.printing.notation import (
     Inverse,
     Leaf,
     Outer,
-    Row,
+    RowVector,
     Transposed,
     Variant,
     count_transposes,
@@ -247,7 +247,7 @@ class _Network:
                 factors += [Diagonal(product(factors=vectors))] if vectors else []
             else:
                 column = self._column(label, neighbours)
-                factors.append(column if place else Row(column))
+                factors.append(column if place else RowVector(column))
             factors += [self.matrices[label][path[place + 1]]] if place + 1 < len(path) else []
         return _chain(factors)
 
@@ -260,7 +260,7 @@ class _Network:
         if first == last:
             vectors = self.vectors[first]
             left, right = vectors if len(vectors) == 2 else (self._ones(first), self._column(first, ()))
-            return Chain((Row(left), right))
+            return Chain((RowVector(left), right))
         ends = sorted((first, last), key=component.index)
         paths = [self._path(*ends), self._path(*ends[::-1])]
         return min((self._path_product(path, open_ends=False) for path in paths), key=count_transposes)

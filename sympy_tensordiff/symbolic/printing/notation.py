@@ -62,12 +62,12 @@ class Product(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The notation of a matrix product. The first factor may be a `Row`, and the last one a column vector."""
+    """The notation of a matrix product. The first factor may be a `RowVector`, and the last one a column vector."""
 
     factors: tuple[Any, ...]
 
 
-class Row(NamedTuple):
+class RowVector(NamedTuple):
     """The notation of a transposed vector, ``x.T``, printed as a row."""
 
     vector: Any

@@ -28,7 +28,7 @@ from sympy_tensordiff.symbolic.printing.notation import (
     Product,
     Relation,
     Repeated,
-    Row,
+    RowVector,
     Sum,
     Transposed,
     Variant,
@@ -71,7 +71,7 @@ class TraditionalWriter(Writer):
     """
 
     levels = MappingProxyType(
-        {Choice: 0, Sum: ADD, Chain: MUL, Outer: MUL, Row: POW, Transposed: POW, Inverse: POW, Power: POW},
+        {Choice: 0, Sum: ADD, Chain: MUL, Outer: MUL, RowVector: POW, Transposed: POW, Inverse: POW, Power: POW},
     )
     level_of_leaf = staticmethod(precedence_traditional)
     top = "T"
@@ -100,7 +100,7 @@ class TraditionalWriter(Writer):
 
     def level(self, notation: Any) -> int:
         """Return the precedence of the written form of ``notation``, by which parentheses are set."""
-        if isinstance(notation, Row) and isinstance(notation.vector, Chain):
+        if isinstance(notation, RowVector) and isinstance(notation.vector, Chain):
             return MUL
         if isinstance(notation, Einsum) and (not notation.output or self.has_two_factors(notation)):
             return CONTRACTED
@@ -110,7 +110,7 @@ class TraditionalWriter(Writer):
         """Return whether a contraction is written as a product of two tensors with their labels."""
         return False
 
-    def row(self, notation: Row) -> Any:
+    def write_rowvector(self, notation: RowVector) -> Any:
         """Return the formula of a transposed vector, such as ``x^T``. That of a product has its factors transposed in
         reverse order.
         """
@@ -118,23 +118,23 @@ class TraditionalWriter(Writer):
         if not isinstance(vector, Chain):
             return self.superscript(vector, self.top)
         *matrices, column = vector.factors
-        return self.write(Chain((Row(column), *map(transposed, matrices[::-1]))))
+        return self.write(Chain((RowVector(column), *map(transposed, matrices[::-1]))))
 
-    def outer(self, notation: Outer) -> Any:
+    def write_outer(self, notation: Outer) -> Any:
         """Return the formula of an outer product, ``x y^T``: a column times a row."""
-        return self.write(Chain((notation.column, Row(notation.row))))
+        return self.write(Chain((notation.column, RowVector(notation.row))))
 
-    def transposed(self, notation: Transposed) -> Any:
+    def write_transposed(self, notation: Transposed) -> Any:
         """Return the formula of a transposed matrix, ``A^T``; ``A^-T`` for a transposed inverse."""
         matrix = notation.matrix
         is_inverse = isinstance(matrix, Inverse)
         return self.superscript(*(matrix.matrix, f"-{self.top}") if is_inverse else (matrix, self.top))
 
-    def inverse(self, notation: Inverse) -> Any:
+    def write_inverse(self, notation: Inverse) -> Any:
         """Return the formula of an inverse matrix, ``A^-1``."""
         return self.superscript(notation.matrix, "-1")
 
-    def power(self, notation: Power) -> Any:
+    def write_power(self, notation: Power) -> Any:
         """Return the formula of an elementwise power."""
         exponent = self.at(notation.exponent, MUL if self.power_sign else 0)  # the sign would belong to its first term
         return self.superscript(notation.base, self.joined(self.power_sign, exponent))
@@ -153,11 +153,11 @@ class TraditionalWriter(Writer):
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
         return self.parenthesized(form) if is_open or scalar.is_Add else form
 
-    def relation(self, notation: Relation) -> Any:
+    def write_relation(self, notation: Relation) -> Any:
         """Return the formula of a comparison such as ``x < y``."""
         return self.joined(self.at(notation.left, 0), f" {self.sign_of(notation.sign)} ", self.at(notation.right, 0))
 
-    def connected(self, notation: Connected) -> Any:
+    def write_connected(self, notation: Connected) -> Any:
         """Return the formula of conditions joined by "and" or "or", or negated by "not"."""
         sign = self.connective(notation.name)
         is_not, parts = notation.name == "not", [self.write(part) for part in notation.conditions]
@@ -167,11 +167,11 @@ class TraditionalWriter(Writer):
         ]
         return self.joined(sign, *parts) if is_not else self.between(sign, parts)
 
-    def indicator(self, notation: Indicator) -> Any:
+    def write_indicator(self, notation: Indicator) -> Any:
         """Return the formula of an indicator, which is its condition in square brackets."""
         return self.bracketed(self.write(notation.condition))
 
-    def choice(self, notation: Choice) -> Any:
+    def write_choice(self, notation: Choice) -> Any:
         """Return the formula of a choice (``where``) as a list of cases."""
         before, otherwise = self.words
         branches = [
@@ -179,7 +179,7 @@ class TraditionalWriter(Writer):
         ]
         return self.cases([*branches, (self.at(notation.rest, 0), otherwise)])
 
-    def einsum(self, notation: Einsum) -> Any:
+    def write_einsum(self, notation: Einsum) -> Any:
         """Return the formula of a contraction: a sum of products of entries, in square brackets with the indices of the
         result.
         """
@@ -250,7 +250,7 @@ class LatexWriter(TraditionalWriter):
         """Return the LaTeX of the connective ``name``."""
         return CONNECTIVES[name]
 
-    def constant(self, constant: Constant) -> str:
+    def write_constant(self, constant: Constant) -> str:
         """Return the LaTeX symbol of a constant tensor; with its sizes if it has two or more axes."""
         rank = len(constant.shape)
         if rank == 0:
@@ -261,7 +261,7 @@ class LatexWriter(TraditionalWriter):
         sizes = r" \times ".join(self.printer._print(extent) for extent in constant.shape)
         return symbol if rank == 1 else f"{symbol}_{{{sizes}}}"
 
-    def product(self, notation: Product) -> str:
+    def write_product(self, notation: Product) -> str:
         """Return the LaTeX of an elementwise product: scalars, then tensors, then the quotient by the divisors."""
         items = notation.inner + notation.factors
         text = self.scalar(notation, followed=bool(items or notation.divisors))
@@ -297,7 +297,7 @@ class LatexWriter(TraditionalWriter):
             return [" ".join(rf"{self.at(divisor, ATOM)}^{{\odot -1}}" for divisor in divisors)]
         return [r" \oslash ".join([self.elementwise(factors, POW), *(self.at(divisor, POW) for divisor in divisors)])]
 
-    def chain(self, notation: Chain) -> str:
+    def write_chain(self, notation: Chain) -> str:
         """Return the LaTeX of a matrix product; names of several letters are set off by thin spaces."""
         text, *rest = (self.at(factor, MUL if n else SCALED) for n, factor in enumerate(notation.factors))
         for factor in rest:
@@ -329,7 +329,7 @@ class LatexWriter(TraditionalWriter):
         form = self.printer.parenthesize_super(form) if isinstance(base, Leaf) else form
         return f"{form}^{{{above}}}"
 
-    def call(self, notation: Call) -> str:
+    def write_call(self, notation: Call) -> str:
         """Return the LaTeX of a function call. A keyword argument, such as an axis, becomes a subscript of the
         function's name.
         """
@@ -342,7 +342,7 @@ class LatexWriter(TraditionalWriter):
         below = [str(value).strip("()") for _, value in notation.keywords if value is not None]
         return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(", ".join(args))
 
-    def applied(self, notation: Applied) -> str:
+    def write_applied(self, notation: Applied) -> str:
         """Return the LaTeX of an elementwise function without a name in this package. An undefined function is written
         by its name, with primes for derivatives.
         """
@@ -355,12 +355,12 @@ class LatexWriter(TraditionalWriter):
             return f"{self.printer._hprint_Function(function.func.__name__)}{primes}{args}"
         return f"{self.printer._print(notation.template)}{args}"
 
-    def einsum(self, notation: Einsum) -> str:
+    def write_einsum(self, notation: Einsum) -> str:
         """Return the LaTeX of a contraction; one of two factors is written as a product with a star and labels."""
         if self.has_two_factors(notation):
             left, right = (self.at(operand, POW) for operand in notation.operands)
             return rf"{left} *_{{\left({', '.join(notation.inputs)} \to {notation.output}\right)}} {right}"
-        return str(super().einsum(notation))
+        return str(super().write_einsum(notation))
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> str:
         """Return ``tensor`` with ``indices`` as its subscript, in parentheses if it has a subscript or superscript

@@ -38,14 +38,14 @@ class PrettyWriter(TraditionalWriter):
         """Return two-dimensional forms and texts side by side."""
         return prettyForm(*stringPict.next(*parts))
 
-    def constant(self, constant: Constant) -> Form:
+    def write_constant(self, constant: Constant) -> Form:
         """Return the symbol of a constant tensor."""
         name = {"ones": "1", "zeros": "0", "identity": "I"}[constant.name]
         if self.is_unicode and (constant.name != "identity" or len(constant.shape) > 1):
             name = {"1": "𝟙", "0": "𝟘", "I": "𝕀"}[name]
         return prettyForm(name)
 
-    def product(self, notation: Product) -> Form:
+    def write_product(self, notation: Product) -> Form:
         """Return the two-dimensional form of an elementwise product, with a fraction bar if it has divisors."""
         over, under = fraction(abs(notation.number) * Mul(*notation.scalars))
         inner = [self.at(item, POW) for item in notation.inner]
@@ -60,7 +60,7 @@ class PrettyWriter(TraditionalWriter):
             form = prettyForm(*stringPict.stack(form, stringPict.LINE, self.between(self.times, below)))
         return self.joined("-", form) if notation.number.is_negative else form
 
-    def chain(self, notation: Chain) -> Form:
+    def write_chain(self, notation: Chain) -> Form:
         """Return the two-dimensional form of a matrix product."""
         first, *rest = with_sums(notation)
         return self.between(self.times, [self.at(first, SCALED if rest else 0), *(self.at(part, MUL) for part in rest)])
@@ -86,7 +86,7 @@ class PrettyWriter(TraditionalWriter):
             return prettyForm(*args[0].parens("|", "|"))
         return super().named(name, args, [(key, value) for key, value in keywords if value is not None])
 
-    def applied(self, notation: Applied) -> Form:
+    def write_applied(self, notation: Applied) -> Form:
         """Return the two-dimensional form of an elementwise function that has no name in this package."""
         function = self.parenthesized(self.printer._print(notation.template))
         return self.joined(function, self.parenthesized(self.between(", ", self.arguments(notation.args))))

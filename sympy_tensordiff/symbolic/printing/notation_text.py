@@ -32,7 +32,7 @@ from sympy_tensordiff.symbolic.printing.notation import (
     Product,
     Relation,
     Repeated,
-    Row,
+    RowVector,
     Sum,
     Transposed,
     Variant,
@@ -67,7 +67,7 @@ class Writer:
     def write(self, notation: Any) -> Any:
         """Return the written form of ``notation``, by calling the method named after its class."""
         notation = self.replacement(notation)
-        return getattr(self, type(notation).__name__.lower())(notation)
+        return getattr(self, f"write_{type(notation).__name__.lower()}")(notation)
 
     def replacement(self, notation: Any) -> Any:
         """Return the notation to write instead of ``notation``: the formula of a `Variant`, or the scalar of a
@@ -109,11 +109,11 @@ class Writer:
         """Return the written forms of function arguments."""
         return [self.at(arg, 0) for arg in args]
 
-    def leaf(self, leaf: Leaf) -> Any:
+    def write_leaf(self, leaf: Leaf) -> Any:
         """Return the written form of a leaf (a scalar, symbol or comprehension), which SymPy's printer writes."""
         return self.printer._print(leaf.node)
 
-    def sum(self, notation: Sum) -> Any:
+    def write_sum(self, notation: Sum) -> Any:
         """Return the written form of a sum: its terms, joined by plus and minus signs."""
         parts: list[Any] = []
         for minus, term in notation.terms:
@@ -121,11 +121,11 @@ class Writer:
             parts.append(self.at(term, ELEMENTWISE if minus else ADD))
         return self.joined(*parts)
 
-    def diagonal(self, notation: Diagonal) -> Any:
+    def write_diagonal(self, notation: Diagonal) -> Any:
         """Return the written form of a diagonal matrix as a call of ``diag``."""
-        return self.call(Call("diag", (notation.vector,)))
+        return self.write_call(Call("diag", (notation.vector,)))
 
-    def call(self, notation: Call) -> Any:
+    def write_call(self, notation: Call) -> Any:
         """Return the written form of a function call."""
         return self.named(notation.name, self.arguments(notation.args), notation.keywords)
 
@@ -143,13 +143,13 @@ class TextWriter(Writer):
         """Return the notation to write instead of ``notation``: the Python text of a `Variant`."""
         return self.replacement(notation.text) if isinstance(notation, Variant) else super().replacement(notation)
 
-    def constant(self, constant: Constant) -> str:
+    def write_constant(self, constant: Constant) -> str:
         """Return the text of a constant tensor as a function call."""
         name = "DeltaTensor" if constant.name == "identity" else constant.name
         extents = ", ".join(self.printer._print(extent) for extent in constant.shape)
         return f"{name}({extents})" if len(constant.shape) == 1 else f"{name}(({extents}))"
 
-    def product(self, notation: Product) -> str:
+    def write_product(self, notation: Product) -> str:
         """Return the text of an elementwise product or quotient."""
         number = notation.number
         factors = list(notation.inner + notation.factors)
@@ -170,35 +170,35 @@ class TextWriter(Writer):
             text += "/" + (below[0] if len(below) == 1 else f"({'*'.join(below)})")
         return "-" + text if number.is_negative else text
 
-    def chain(self, notation: Chain) -> str:
+    def write_chain(self, notation: Chain) -> str:
         """Return the text of a matrix product, with ``sum`` for products with ones."""
         first, *rest = with_sums(notation)
         return " @ ".join([self.at(first, SCALED), *(self.at(factor, POW) for factor in rest)])
 
-    def row(self, notation: Row | Transposed) -> str:
+    def write_rowvector(self, notation: RowVector | Transposed) -> str:
         """Return the text of a transposed vector or matrix."""
         return f"{self.at(notation[0], ATOM)}.T"
 
-    transposed = row
+    write_transposed = write_rowvector
 
-    def expanded(self, notation: Expanded) -> str:
+    def write_expanded(self, notation: Expanded) -> str:
         """Return the text of a tensor with new axes, as ``x[:, None]``."""
         axes = ", ".join("None" if is_new else ":" for is_new in notation.new)
         return f"{self.at(notation.tensor, ATOM)}[{axes}]"
 
-    def outer(self, notation: Outer) -> Any:
+    def write_outer(self, notation: Outer) -> Any:
         """Return the text of an outer product as a call."""
-        return self.call(Call("outer", notation))
+        return self.write_call(Call("outer", notation))
 
-    def inverse(self, notation: Inverse) -> Any:
+    def write_inverse(self, notation: Inverse) -> Any:
         """Return the text of an inverse as a call."""
-        return self.call(Call("inv", notation))
+        return self.write_call(Call("inv", notation))
 
-    def power(self, notation: Power) -> str:
+    def write_power(self, notation: Power) -> str:
         """Return the text of a power."""
         return f"{self.at(notation.base, POW + 1)}**{self.at(notation.exponent, POW)}"
 
-    def applied(self, notation: Applied) -> Any:
+    def write_applied(self, notation: Applied) -> Any:
         """Return the text of an elementwise function without a name in this package: a call of ``elementwise`` with a
         function name or a lambda.
         """
@@ -209,36 +209,36 @@ class TextWriter(Writer):
             function = f"lambda {', '.join(map(str, names))}: {self.printer._print(body)}"
         return self.named("elementwise", [function, *self.arguments(notation.args)])
 
-    def relation(self, notation: Relation) -> Any:
+    def write_relation(self, notation: Relation) -> Any:
         """Return the text of a relation as a call, such as ``greater``."""
-        return self.call(Call(RELATIONS[notation.sign], (notation.left, notation.right)))
+        return self.write_call(Call(RELATIONS[notation.sign], (notation.left, notation.right)))
 
-    def connected(self, notation: Connected) -> Any:
+    def write_connected(self, notation: Connected) -> Any:
         """Return the text of joined conditions as calls, such as ``logical_and``."""
         first, *others = notation.conditions
         for condition in others:
             first = Call(f"logical_{notation.name}", (first, condition))
-        return self.call(first if others else Call("logical_not", (first,)))
+        return self.write_call(first if others else Call("logical_not", (first,)))
 
-    def indicator(self, notation: Indicator) -> Any:
+    def write_indicator(self, notation: Indicator) -> Any:
         """Return the text of an indicator, which is that of its condition: comparisons are 1 or 0 in Python
         text, too.
         """
         return self.write(notation.condition)
 
-    def choice(self, notation: Choice) -> Any:
+    def write_choice(self, notation: Choice) -> Any:
         """Return the text of a choice as nested calls of ``where``."""
         rest = notation.rest
         for value, condition in reversed(notation.branches):
             rest = Call("where", (condition, value, rest))
-        return self.call(rest)
+        return self.write_call(rest)
 
-    def einsum(self, notation: Einsum) -> Any:
+    def write_einsum(self, notation: Einsum) -> Any:
         """Return the text of a contraction: a call of ``sum`` if it only sums over axes, else a call of
         ``EinsumProduct``.
         """
         if (total := sum_of_axes(notation)) is not None:
-            return self.call(total)
+            return self.write_call(total)
         subscripts = repr(f"{','.join(notation.inputs)}->{notation.output}")
         return self.named("EinsumProduct", [subscripts, *self.arguments(notation.operands)])
 
@@ -277,7 +277,7 @@ def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
         return None if total is None else total._replace(name="mean")
     if isinstance(notation, Chain):
         first, *_, last = notation.factors
-        ones = [first.vector] if isinstance(first, Row) and is_ones(first.vector) else []
+        ones = [first.vector] if isinstance(first, RowVector) and is_ones(first.vector) else []
         ones += [last] if is_ones(last) else []
         if [vector.shape[0] for vector in ones] in ([*extents], [*extents][::-1]):
             *others, total = with_sums(notation)
@@ -303,7 +303,7 @@ def is_sum(notation: Any) -> bool:
 def with_sums(chain: Chain) -> list[Any]:
     """Return the factors of a matrix product; a product with a vector of ones is replaced by a call of ``sum``."""
     first, *rest = chain.factors
-    if isinstance(first, Row) and is_ones(first.vector):
+    if isinstance(first, RowVector) and is_ones(first.vector):
         kept = rest[:-1] if len(rest) > 1 and is_ones(rest[-1]) else rest
         return [Call("sum", (kept[0] if len(kept) == 1 else Chain(tuple(kept)),))]
     if not is_ones(rest[-1]):

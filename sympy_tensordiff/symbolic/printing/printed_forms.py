@@ -96,8 +96,8 @@ class PrintedForms:
     def __init__(self, node: Any) -> None:
         self.node = node
 
-    def precedence(self, asking: FrameType) -> int:
-        """Return the operator precedence of the printed form for the SymPy function with the call frame ``asking``: by
+    def precedence(self, caller: FrameType) -> int:
+        """Return the operator precedence of the printed form for the SymPy function with the call frame ``caller``: by
         default, that of an atom.
         """
         return int(PRECEDENCE["Atom"])

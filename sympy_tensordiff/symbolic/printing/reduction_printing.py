@@ -27,11 +27,11 @@ class ReductionForms(PrintedForms):
     first.
     """
 
-    def precedence(self, asking: FrameType) -> int:
+    def precedence(self, caller: FrameType) -> int:
         """Return the operator precedence of the printed form. In LaTeX a sum needs parentheses unless it is the last
         factor; in text it looks like a function call.
         """
-        return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(position_in_formula(asking), "Mul")])
+        return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(position_in_formula(caller), "Mul")])
 
     def latex(self, printer: Any) -> str:
         """Return the LaTeX of the sum (or other) signs, then the body."""

@@ -29,7 +29,7 @@ from sympy_tensordiff.symbolic.printing.notation import (
     Leaf,
     Power,
     Repeated,
-    Row,
+    RowVector,
     entrywise,
     in_forms,
     in_front,
@@ -63,7 +63,7 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import TensorOperation
 class TensorForms(PrintedForms):
     """The printed forms of an operation on tensors: matrix products if possible, else index notation."""
 
-    def precedence(self, asking: FrameType) -> int:
+    def precedence(self, caller: FrameType) -> int:
         """Return the operator precedence of the printed form. In LaTeX a product needs parentheses unless it is the
         last factor.
 
@@ -72,7 +72,7 @@ class TensorForms(PrintedForms):
         """
         if measures(self.node).is_unprintable:
             return ATOM
-        place = position_in_formula(asking)
+        place = position_in_formula(caller)
         if place == "text":
             level = TextWriter(None).level(notation_of(self.node))
             return level if level >= POW else ADD
@@ -159,7 +159,7 @@ def _expanded(tensor: Any, new: tuple[bool, ...]) -> Any:
 def _row(vector: Any) -> Any:
     """Return the notation of a vector as a row, ``x.T``; scalar factors are written in front."""
     front, inner = split_scalar(vector)
-    return product(factors=[front, Row(inner)])
+    return product(factors=[front, RowVector(inner)])
 
 
 def _contracted(parts: Sequence[tuple[str, Any]], output: str, node: Any) -> Any:

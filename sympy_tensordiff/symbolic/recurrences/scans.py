@@ -232,7 +232,7 @@ class Scan(TensorOperation):
             inside = free_symbols_in(self.steps) - set(self.bound)
             sizes = free_symbols_in([self.length, *(s for v in self.bound[:-1] for s in v.shape)])
             self._free = frozenset(inside | sizes | free_symbols_in(self.outer))
-        return sympy_callers.shown_symbols(self, set(self._free), sys._getframe(1))
+        return sympy_callers.free_symbols_for_caller(self, set(self._free), sys._getframe(1))
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
         """Return the scan with ``old`` replaced by ``new``; it is checked again unless ``new`` is a temporary

@@ -12,7 +12,7 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic.expressions.arguments import as_int
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.index_notation.signatures import Expression
-from sympy_tensordiff.symbolic.index_notation.tabulate import digits, read, same_extent, tabulate
+from sympy_tensordiff.symbolic.index_notation.tabulate import digits, inline_entry, same_extent, tabulate
 from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import checked_axis
 from sympy_tensordiff.symbolic.whole_tensors.operations import operand, shape_of
 
@@ -58,7 +58,9 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
         """Return the operand ``part`` with a new axis of extent 1."""
         shape = shape_of(part)
         return tabulate(
-            (*shape[:place], 1, *shape[place:]), (part,), lambda *at: read(part, (*at[:place], *at[place + 1 :]))
+            (*shape[:place], 1, *shape[place:]),
+            (part,),
+            lambda *at: inline_entry(part, (*at[:place], *at[place + 1 :])),
         )
 
     return concatenate([with_axis(part) for part in parts], place)
@@ -112,7 +114,7 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
         place = at[along]
         branches: list[Any] = []
         for part, start, end in zip(parts, [S.Zero, *ends], ends, strict=False):
-            branches.append((read(part, (*at[:along], place - start, *at[along + 1 :])), place < end))
+            branches.append((inline_entry(part, (*at[:along], place - start, *at[along + 1 :])), place < end))
         return Piecewise(*branches[:-1], (branches[-1][0], True))
 
     return tabulate(shape, parts, entry)
@@ -149,7 +151,7 @@ def kron(A: Expression, B: Expression) -> Any:
     return kronecker((operand(A, "kron"), operand(B, "kron")))
 
 
-def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = read) -> Any:
+def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = inline_entry) -> Any:
     """Return the Kronecker product of ``tensors``; ``read(tensor, indices)`` writes an entry of an operand."""
     rank = max(len(shape_of(tensor)) for tensor in tensors)
     shapes = [(S.One,) * (rank - len(shape_of(tensor))) + shape_of(tensor) for tensor in tensors]
@@ -198,6 +200,6 @@ def cross(x: Expression, y: Expression) -> Any:
     def entry(*at: Expr) -> Any:
         """Return the entry of the cross product at the indices ``at``."""
         one, two = ((*at[:-1], Mod(at[-1] + step, 3)) for step in (1, 2))
-        return read(x, one) * read(y, two) - read(x, two) * read(y, one)
+        return inline_entry(x, one) * inline_entry(y, two) - inline_entry(x, two) * inline_entry(y, one)
 
     return tabulate(shape, (x, y), entry)

@@ -70,7 +70,7 @@ class TensorOperation(TensorExpr):
     @property
     def free_symbols(self) -> set[Basic]:
         """Override `Basic.free_symbols`: return the free symbols of all arguments."""
-        return sympy_callers.shown_symbols(self, free_symbols_in([self]), sys._getframe(1))
+        return sympy_callers.free_symbols_for_caller(self, free_symbols_in([self]), sys._getframe(1))
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
         """Return the entry at ``indices`` in index notation, one level deep; None for an operation without index

@@ -21,13 +21,13 @@ from sympy_tensordiff.symbolic.expressions.depth import measures
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import (
     comparison,
     is_whole,
+    refuse_as_scalar,
     refuse_property_access,
-    refuse_whole,
 )
 from sympy_tensordiff.symbolic.expressions.printable import short
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.index_notation.signatures import Expression
-from sympy_tensordiff.symbolic.index_notation.tabulate import read, tabulate
+from sympy_tensordiff.symbolic.index_notation.tabulate import inline_entry, tabulate
 from sympy_tensordiff.symbolic.whole_tensors.einsum import (
     EinsumProduct,
     FilledTensor,
@@ -253,7 +253,7 @@ def _comparison(name: str, sign: str, function: str) -> Callable[[Any, Any], Any
     def operator(self: Any, other: Any) -> Any:
         """Return SymPy's comparison; raise `UnsupportedError` if a side is a whole tensor."""
         for value in (self, other):
-            refuse_whole(value, f"operator {sign}", comparison(function))
+            refuse_as_scalar(value, f"operator {sign}", comparison(function))
         return scalar(self, other)
 
     return operator
@@ -340,7 +340,7 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
     def entry(*at: Expr) -> Any:
         """Return the entry of the slice at the indices ``at``, which is an entry of ``tensor``."""
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]
-        return read(tensor, TensorEntry(tensor, *full).indices)
+        return inline_entry(tensor, TensorEntry(tensor, *full).indices)
 
     names = [place for place in places if not isinstance(place, tuple)]
     return tabulate(shape, (tensor, *names), entry)

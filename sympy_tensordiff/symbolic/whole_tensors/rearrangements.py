@@ -14,7 +14,7 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic.expressions.arguments import as_expr, as_int
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.index_notation.signatures import Expression, documented
-from sympy_tensordiff.symbolic.index_notation.tabulate import digits, read, same_extent, tabulate
+from sympy_tensordiff.symbolic.index_notation.tabulate import digits, inline_entry, same_extent, tabulate
 from sympy_tensordiff.symbolic.whole_tensors.functions import transpose
 from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import checked_axes
 from sympy_tensordiff.symbolic.whole_tensors.operations import operand, shape_of, shape_tuple
@@ -121,7 +121,7 @@ def in_shape(tensor: Any, new: Sequence[Expr]) -> Any | None:
                 flat = flat * new[axis] + indices[axis]
             for axis, digit in zip(inner, digits(flat, [old[axis] for axis in inner]), strict=True):
                 place[axis] = digit
-        result: Expr = read(tensor, place)
+        result: Expr = inline_entry(tensor, place)
         return result
 
     return tabulate(new, (tensor,), entry)
@@ -216,7 +216,7 @@ def flip(A: Expression, axis: Any = None) -> Any:
 
     def entry(*indices: Expr) -> Any:
         """Return the entry of ``A`` at the reflected indices."""
-        return read(A, [shape[n] - 1 - index if n in turned else index for n, index in enumerate(indices)])
+        return inline_entry(A, [shape[n] - 1 - index if n in turned else index for n, index in enumerate(indices)])
 
     return tabulate(shape, (A,), entry)
 
@@ -264,7 +264,7 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
 
     def entry(*indices: Expr) -> Any:
         """Return the entry of ``A`` at the shifted indices."""
-        return read(A, [Mod(at - by[n], shape[n]) if by.get(n) else at for n, at in enumerate(indices)])
+        return inline_entry(A, [Mod(at - by[n], shape[n]) if by.get(n) else at for n, at in enumerate(indices)])
 
     return tabulate(shape, (A,), entry)
 
@@ -302,7 +302,9 @@ def _triangle(A: Any, owner: str, condition: Any) -> Any:
     A = operand(A, owner)
     if len(shape_of(A)) < 2:
         raise ShapeError(f"{owner} needs matrices along the last two axes, but {A} has rank {len(shape_of(A))}")
-    return tabulate(shape_of(A), (A,), lambda *at: Piecewise((read(A, at), condition(*at[-2:])), (S.Zero, True)))
+    return tabulate(
+        shape_of(A), (A,), lambda *at: Piecewise((inline_entry(A, at), condition(*at[-2:])), (S.Zero, True))
+    )
 
 
 @explained
@@ -351,7 +353,7 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
             And(place >= 0 if before != 0 else S.true, place < extent if behind != 0 else S.true)
             for place, extent, (before, behind) in zip(places, shape, pairs, strict=True)
         ]
-        return Piecewise((read(A, places), And(*bounds)), (constant_values, True))
+        return Piecewise((inline_entry(A, places), And(*bounds)), (constant_values, True))
 
     return tabulate(
         [before + extent + behind for extent, (before, behind) in zip(shape, pairs, strict=True)], (A,), entry

@@ -12,7 +12,13 @@ from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.index_notation.signatures import Expression, Scalar, documented
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
-from sympy_tensordiff.symbolic.index_notation.tabulate import entry_indices, fresh_indices, read, tabulate, upper_nodes
+from sympy_tensordiff.symbolic.index_notation.tabulate import (
+    entry_indices,
+    fresh_indices,
+    inline_entry,
+    tabulate,
+    upper_nodes,
+)
 from sympy_tensordiff.symbolic.whole_tensors import entrywise_functions
 from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct, FilledTensor, with_unit_axes
 from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorMul
@@ -279,7 +285,7 @@ def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> An
         at = dict(zip(sorted(gone), own, strict=True))
         at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
         limits = [(index, 0, length - 1) for index, length in zip(own, lengths, strict=True) if length != 1]
-        body = read(A, [at[axis] for axis in range(len(shape))])
+        body = inline_entry(A, [at[axis] for axis in range(len(shape))])
         return reduction(body, *limits) if limits else body
 
     extents = [S.One if axis in gone else extent for axis, extent in enumerate(shape) if keepdims or axis in kept]
@@ -300,7 +306,7 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
 
         def body(index: Expr) -> Expr:
             """Return the entry of ``A`` with `index` along the axis."""
-            result: Expr = read(A, (*indices[:along], index, *indices[along + 1 :]))
+            result: Expr = inline_entry(A, (*indices[:along], index, *indices[along + 1 :]))
             return result
 
         forwards, backwards = body(k), body(last - k)

@@ -9,7 +9,7 @@ from sympy import Add, Expr, exp, log
 
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedSum
-from sympy_tensordiff.symbolic.index_notation.tabulate import entry_indices, fresh_indices, read, tabulate
+from sympy_tensordiff.symbolic.index_notation.tabulate import entry_indices, fresh_indices, inline_entry, tabulate
 from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 from sympy_tensordiff.symbolic.whole_tensors.subscripts import Subscripts, label_extents
 
@@ -45,7 +45,7 @@ def semiring_product(subscripts: Subscripts, operands: Sequence[Any], semiring: 
         own = entry_indices(fresh_indices(len(summed), (*operands, *indices, *lengths), summed), lengths)
         at = {**dict(zip(output, indices, strict=True)), **dict(zip(summed, own, strict=True))}
         terms = [
-            read(operand, [at[label] for label in labels]) if labels else operand
+            inline_entry(operand, [at[label] for label in labels]) if labels else operand
             for operand, labels in zip(operands, inputs, strict=True)
         ]
         limits = [(index, 0, length - 1) for index, length in zip(own, lengths, strict=True) if length != 1]
