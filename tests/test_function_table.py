@@ -45,6 +45,9 @@ def test_claims_hold_at_sampled_points(record):
         assert high is None or found <= float(high), point
         assert not record.is_positive or found > 0 or abs(point) > 20
         assert not record.is_finite or math.isfinite(float(found)), point
+        if record.is_exact:
+            exact = record.function(sympy.Rational(point))
+            assert exact == sympy.Rational(float(exact)), point
         if record.parity:
             assert mpmath.almosteq(value(record, -point), record.parity * found, 1e-20), point
 

@@ -26,6 +26,7 @@ ROOT = Path(td.__file__).parent
 
 BELOW_ORACLE = frozenset(
     {
+        "functions",
         "integer",
         "symbolic",
         "graph",

@@ -57,6 +57,8 @@ class RealFunction(NamedTuple):
         Whether it is defined for all real numbers.
     is_finite : bool
         Whether it is finite for all floating point numbers: `exp` is defined everywhere and overflows.
+    is_exact : bool
+        Whether its computed values have no rounding errors of their own.
     parity : int
         1 if ``f(-x) = f(x)``, -1 if ``f(-x) = -f(x)``, else 0.
     values : Interval
@@ -72,6 +74,7 @@ class RealFunction(NamedTuple):
     is_readable: bool = True
     is_defined: bool = False
     is_finite: bool = False
+    is_exact: bool = False
     parity: int = 0
     values: Interval = Interval()
 
@@ -106,7 +109,7 @@ def log_of_sum(a: Any, b: Any) -> Any:
 
 def _extremum(name: str, function: Any, operation: str, *aliases: str) -> RealFunction:
     """Return the record of a maximum or minimum of any number of arguments."""
-    return _bounded(name, function, operation, *aliases, operands=(1, MAX_OPERANDS))
+    return _bounded(name, function, operation, *aliases, is_exact=True, operands=(1, MAX_OPERANDS))
 
 
 _RECORDS = (
@@ -125,10 +128,10 @@ _RECORDS = (
     _of_one("acosh", sympy.acosh, "arccosh", "arccosh"),
     _of_one("atanh", sympy.atanh, "arctanh", "arctanh", parity=-1),
     _of_one("sqrt", sympy.sqrt),
-    _bounded("abs", sympy.Abs, "abs", "Abs", parity=1, values=Interval(0, None, is_open=False)),
-    _bounded("sign", sympy.sign, "sign", parity=-1, values=_ONE),
-    _bounded("floor", sympy.floor, "floor"),
-    _bounded("ceiling", sympy.ceiling, "ceil", "ceil"),
+    _bounded("abs", sympy.Abs, "abs", "Abs", is_exact=True, parity=1, values=Interval(0, None, is_open=False)),
+    _bounded("sign", sympy.sign, "sign", is_exact=True, parity=-1, values=_ONE),
+    _bounded("floor", sympy.floor, "floor", is_exact=True),
+    _bounded("ceiling", sympy.ceiling, "ceil", "ceil", is_exact=True),
     _bounded("erf", sympy.erf, "erf", parity=-1, values=Interval(-1, 1)),
     _bounded("relu", lambda x: sympy.Max(x, 0)),
     _of_one("square", lambda x: x**2),
@@ -150,7 +153,7 @@ _RECORDS = (
     RealFunction("log2", cfunctions.log2, "log2"),
     RealFunction("log10", cfunctions.log10, "log10"),
     RealFunction("cbrt", cfunctions.Cbrt, "cbrt", ("Cbrt",), is_defined=True, is_finite=True),
-    RealFunction("Heaviside", sympy.Heaviside, "heaviside", (), (1, 2), is_defined=True, is_finite=True),
+    RealFunction("Heaviside", sympy.Heaviside, "heaviside", (), (1, 2), is_defined=True, is_finite=True, is_exact=True),
     RealFunction("frac", sympy.frac, is_defined=True, is_finite=True, values=Interval(0, 1, is_open=False)),
     RealFunction(
         "LeviCivita", sympy.LeviCivita, operands=(1, MAX_OPERANDS), is_readable=False, is_defined=True, is_finite=True

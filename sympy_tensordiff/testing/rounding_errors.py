@@ -18,6 +18,7 @@ from sympy.codegen import cfunctions
 from sympy.core.function import AppliedUndef
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.functions import sigmoid, softplus, xlogy
 from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, names_in, with_args
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
@@ -26,11 +27,6 @@ from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.recurrences.scans import Scan, ScanVariable, State, fresh_name
 from sympy_tensordiff.symbolic.whole_tensors.einsum import FilledTensor
 from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
-
-_EXACT: frozenset[Any] = frozenset(
-    {sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.Heaviside, sympy.frac}
-)
-"""Functions without rounding errors."""
 
 _ELEMENTARY: frozenset[Any] = frozenset({
     *(sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tan, sympy.asin, sympy.acos, sympy.atan, sympy.atan2),
@@ -154,7 +150,9 @@ class Perturbation(Rewriting):
         if isinstance(expr, AppliedUndef):
             raise UnsupportedError(f"error_bound: {expr.func} has only a name, and no bound of its error is known")
         args = yield self.all(expr.args, scope)
-        weight = 0 if expr.func in _EXACT else ELEMENTARY_WEIGHT if expr.func in _ELEMENTARY else SPECIAL_WEIGHT
+        weight = (
+            0 if record_of(expr.func).is_exact else ELEMENTARY_WEIGHT if expr.func in _ELEMENTARY else SPECIAL_WEIGHT
+        )
         return self.rounded(expr, expr.func(*args), weight, sympy.Abs(expr), scope)
 
     def choice(self, expr: Any, scope: Any) -> Recursion[Any]:

@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import StorageCandidate
 from sympy_tensordiff.codegen.lower.tensors import Definition
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.index_tests import unequal_forms
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
@@ -288,7 +289,6 @@ def _compares_rounded_values(node: Node, closed: frozenset[int]) -> bool:
 
 
 EXTREMA = frozenset({"max", "min"})
-_EXACT = frozenset({sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.floor, sympy.ceiling})
 
 
 def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
@@ -351,7 +351,7 @@ def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
         if known or part.op in ("const", "scalar", "index"):
             continue
         plain = part.op in ("add", "mul", "guard", "select", "compare", "and", "or", "not", *EXTREMA)
-        if roundings < 0 or not (plain or (part.op == "call" and part.data in _EXACT)):
+        if roundings < 0 or not (plain or (part.op == "call" and record_of(part.data).is_exact)):
             return False
         stack += part.args
     return True

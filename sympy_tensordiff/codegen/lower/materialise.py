@@ -19,6 +19,7 @@ import sympy
 
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.plan import StorageCandidate
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.contractions import is_core, is_view, sums_labels
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
@@ -33,7 +34,6 @@ Of 2, the Hessian of a factorization takes twice the time; of 8, two benchmarks 
 """
 
 _FUNCTION = 20
-_LIGHT = frozenset({sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.Heaviside})
 CONDITIONS = frozenset({"compare", "and", "or", "not"})
 
 
@@ -117,7 +117,7 @@ class _Materialising:
 def _own_cost(node: Node) -> int:
     """Return roughly how many operations `node` takes beyond its arguments."""
     if node.op == "call":
-        return 2 if node.data in _LIGHT else _FUNCTION
+        return 2 if record_of(node.data).is_exact else _FUNCTION
     if node.op == "pow":
         exponent = node.args[1]
         small = exponent.op == "const" and isinstance(exponent.data, int) and abs(exponent.data) <= 4
@@ -127,7 +127,7 @@ def _own_cost(node: Node) -> int:
 
 def is_dear(node: Node) -> bool:
     """Whether `node` calls a function that costs many operations, such as exp or a power that needs a logarithm."""
-    return is_general_power(node) or (node.op == "call" and node.data not in _LIGHT)
+    return is_general_power(node) or (node.op == "call" and not record_of(node.data).is_exact)
 
 
 def is_general_power(node: Node) -> bool:
