@@ -101,11 +101,6 @@ class Certificate:
         that does not give 0, because the two use different functions, the difference from `td.hvp` is evaluated
         by the exact interpreter at rational points: exactly where the functions are rational, else with 30 digits.
 
-        Returns
-        -------
-        bool
-            True.
-
         Raises
         ------
         CertificateError

@@ -318,19 +318,6 @@ def _find_point_of_case(
     return next(_enumerate_points(solved, variables, limit), None)
 
 
-def count_points(rows: Sequence[Constraint], variables: Sequence[Variable]) -> int:
-    """Return the number of integer points of a system whose only variables are ``variables``, by enumeration.
-
-    >>> z1, z2 = Affine.variable("z1"), Affine.variable("z2")
-    >>> box = [Constraint("ge", 1 - z1), Constraint("ge", z1 + 1), Constraint("ge", z1 + z2),
-    ...        Constraint("ge", 4 - z1 - z2)]
-    >>> count_points([*box, Constraint("ge", z2 + 1), Constraint("ge", 5 - z2)], ["z1", "z2"])  # fig. 4 of the paper
-    15
-    """
-    systems = (_numeric_system(case, variables) for case in cases(rows, limit=None))
-    return sum(1 for solved in systems for _ in _enumerate_points(solved, variables))
-
-
 def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -> System:
     """Return the `System` of ``rows``; raise ValueError if they contain a variable that is not one of ``variables``."""
     other = atoms_in(rows) - frozenset(variables)

@@ -286,3 +286,12 @@ def _describe_expected(language: Language, expected: set[str]) -> str:
             words.append(word)
             expected = expected - group - covered
     return " or ".join([*words, *(word for name, word in TERMINALS.items() if name in expected)])
+
+
+def tensor_named(node: Tree, tensors: Mapping[str, Any]) -> Any:
+    """Return the tensor that a derivative clause names; raise `ParseError` if it does not occur in the formula."""
+    if node.text not in tensors:
+        raise node.error(
+            f"{short(node.text)} does not occur; differentiate with respect to {', '.join(map(short, tensors))}"
+        )
+    return tensors[node.text]

@@ -125,11 +125,6 @@ def check_derivative(
         The derivative to check, of shape ``expression.shape + wrt.shape``, for example one derived by hand. By default
         the derivative that the package computes.
 
-    Returns
-    -------
-    float
-        The largest relative error.
-
     Raises
     ------
     DerivativeMismatch

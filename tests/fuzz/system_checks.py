@@ -16,9 +16,9 @@ from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.implication import FALSE, is_empty, is_implied, maximum, minimum, remove_redundant
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.solving import solve_equations
-from sympy_tensordiff.integer.values import count_points, find_point
+from sympy_tensordiff.integer.values import find_point
 
-from .systems import IndexSystem, Points, points, random_form, random_system
+from .systems import IndexSystem, Points, count_points, points, random_form, random_system
 
 
 def check_system(seed: int) -> float:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable, quotient
+from sympy_tensordiff.integer.extrema import cases
+from sympy_tensordiff.integer.values import _enumerate_points, _numeric_system
 
 Points = NDArray[np.int64]
 
@@ -161,3 +163,16 @@ def points(rows: Sequence[Constraint], box: Mapping[Variable, range], values: Ma
     for row in rows:
         mask &= row.holds(at)
     return np.stack(grid, axis=1)[mask] if grid else np.zeros((int(mask[0]), 0), dtype=np.int64)
+
+
+def count_points(rows: Sequence[Constraint], variables: Sequence[Variable]) -> int:
+    """Return the number of integer points of a system whose only variables are ``variables``, by enumeration.
+
+    >>> z1, z2 = Affine.variable("z1"), Affine.variable("z2")
+    >>> box = [Constraint("ge", 1 - z1), Constraint("ge", z1 + 1), Constraint("ge", z1 + z2),
+    ...        Constraint("ge", 4 - z1 - z2)]
+    >>> count_points([*box, Constraint("ge", z2 + 1), Constraint("ge", 5 - z2)], ["z1", "z2"])  # fig. 4 of the paper
+    15
+    """
+    systems = (_numeric_system(case, variables) for case in cases(rows, limit=None))
+    return sum(1 for solved in systems for _ in _enumerate_points(solved, variables))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from every import every
 from fuzz.system_checks import nest_of
-from fuzz.systems import points, random_form, random_system
+from fuzz.systems import count_points, points, random_form, random_system
 
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.floor_elimination import eliminate_floors
@@ -15,7 +15,7 @@ from sympy_tensordiff.integer.implication import FALSE, is_implied, remove_redun
 from sympy_tensordiff.integer.nests import Bounds, bounds
 from sympy_tensordiff.integer.products import times
 from sympy_tensordiff.integer.rows import normalise_rows
-from sympy_tensordiff.integer.values import count_points, find_point
+from sympy_tensordiff.integer.values import find_point
 
 H, J, K, N, P, X, Y, Z = (Affine.variable(v) for v in ("h", "j", "k", "n", "p", "x", "y", "z"))
 

@@ -4,10 +4,10 @@ import itertools
 import random
 
 from every import every
+from fuzz.systems import count_points
 
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.integer.values import count_points
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.deltas import summation
 

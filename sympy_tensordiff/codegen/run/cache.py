@@ -112,11 +112,6 @@ def clear_cache() -> int:
     ``SYMPY_TENSORDIFF_CACHE``, by default ``sympy_tensordiff`` in the user's cache folder; with the value ``off`` there
     is no cache on disk, and nothing is removed. Other files stay.
 
-    Returns
-    -------
-    int
-        The number of files removed.
-
     Examples
     --------
     >>> import sympy_tensordiff as td

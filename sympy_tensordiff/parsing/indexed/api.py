@@ -74,11 +74,6 @@ def parse_indexed(text: str) -> ParsedExpression:
         shapes, one definition, and the variables of the derivative, several for higher orders. At most 20,000
         characters. White space and ``;`` are free, ``#`` starts a comment up to the end of the line.
 
-    Returns
-    -------
-    ParsedExpression
-        As of `parse`.
-
     Raises
     ------
     ParseError

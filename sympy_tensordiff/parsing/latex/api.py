@@ -12,7 +12,15 @@ import sympy
 
 from sympy_tensordiff.errors import ParseError
 from sympy_tensordiff.parsing.axes import AxisClasses, size_symbols
-from sympy_tensordiff.parsing.frontend import Tree, bottom_up, check_declarations, check_not_keyword, read, short
+from sympy_tensordiff.parsing.frontend import (
+    Tree,
+    bottom_up,
+    check_declarations,
+    check_not_keyword,
+    read,
+    short,
+    tensor_named,
+)
 from sympy_tensordiff.parsing.latex.build import LatexBuilder
 from sympy_tensordiff.parsing.latex.lower import LatexLowering
 from sympy_tensordiff.parsing.latex.lower_base import Scope
@@ -169,7 +177,7 @@ class LatexReader:
             self.nodes, names, known, False, infer, self.count_unusual_orders, capital_number=3
         )
         tensors, expression = self.build(orders)
-        arguments = tuple(self.argument(node, tensors) for node in self.root.of_kind("argument"))
+        arguments = tuple(tensor_named(node, tensors) for node in self.root.of_kind("argument"))
         notes = [f"{name} is {order_word(order)}" for name, order in assumed.items()]
         return ParsedExpression(tensors, expression, arguments, (*notes, *self.formula.notes))
 
@@ -219,14 +227,6 @@ class LatexReader:
                 if size is None:
                     raise part.error("a size is an affine expression of names and integers")
                 shapes.exact.append((axis, size, part))
-
-    def argument(self, node: Tree, tensors: dict[str, TensorSymbol]) -> TensorSymbol:
-        """Return the tensor that a derivative clause names; raise `ParseError` if it does not occur in the formula."""
-        if node.text not in tensors:
-            raise node.error(
-                f"{short(node.text)} does not occur; differentiate with respect to {', '.join(map(short, tensors))}"
-            )
-        return tensors[node.text]
 
 
 def is_integer(declaration: Tree) -> bool:

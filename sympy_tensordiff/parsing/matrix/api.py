@@ -21,6 +21,7 @@ from sympy_tensordiff.parsing.frontend import (
     check_not_keyword,
     read,
     short,
+    tensor_named,
     token_text,
 )
 from sympy_tensordiff.parsing.matrix.build import MatrixBuilder
@@ -122,7 +123,7 @@ def read_matrix(text: str) -> ParsedExpression:
     orders = {name: (0, 1, 3)[len(node.children)] for name, node in declared.items()}
     orders, assumed = infer_orders(nodes, names, orders, _is_numpy(nodes))
     tensors, expression = _build_expression(nodes, orders, declared)
-    arguments = tuple(_argument(node, tensors) for node in root.of_kind("argument"))
+    arguments = tuple(tensor_named(node, tensors) for node in root.of_kind("argument"))
     headed = [name for node in root.of_kind("heading") for name in _WORD.findall(node.text)[1:] if name in tensors]
     if len(headed) == 1 and not arguments:  # f(x) = … is a function of x
         arguments = (tensors[headed[0]],)
@@ -208,15 +209,6 @@ def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders
         if other != name:
             raise root.error(f"the formula makes axes of sizes {short(other)} and {short(name)} equally long")
     return {axis: value for axis, (_, value) in known.items()}
-
-
-def _argument(node: Tree, tensors: dict[str, TensorSymbol]) -> TensorSymbol:
-    """Return the tensor that a derivative clause names; raise `ParseError` if it does not occur."""
-    if node.text not in tensors:
-        raise node.error(
-            f"{short(node.text)} does not occur; differentiate with respect to {', '.join(map(short, tensors))}"
-        )
-    return tensors[node.text]
 
 
 # ---------------------------------------------------------------------------- orders

@@ -40,11 +40,6 @@ def indices(names: str, *others: str) -> Any:
     names, *others : str
         One text with all names, ``"i j"`` or ``"i:3"``, or several texts.
 
-    Returns
-    -------
-    Symbol or tuple of Symbol
-        One symbol for one name, a tuple for several.
-
     Examples
     --------
     >>> i, j = indices("i j")

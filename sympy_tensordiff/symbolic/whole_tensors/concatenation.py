@@ -28,11 +28,6 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     axis : int
         The place of the new axis in the result.
 
-    Returns
-    -------
-    Expr
-        A tensor expression with one more axis.
-
     Raises
     ------
     ArgumentError
@@ -75,11 +70,6 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     tensors : sequence of Expr
         At least one.
     axis : int
-
-    Returns
-    -------
-    Expr
-        A tensor expression with a longer axis.
 
     Raises
     ------
@@ -137,11 +127,6 @@ def kron(A: Expression, B: Expression) -> Any:
     A, B : Expr
         Tensors; the one of lower rank has axes of extent 1 in front.
 
-    Returns
-    -------
-    Expr
-        A tensor expression whose extents are the products of those of the operands.
-
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -174,11 +159,6 @@ def cross(x: Expression, y: Expression) -> Any:
     ----------
     x, y : Expr
         Of one shape, whose last extent is 3.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of vectors of length 3.
 
     Raises
     ------

@@ -265,11 +265,6 @@ def entr(x: Scalar) -> Any:
     x : Expr or number
         A tensor expression or a scalar, not negative.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``x``; a scalar for a scalar.
-
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -289,11 +284,6 @@ def square(A: Scalar) -> Any:
     Parameters
     ----------
     A : Expr or number
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A``; a scalar for a scalar.
 
     Examples
     --------

@@ -121,11 +121,6 @@ def trace(A: Expression) -> Any:
     A : Expr
         Of rank 2, both extents equal.
 
-    Returns
-    -------
-    Expr
-        A scalar.
-
     Raises
     ------
     ShapeError
@@ -149,11 +144,6 @@ def diag(A: Expression) -> Any:
     ----------
     A : Expr
         Of rank 1 or 2.
-
-    Returns
-    -------
-    Expr
-        A matrix for a vector, a vector for a matrix.
 
     Raises
     ------
@@ -184,11 +174,6 @@ def transpose(A: Expression, axes: Any = None) -> Any:
         A tensor expression.
     axes : tuple of int, optional
         Axis ``n`` of the result is axis ``axes[n]`` of ``A``. By default the reverse order.
-
-    Returns
-    -------
-    Expr
-        A tensor expression with the axes in another order.
 
     Raises
     ------
@@ -246,11 +231,6 @@ def dot(x: Expression, y: Expression) -> Any:
     x, y : Expr
         Of rank 1 and of one extent.
 
-    Returns
-    -------
-    Expr
-        A scalar.
-
     Raises
     ------
     ShapeError
@@ -274,11 +254,6 @@ def outer(A: Expression, B: Expression) -> Any:
     ----------
     A, B : Expr
         Tensor expressions of any rank, or scalars.
-
-    Returns
-    -------
-    Expr
-        A tensor expression whose shape is that of the first operand, then that of the second.
 
     Raises
     ------
@@ -308,11 +283,6 @@ def logdet(A: Expression) -> Any:
     ----------
     A : Expr
         Of rank 2, both extents equal; or of any order with the matrices in its last two axes.
-
-    Returns
-    -------
-    Expr
-        A scalar.
 
     Raises
     ------

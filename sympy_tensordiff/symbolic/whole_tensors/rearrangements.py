@@ -50,11 +50,6 @@ def reshape(A: Expression, shape: Any) -> Any:
     shape : int, Expr, or sequence of them
         One extent may be -1: it is the remaining length.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the new shape.
-
     Raises
     ------
     ShapeError
@@ -88,11 +83,6 @@ def ravel(A: Expression) -> Any:
     ----------
     A : Expr
         A tensor expression, or a scalar.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of rank 1.
 
     Examples
     --------
@@ -156,11 +146,6 @@ def moveaxis(A: Expression, source: Any, destination: Any) -> Any:
     source, destination : int or tuple of int
         The axes, and where each of them goes; negative ones count from the last.
 
-    Returns
-    -------
-    Expr
-        A tensor expression with the axes in another order.
-
     Raises
     ------
     ShapeError
@@ -195,11 +180,6 @@ def flip(A: Expression, axis: Any = None) -> Any:
     axis : int or tuple of int, optional
         By default all.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A``.
-
     Raises
     ------
     ShapeError
@@ -233,11 +213,6 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
         By how many places, for each axis.
     axis : int or tuple of int, optional
         By default, all entries move in the order of `ravel`.
-
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A``.
 
     Raises
     ------
@@ -319,11 +294,6 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
         How many entries before and behind: for all axes, or for each.
     constant_values : Expr or number
         A scalar.
-
-    Returns
-    -------
-    Expr
-        A tensor expression with longer axes.
 
     Raises
     ------

@@ -112,11 +112,6 @@ def softmax(A: Expression, axis: Any = -1) -> Any:
     axis : int or tuple of int, optional
         As in `sum`; None means all. By default the last.
 
-    Returns
-    -------
-    Expr
-        A tensor expression of the shape of ``A``.
-
     Raises
     ------
     ShapeError
@@ -334,11 +329,6 @@ def norm(A: Scalar, ord: Any = 2) -> Any:
     ord : number, infinity or "fro"
         2 and "fro": the root of the sum of squares. 1: the sum of absolute values. Another positive
         number ``p``: the p-th root of the sum of their powers. Infinity: the largest one.
-
-    Returns
-    -------
-    Expr
-        A scalar.
 
     Raises
     ------
