@@ -11,11 +11,12 @@ from sympy import Dummy, Expr, S
 from sympy_tensordiff.convex.affine_parts import Variables
 from sympy_tensordiff.convex.certificate import Certificate
 from sympy_tensordiff.convex.conditions import ProofTerm, SignUnknown
-from sympy_tensordiff.convex.generators import AT_LEAST_ONE, Range
+from sympy_tensordiff.convex.generators import AT_LEAST_ONE
 from sympy_tensordiff.convex.matrices import is_symmetric_affine
 from sympy_tensordiff.convex.rules import ConvexityRules
 from sympy_tensordiff.convex.signs import Signs
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from sympy_tensordiff.functions.table import Interval
 from sympy_tensordiff.structure.api import check_variables
 from sympy_tensordiff.structure.terms import to_index_notation
 from sympy_tensordiff.structure.values import unused_name
@@ -119,11 +120,11 @@ def certify_convex(
     return Certificate(function, f, directions, ranges, terms, reason, concave)
 
 
-def _declared_ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Range]:
+def _declared_ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Interval]:
     """Return a dictionary from symbols to the open intervals that the user's declarations give them; raise an error if
     a declaration is not an interval of a symbol.
     """
-    found: dict[Any, Range] = {}
+    found: dict[Any, Interval] = {}
     lists = [(v, (0, None)) for given in (positive, nonnegative) for v in _as_tuple(given)]
     for symbol, pair in [*lists, *bounds.items()]:
         if not isinstance(symbol, TensorSymbol | sympy.Symbol):
@@ -131,12 +132,12 @@ def _declared_ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any])
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ArgumentTypeError(f"bounds of {symbol} are {pair}: give a pair (low, high), None for no bound")
         low, high = (_to_real_bound(symbol, end) for end in pair)
-        declared = found.get(symbol, Range())
+        declared = found.get(symbol, Interval())
         low = max((end for end in (low, declared.low) if end is not None), default=None)
         high = min((end for end in (high, declared.high) if end is not None), default=None)
         if low is not None and high is not None and low >= high:
             raise ArgumentError(f"the domain of {symbol} from {low} to {high} has no interior: substitute its value")
-        found[symbol] = Range(low, high)
+        found[symbol] = Interval(low, high)
     return found
 
 

@@ -16,10 +16,11 @@ from sympy import Expr
 
 from sympy_tensordiff.convex.affine_parts import KINKS
 from sympy_tensordiff.convex.conditions import ProofTerm
-from sympy_tensordiff.convex.generators import FREE, Range, range_of_assumptions
+from sympy_tensordiff.convex.generators import FREE, range_of_assumptions
 from sympy_tensordiff.derivative.api import hvp, jvp
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import CertificateError
+from sympy_tensordiff.functions.table import Interval
 from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.reference import evaluate, symbols_of, tensors_of
 from sympy_tensordiff.structure.terms import to_index_notation
@@ -68,7 +69,7 @@ class Certificate:
         function: Expr,
         original: Any,
         directions: Mapping[Any, Any],
-        ranges: Mapping[Any, Range],
+        ranges: Mapping[Any, Interval],
         terms: Sequence[ProofTerm] | None,
         reason: str,
         concave: bool,

@@ -12,8 +12,8 @@ import sympy
 from sympy import Dummy, Expr, S
 
 from sympy_tensordiff.convex.affine_parts import Decomposition
-from sympy_tensordiff.convex.generators import Range
 from sympy_tensordiff.convex.signs import Signs
+from sympy_tensordiff.functions.table import Interval
 
 CONDITIONS: dict[str, str] = {
     "rule": "each function is one of the table of smooth functions, a kink, or in pieces along one affine scalar",
@@ -89,7 +89,7 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 
 
 def enter_domain(
-    signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Range], is_concave: Callable[[Expr], bool]
+    signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Interval], is_concave: Callable[[Expr], bool]
 ) -> None:
     """Declare in ``signs`` the ``ranges`` of the symbols of a decomposition, so that signs of its function can be
     proved; raise `SignUnknown` if the function may be undefined there. Ranges of parts that are concave by
@@ -101,8 +101,8 @@ def enter_domain(
     closed: dict[Expr, Expr] = {}
     for symbol, interval in ranges.items():
         signs.declared[symbol] = interval
-        if not interval.strict and interval.low != interval.high:
-            signs.declared[symbol] = interval._replace(strict=True)
+        if not interval.is_open and interval.low != interval.high:
+            signs.declared[symbol] = interval._replace(is_open=True)
             closed[symbol] = Dummy("closed", real=True)
             signs.declared[closed[symbol]] = interval
     require_values(signs, outer.function, outer.parts, closed, _narrow_to_domains(signs, outer, is_concave))
@@ -131,7 +131,7 @@ def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[
             interval, end = signs.declared[part], -offset / slope
             ends = {interval.low if slope > 0 else interval.high, end} - {None}
             bound = max(ends) if slope > 0 else min(ends)
-            narrower = interval._replace(**{"low" if slope > 0 else "high": bound}, strict=True)
+            narrower = interval._replace(**{"low" if slope > 0 else "high": bound}, is_open=True)
             if narrower != interval and is_concave(slope * outer.parts[part]):
                 signs.declared[part] = narrower
                 domain_nodes.add(node)

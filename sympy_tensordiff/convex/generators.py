@@ -7,13 +7,13 @@ independent, which can lose a proof and never makes one wrong. SymPy's assumptio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import sympy
 from sympy import Dummy, Expr, Rational, S
 
 from sympy_tensordiff.convex.matrices import is_positive_definite
-from sympy_tensordiff.functions.table import record_of
+from sympy_tensordiff.functions.table import Interval, record_of
 from sympy_tensordiff.symbolic.expressions.traversal import postorder
 from sympy_tensordiff.symbolic.index_notation.sums import (
     IndexedMax,
@@ -30,20 +30,10 @@ ROUNDING_DENOMINATOR = 2**20
 """An irrational end of a range is rounded outward to a multiple of one over this."""
 
 
-class Range(NamedTuple):
-    """An interval of real numbers. A bound is None if it is missing; ``strict`` says that the bounds themselves do not
-    belong to it.
-    """
-
-    low: Expr | None = None
-    high: Expr | None = None
-    strict: bool = True
-
-
-FREE = Range()
-POSITIVE = Range(S.Zero)
-AT_LEAST_ZERO = Range(S.Zero, None, False)
-AT_LEAST_ONE = Range(S.One, None, False)
+FREE = Interval()
+POSITIVE = Interval(S.Zero)
+AT_LEAST_ZERO = Interval(S.Zero, None, False)
+AT_LEAST_ONE = Interval(S.One, None, False)
 
 AS_EXPONENTIALS: dict[Any, Any] = {
     softplus: lambda t: sympy.log(1 + sympy.exp(t)),
@@ -55,12 +45,12 @@ AS_EXPONENTIALS: dict[Any, Any] = {
 """Functions that are rational in an exponential, or its logarithm."""
 
 
-def range_of_values(function: Any) -> Range:
+def range_of_values(function: Any) -> Interval:
     """Return the interval that contains all values of ``function``, a function class of one real number."""
     if function is sympy.KroneckerDelta:
-        return Range(S.Zero, S.One, False)
+        return Interval(S.Zero, S.One, False)
     low, high, is_open = record_of(function).values
-    return Range(None if low is None else sympy.floor(low), None if high is None else sympy.ceiling(high), is_open)
+    return Interval(None if low is None else sympy.floor(low), None if high is None else sympy.ceiling(high), is_open)
 
 
 class Generators:
@@ -78,9 +68,9 @@ class Generators:
     (exp(2*y)/(exp(y) + 1), 1)
     """
 
-    def __init__(self, ranges: Mapping[Any, Range]) -> None:
-        self.declared: dict[Any, Range] = dict(ranges)
-        self.ranges: dict[Expr, Range] = {}
+    def __init__(self, ranges: Mapping[Any, Interval]) -> None:
+        self.declared: dict[Any, Interval] = dict(ranges)
+        self.ranges: dict[Expr, Interval] = {}
         self.sources: dict[Expr, Expr] = {}
         self._generators: dict[Any, Expr] = {}
         self._roots: dict[Expr, tuple[int, Expr]] = {}
@@ -88,7 +78,7 @@ class Generators:
         self._exps: dict[Expr, Expr] = {}
         self.functions: dict[Expr, Expr] = {}
         self._forms: dict[Expr, Expr] = {}
-        self._exact_ranges: dict[Expr, Range] = {}
+        self._exact_ranges: dict[Expr, Interval] = {}
 
     def of(self, scalar: Expr) -> str | None:
         """Return the sign of ``scalar``: ``'0'``, ``'>'``, ``'>='``, ``'<'``, ``'<='``, or None if none is proved."""
@@ -116,7 +106,7 @@ class Generators:
 
     # ---------------------------------------------------------------- generators
 
-    def generator(self, key: Any, interval: Range, source: Expr) -> Expr:
+    def generator(self, key: Any, interval: Interval, source: Expr) -> Expr:
         """Return the symbol (generator) for ``key``. At its first use it is created, with the interval of its values
         and the expression ``source`` that it stands for.
         """
@@ -127,15 +117,15 @@ class Generators:
             self._forms[symbol] = symbol
         return self._generators[key]
 
-    def range_of(self, scalar: Expr) -> Range:
+    def range_of(self, scalar: Expr) -> Interval:
         """Return an interval that contains all values of ``scalar``: its known range, or the half-line that its sign
         implies.
         """
         form = self.form(scalar)
         if form in self._exact_ranges:
             return self._exact_ranges[form]
-        ranges = {"0": Range(S.Zero, S.Zero, False), ">": POSITIVE, ">=": AT_LEAST_ZERO}
-        ranges |= {"<": Range(None, S.Zero), "<=": Range(None, S.Zero, False)}
+        ranges = {"0": Interval(S.Zero, S.Zero, False), ">": POSITIVE, ">=": AT_LEAST_ZERO}
+        ranges |= {"<": Interval(None, S.Zero), "<=": Interval(None, S.Zero, False)}
         return ranges.get(self.sign_of(form) or "", FREE)
 
     def _form_of_node(self, node: Expr) -> Expr:
@@ -167,7 +157,7 @@ class Generators:
             return cosine
         return self.generator(node, self._range_of_leaf(node), node)
 
-    def _range_of_leaf(self, node: Expr) -> Range:
+    def _range_of_leaf(self, node: Expr) -> Interval:
         """Return the range of a node that is not arithmetic, such as an entry or a sine, and is therefore replaced by a
         generator (symbol).
         """
@@ -184,16 +174,16 @@ class Generators:
         if isinstance(node, sympy.Max | sympy.Min):
             signs = [self.of(a) for a in node.args]
             if isinstance(node, sympy.Max) and any(s in (">", ">=", "0") for s in signs):
-                return Range(S.Zero, None, ">" in signs)
+                return Interval(S.Zero, None, ">" in signs)
             if isinstance(node, sympy.Min) and any(s in ("<", "<=", "0") for s in signs):
-                return Range(None, S.Zero, "<" in signs)
+                return Interval(None, S.Zero, "<" in signs)
             return FREE
         if isinstance(node, sympy.sin | sympy.cos):
             shift = S.Zero if isinstance(node, sympy.sin) else sympy.pi / 2
             return self._range_in_half_period(node.args[0], shift) or range_of_values(node.func)
         return range_of_values(node.func)
 
-    def _range_in_half_period(self, argument: Expr, shift: Expr) -> Range | None:
+    def _range_in_half_period(self, argument: Expr, shift: Expr) -> Interval | None:
         """Return the range of ``sin(argument + shift)`` if the angle stays between two neighbouring zeros of the sine,
         else None.
         """
@@ -210,9 +200,9 @@ class Generators:
         zero = sympy.floor(low / sympy.pi)
         if not high <= (zero + 1) * sympy.pi:
             return None
-        return Range(S.Zero, S(2), interval.strict) if zero % 2 == 0 else Range(S(-2), S.Zero, interval.strict)
+        return Interval(S.Zero, S(2), interval.is_open) if zero % 2 == 0 else Interval(S(-2), S.Zero, interval.is_open)
 
-    def _range_of_entry(self, node: TensorEntry) -> Range:
+    def _range_of_entry(self, node: TensorEntry) -> Interval:
         """Return the declared range of a tensor entry; positive on the diagonal of a positive definite matrix."""
         tensor, indices = node.tensor, node.indices
         if tensor in self.declared:
@@ -220,7 +210,7 @@ class Generators:
         on_diagonal = len(indices) == 2 and indices[0] == indices[1]
         return POSITIVE if on_diagonal and is_positive_definite(self, tensor) else FREE
 
-    def _range_of_reduction(self, node: IndexedReduction) -> Range:
+    def _range_of_reduction(self, node: IndexedReduction) -> Interval:
         """Return the range of a sum (or other reduction) over an index whose body has one sign; `FREE` if its sign is
         not known.
         """
@@ -232,11 +222,11 @@ class Generators:
             if isinstance(node, IndexedProduct):
                 return POSITIVE if sign == ">" else FREE
             if sign == "0" and isinstance(node, IndexedSum):
-                return Range(S.Zero, S.Zero, False)
+                return Interval(S.Zero, S.Zero, False)
             if sign in (">", ">=") and (has_points or isinstance(node, IndexedSum)):
                 return POSITIVE if sign == ">" and has_points else AT_LEAST_ZERO
             if sign in ("<", "<=") and (has_points or isinstance(node, IndexedSum)):
-                return Range(None, S.Zero, sign == "<" and has_points)
+                return Interval(None, S.Zero, sign == "<" and has_points)
         return FREE
 
     def is_nonempty(self, limits: Sequence[Any]) -> bool:
@@ -313,12 +303,12 @@ class Generators:
             factors.append(self._form_of_root(power, int(number.q)) ** int(number.p))
         return sympy.Mul(*factors)
 
-    def _range_of_exponential(self, argument: Expr) -> Range:
+    def _range_of_exponential(self, argument: Expr) -> Interval:
         """Return the range of ``exp(argument)`` that the sign of ``argument`` implies."""
         sign = self.sign_of(argument)
         if sign in (">", ">="):
-            return Range(S.One, None, sign == ">")
-        return Range(S.Zero, S.One) if sign == "<" else POSITIVE
+            return Interval(S.One, None, sign == ">")
+        return Interval(S.Zero, S.One) if sign == "<" else POSITIVE
 
     def _form_of_logarithm(self, argument: Expr) -> Expr:
         """Return ``log(argument)`` as a sum of generators (symbols that stand for logarithms), one for each factor of a
@@ -335,7 +325,7 @@ class Generators:
         if argument == 1:
             return S.Zero
         over_one = self.sign_of(argument - 1)
-        interval = POSITIVE if over_one == ">" else Range(None, S.Zero) if over_one == "<" else FREE
+        interval = POSITIVE if over_one == ">" else Interval(None, S.Zero) if over_one == "<" else FREE
         if over_one == ">=":
             interval = AT_LEAST_ZERO
         symbol = self.generator(("log", argument), interval, sympy.log(self.to_expression(argument)))
@@ -358,13 +348,13 @@ def _monomial_factors(form: Expr) -> list[tuple[Expr, Expr]] | None:
     return parts if all(b.is_Symbol or b.is_Rational for b, _ in parts) or len(parts) > 1 else None
 
 
-def range_of_assumptions(symbol: Expr) -> Range:
+def range_of_assumptions(symbol: Expr) -> Interval:
     """Return the interval that SymPy's assumptions on ``symbol`` imply, such as ``(0, oo)`` for a positive one; a
     positive integer is at least 1.
     """
     if isinstance(symbol, sympy.NumberSymbol):
         low = sympy.floor(symbol)
-        return Range(low, low + 1)
+        return Interval(low, low + 1)
     if symbol.is_integer and symbol.is_positive:
         return AT_LEAST_ONE
     if symbol.is_positive:
@@ -372,11 +362,11 @@ def range_of_assumptions(symbol: Expr) -> Range:
     if symbol.is_nonnegative:
         return AT_LEAST_ZERO
     if symbol.is_nonpositive:
-        return Range(None, S.Zero, bool(symbol.is_negative))
+        return Interval(None, S.Zero, bool(symbol.is_negative))
     return FREE
 
 
-def _round_outward(interval: Range) -> Range:
+def _round_outward(interval: Interval) -> Interval:
     """Return a range with rational ends that contains ``interval``."""
     low, high, n = interval.low, interval.high, ROUNDING_DENOMINATOR
     low = low if low is None or low.is_Rational else sympy.floor(low * n) / n

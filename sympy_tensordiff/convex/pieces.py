@@ -12,14 +12,15 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 
 from sympy_tensordiff.convex.affine_parts import SMOOTH, Decomposition, Variables
 from sympy_tensordiff.convex.conditions import CONDITIONS, ProofTerm, SignUnknown, require, require_values
-from sympy_tensordiff.convex.generators import POSITIVE, Range
+from sympy_tensordiff.convex.generators import POSITIVE
 from sympy_tensordiff.convex.signs import Signs
+from sympy_tensordiff.functions.table import Interval
 
 INEQUALITIES = frozenset({sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge})
 PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprCondPair, sympy.And, sympy.Or}
 
 
-class _Interval(NamedTuple):
+class _Piece(NamedTuple):
     """An interval between two ends (None if unbounded), with a general point of it, written by the symbol
     ``parameter``.
     """
@@ -142,7 +143,7 @@ def _require_corner(
     require("corner", signs.of(corner) in (">", ">=", "0"), "{} at {}", shown, end)
 
 
-def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[_Interval]) -> Expr:
+def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[_Piece]) -> Expr:
     """Return the `Piecewise` that is ``values[n]`` in the interval ``intervals[n]``."""
     pairs = [(value, symbol < interval.high) for value, interval in zip(values[:-1], intervals, strict=False)]
     return sympy.Piecewise(*pairs, (values[-1], True))
@@ -161,7 +162,7 @@ def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr)
     return Decomposition(function, {symbol: factor * part}, {}), factor * part
 
 
-def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Range) -> list[_Interval]:
+def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Interval) -> list[_Piece]:
     """Return, in ascending order, the intervals of ``symbol`` within which no condition and no absolute value of
     ``outer`` changes; ``range_of_part`` limits the outer ones.
     """
@@ -180,13 +181,13 @@ def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of
     return [_make_interval(signs, low, high) for low, high in pairwise(points)]
 
 
-def _make_interval(signs: Signs, low: Expr | None, high: Expr | None) -> _Interval:
+def _make_interval(signs: Signs, low: Expr | None, high: Expr | None) -> _Piece:
     """Return the interval between two ends, with a new parameter whose range is declared in ``signs``."""
     parameter = Dummy("r", real=True)
-    signs.declared[parameter] = POSITIVE if low is None or high is None else Range(S.Zero, S.One)
+    signs.declared[parameter] = POSITIVE if low is None or high is None else Interval(S.Zero, S.One)
     if low is not None:
-        return _Interval(low, high, low + parameter * (1 if high is None else high - low), parameter)
-    return _Interval(low, high, parameter if high is None else high - parameter, parameter)
+        return _Piece(low, high, low + parameter * (1 if high is None else high - low), parameter)
+    return _Piece(low, high, parameter if high is None else high - parameter, parameter)
 
 
 def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:

@@ -14,7 +14,8 @@ import sympy
 from sympy import Dummy, Expr, Poly, S
 from sympy.polys.fields import FracField
 
-from sympy_tensordiff.convex.generators import FREE, Generators, Range
+from sympy_tensordiff.convex.generators import FREE, Generators
+from sympy_tensordiff.functions.table import Interval
 
 MAX_OPERATIONS = 120
 MAX_TERMS = 100
@@ -45,7 +46,7 @@ class Signs(Generators):
     ('>', None)
     """
 
-    def __init__(self, ranges: Mapping[Any, Range]) -> None:
+    def __init__(self, ranges: Mapping[Any, Interval]) -> None:
         super().__init__(ranges)
         self._signs: dict[Expr, str] = {}
         self._failed: dict[Expr, int] = {}
@@ -171,7 +172,7 @@ class Signs(Generators):
             if interval.low is not None or interval.high is not None:
                 shifts[g] = interval.low + g if interval.low is not None else interval.high - g
                 counted.add(g)
-                strict |= {g} if interval.strict else set()
+                strict |= {g} if interval.is_open else set()
         shifted = Poly(factor.xreplace(shifts), *sorted(factor.free_symbols, key=sympy.default_sort_key))
         signs = []
         for exponents, coefficient in shifted.terms():
@@ -201,7 +202,7 @@ class Signs(Generators):
             point = low + 1 if low is not None else high - 1 if high is not None else S.Zero
         else:
             point = (low + high) / 2
-        at_end = not interval.strict and any(polynomial.eval(end) == 0 for end in ends)
+        at_end = not interval.is_open and any(polynomial.eval(end) == 0 for end in ends)
         return (">=" if at_end else ">") if polynomial.eval(point) > 0 else ("<=" if at_end else "<")
 
     def _sign_by_discriminant(self, factor: Expr) -> str | None:
@@ -299,7 +300,7 @@ def _reduce_root_powers(polynomial: Expr, root: Expr, degree: int, base: Expr) -
     return sympy.Add(*(c * base ** (e // degree) * root ** (e % degree) for (e,), c in terms))
 
 
-def _sign_of_range(interval: Range) -> str | None:
+def _sign_of_range(interval: Interval) -> str | None:
     """Return the sign that all numbers in ``interval`` have; None if they have different ones."""
     low, high, strict = interval
     if low == high == 0:
