@@ -280,9 +280,8 @@ def unsupported(node: Any, reason: str, way_out: str) -> UnsupportedError:
     """Return (do not raise) the exception for ``node``, which the language cannot express: ``reason`` says why,
     ``way_out`` what to do instead.
     """
-    return UnsupportedError(
-        f"to_text: {node_text(node)} has no text in the text language of td.parse: {reason}; {way_out}"
-    )
+    shown = f"a {type(node).__name__}" if measures(node).is_unprintable else node
+    return UnsupportedError(f"to_text: {shown} has no text in the text language of td.parse: {reason}; {way_out}")
 
 
 def split_coefficient(term: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -324,11 +323,6 @@ def lower_case_subscripts(product: EinsumProduct) -> Subscripts:
     free = axis_letters(len(others), "".join(letter for letter in used if letter in LETTERS))
     letters = str.maketrans(dict(zip(others, free, strict=True)))
     return parse_subscripts(product.subscripts.translate(letters))
-
-
-def node_text(node: Any) -> str:
-    """Return what to call ``node`` in a message: its text, or its class if the text is too long."""
-    return f"a {type(node).__name__}" if measures(node).is_unprintable else str(node)
 
 
 # -------------------------------------------------------------- functions

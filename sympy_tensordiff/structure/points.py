@@ -78,12 +78,12 @@ def all_hold(conditions: Iterable[Any], environment: Environment) -> bool:
     return all(bool(evaluate(condition, environment)) for condition in conditions)
 
 
-Range = Callable[[Environment], tuple[Any, Any]]
+RangeFunction = Callable[[Environment], tuple[Any, Any]]
 
 
 def _loop_ranges(
     binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
-) -> tuple[list[Range], list[Any]]:
+) -> tuple[list[RangeFunction], list[Any]]:
     """Return ``(ranges, rest)``: for each of ``binders`` a function that computes the range of its index from the
     values of outer ones, and the ``conditions`` that these ranges do not imply.
     """
@@ -106,12 +106,12 @@ def _loop_ranges(
     return [_range_from_bounds(level, symbols) for level in ranges], guards
 
 
-def _explicit_range(binder: IndexRange) -> Range:
+def _explicit_range(binder: IndexRange) -> RangeFunction:
     """Return a function that evaluates the written limits of ``binder``."""
     return lambda values: (evaluate(binder.low, values), evaluate(binder.high, values))
 
 
-def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> Range:
+def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> RangeFunction:
     """Return a function from the values of outer indices to the range of one loop with the bounds ``level``: from its
     greatest lower bound to its least upper bound.
     """

@@ -23,7 +23,7 @@ from sympy_tensordiff.symbolic.expressions.base import TensorNode
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.index_notation.indices import data_of, is_data, relation_row, to_affine
 
-Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]
+BoundForms = tuple[Expr, Sequence[Expr], Sequence[Expr]]
 
 
 class ReadContext(NamedTuple):
@@ -94,7 +94,7 @@ class ReadContext(NamedTuple):
         return find_point([*rows, *ends], variables) or find_point(rows, variables)
 
 
-def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
+def check_reads(body: Expr, ranges: Sequence[BoundForms], *, of_axes: bool) -> None:
     """Raise `OutOfShapeError` for a read in ``body`` that is out of bounds somewhere in ``ranges``: the ranges of sums
     or, with ``of_axes``, of tensor axes, which are never empty.
 
