@@ -23,6 +23,7 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.nests import Bounds, bounds
+from sympy_tensordiff.integer.rows import range_rows
 from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.terms import IndexRange
 from sympy_tensordiff.symbolic.index_notation.indices import is_data, parse, relation_row, to_affine
@@ -95,8 +96,8 @@ def _loop_ranges(
         guards += [condition] if row is None else []
     try:
         for index, low, high in binders:
-            for end in (index - low, high - index):
-                rows.append(Constraint("ge", _to_affine_form(end, loop_variables, environment)))
+            first, last = (_to_affine_form(end, loop_variables, environment) for end in (low, high))
+            rows += range_rows(loop_variables[index], [first], [last])
         ranges, rest = bounds(rows, list(loop_variables.values()))
     except (IndexExpressionError, LoopBoundError):
         return [_explicit_range(binder) for binder in binders], conditions

@@ -49,7 +49,7 @@ simplified = Hook(lambda expr: expr, "sympy_tensordiff.derivative.native")
 """Contract Kronecker deltas under a binder, for `sympy.simplify`."""
 
 printed_forms = Hook(str, "sympy_tensordiff.symbolic.printing.forms_of_classes")
-"""Return the printed forms of a node, as text, LaTeX and two-dimensional form."""
+"""Return the printed forms of a node, as text, LaTeX and two-dimensional form; None for a class without such forms."""
 
 formula = Hook(str, _EQUATIONS)
 """Return the LaTeX that notebooks show for a list of results of these classes."""

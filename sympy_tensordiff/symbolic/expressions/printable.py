@@ -30,7 +30,8 @@ class Printable:
     in the folder `printing`.
     """
 
-    # Properties that return methods: a call of these is one frame less in deep recursions.
+    # Properties that return methods: a call of these is one frame less in deep recursions. A class without forms has
+    # none of these attributes, so that SymPy prints it by its own rules.
     _sympystr = property(lambda node: hooks.printed_forms(node).text, doc="SymPy's hook for `str`.")
     _sympyrepr = property(lambda node: hooks.printed_forms(node).constructor, doc="SymPy's hook for `srepr`.")
     _latex = property(lambda node: hooks.printed_forms(node).latex, doc="SymPy's hook for LaTeX.")

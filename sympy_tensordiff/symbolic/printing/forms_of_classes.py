@@ -40,9 +40,10 @@ FORMS: dict[type, type[PrintedForms]] = {
 """The printed forms of each class of nodes; a class that is not in the table has those of its base class."""
 
 
-def forms_of(node: Any) -> PrintedForms:
-    """Return the printed forms of ``node``."""
-    return next(FORMS[base] for base in type(node).__mro__ if base in FORMS)(node)
+def forms_of(node: Any) -> PrintedForms | None:
+    """Return the printed forms of ``node``; None for a class that neither is in the table nor has a base there."""
+    forms = next((FORMS[base] for base in type(node).__mro__ if base in FORMS), None)
+    return None if forms is None else forms(node)
 
 
 hooks.printed_forms.register(forms_of)
