@@ -21,7 +21,16 @@ from typing import TypeVar
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, accumulator, add
-from sympy_tensordiff.codegen.ir.programs import Array, ContractionStep, Kernel, Program, Scatter, Step, entrywise
+from sympy_tensordiff.codegen.ir.programs import (
+    Array,
+    ContractionStep,
+    Kernel,
+    Operand,
+    Program,
+    Scatter,
+    Step,
+    entrywise,
+)
 from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
@@ -48,12 +57,42 @@ def in_reading_order(program: Program) -> Program:
 
 
 def _with_transposed_products(program: Program) -> Program:
-    """Return `program` with the result of a matrix product stored transposed if most loops read it down its columns."""
+    """Return `program` with the result of a matrix product stored transposed if most loops read it down its columns.
+    Other products read it in either order.
+    """
     prover = Prover(program)
+    turned = _read_along_columns(program, prover)
+    if not turned:
+        return program
+
+    def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
+        """Return `load` with its last two indices exchanged, if its array is transposed."""
+        return Load(load.array, _with_last_two_swapped(load.index)) if load.array in turned else load
+
+    def operand(one: Operand) -> Operand:
+        """Return `one` with its last two labels exchanged, if its array is transposed."""
+        return replace(one, labels=_with_last_two_swapped(one.labels)) if one.array in turned else one
+
+    kernels: list[Step] = []
+    for step in program.kernels:
+        if type(step) is Kernel:
+            kernels.append(_visited(step, prover, turn))
+        elif type(step) is ContractionStep:
+            output = _with_last_two_swapped(step.output) if step.array in turned else step.output
+            kernels.append(replace(step, output=output, left=operand(step.left), right=operand(step.right)))
+        else:
+            kernels.append(step)
+    arrays = [replace(a, shape=_with_last_two_swapped(a.shape)) if a.name in turned else a for a in program.temporaries]
+    notes = [f"{name}: transposed, since loops read along its columns" for name in turned]
+    return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, *notes))
+
+
+def _read_along_columns(program: Program, prover: Prover) -> list[str]:
+    """Return the names of the results of matrix products that most loops read down their columns."""
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
-    steps = [step for step in program.kernels if type(step) is not Kernel]
-    own -= {name for step in steps for name in uses(step).arrays}
-    own &= {step.array for step in steps if isinstance(step, ContractionStep)}
+    products = [step for step in program.kernels if type(step) is ContractionStep]
+    own -= {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
+    own &= {step.array for step in products}
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
@@ -69,22 +108,11 @@ def _with_transposed_products(program: Program) -> Program:
     for step in program.kernels if own else ():
         if type(step) is Kernel:
             _visited(step, prover, vote)
-    turned = sorted(name for name, count in votes.items() if count > 0)
-    if not turned:
-        return program
-
-    def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Return `load` with its last two indices exchanged, if its array is transposed."""
-        return Load(load.array, _with_last_two_swapped(load.index)) if load.array in turned else load
-
-    kernels: list[Step] = []
-    for step in program.kernels:
-        if isinstance(step, ContractionStep) and step.array in turned:
-            step = replace(step, output=_with_last_two_swapped(step.output))
-        kernels.append(_visited(step, prover, turn) if type(step) is Kernel else step)
-    arrays = [replace(a, shape=_with_last_two_swapped(a.shape)) if a.name in turned else a for a in program.temporaries]
-    notes = [f"{name}: transposed, since loops read along its columns" for name in turned]
-    return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, *notes))
+    for product in products:
+        for one, other in (product.operands, product.operands[::-1]):
+            if one.array in own and not product.output:  # both are read as vectors
+                votes[one.array] += (one.labels == _with_last_two_swapped(other.labels)) - (one.labels == other.labels)
+    return sorted(name for name, count in votes.items() if count > 0)
 
 
 def _with_copies(program: Program) -> Program:
