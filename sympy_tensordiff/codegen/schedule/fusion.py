@@ -109,6 +109,8 @@ class _Fusion:
         self.taken = outer_names(program)
         self.weights: dict[int, int] = {}
         """The weights of kernels, by their identity: each is asked for in front of many groups."""
+        self.plans: dict[int, bool] = {}
+        """Whether kernels have a `row_plan`, by their identity."""
 
     def steps(self) -> list[Step]:
         """Return the steps of the program in order, with each group of fused kernels as one step."""
@@ -167,7 +169,13 @@ class _Fusion:
         """
         if isinstance(kernel, Scatter | Table) or not kernel.axes:
             return False
-        return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
+        return len(kernel.axes) > 1 or not self.has_row_plan(kernel)
+
+    def has_row_plan(self, kernel: Kernel) -> bool:
+        """Whether `kernel` has a `row_plan`, from a cache."""
+        if id(kernel) not in self.plans:
+            self.plans[id(kernel)] = row_plan(kernel, self.prover) is not None
+        return self.plans[id(kernel)]
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
         """Return the kernels in `left`, those not fused yet, that only `step` reads and that can join `group` together
@@ -280,7 +288,7 @@ class _Fusion:
 
     def runs_at(self, kernel: Kernel, group: _Group, depth: int) -> bool:
         """Whether `kernel` can run inside of loops over its first `depth` axes, in `group`."""
-        is_row = len(kernel.axes) > depth or row_plan(kernel, self.prover) is None
+        is_row = len(kernel.axes) > depth or not self.has_row_plan(kernel)
         return is_row and _reads_only_at(kernel, self.flow.reads(kernel) & group.filled, *kernel.axes[:depth])
 
     def rows(self, group: _Group, depth: int) -> tuple[Array, ...]:
