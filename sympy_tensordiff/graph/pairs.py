@@ -27,6 +27,7 @@ import sympy
 
 from sympy_tensordiff.graph.cofactor_tangents import cofactor_direction, cofactor_tangent
 from sympy_tensordiff.graph.congruences import CongruentFactors, congruence
+from sympy_tensordiff.graph.contained_products import with_contained_products
 from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, Products, is_outer
 from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
@@ -42,7 +43,11 @@ def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collectio
     ``known`` are computed already and stay as they are.
     """
     narrow = without_unit_labels(graph, roots, known)
-    work = _Pairing(graph, narrow, hints, known)
+    parts = reachable(*narrow, known=known)
+    products = Products(parts, narrow, hints.for_graph(narrow, parts))
+    shared = with_contained_products(graph, narrow, parts, products)
+    work = _Pairing(graph, shared, products.hints, known, products if shared == narrow else None)
+    narrow = shared
     found = [work.done[root] for root in narrow]
     if work.multiplied:
         # A product that terms of sums used may be multiplied out, where all of its users are products now.
@@ -56,11 +61,18 @@ def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collectio
 class _Pairing(TermProducts):
     """The splitting of all einsums of a graph into products of two operands; ``done`` maps each node to its result."""
 
-    def __init__(self, graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        roots: Sequence[Node],
+        hints: Hints,
+        known: Collection[Node],
+        products: Products | None = None,
+    ) -> None:
         self.known = known
         parts = reachable(*roots, known=known)
         self.hints = hints.for_graph(roots, parts)
-        super().__init__(graph, Products(parts, roots, self.hints))
+        super().__init__(graph, products or Products(parts, roots, self.hints))
         self.first: dict[Node, set[Node]] = {}
         """The products with which an order of least work can begin, with the einsum nodes they serve."""
         self.current = graph.zero

@@ -257,3 +257,37 @@ def test_entries_are_simplified_once_for_both_ways_to_store_tables(monkeypatch):
     loss = td.IndexedSum(error**2, (i, 0, n - 1))
     build_program((X, Y, b, y), (td.gradient(loss, Y), td.gradient(loss, b)), rows=True)
     assert (len(simplified), len(lowered)) == (1, 2)
+
+
+def attention(heads, queries):
+    """The gradient of attention by its queries, with the names of its arguments."""
+    Q, K, V = (td.TensorSymbol(name, (heads, queries, 4)) for name in "QKV")
+    weights = td.softmax(td.einsum("hnd,hmd->hnm", Q, K), axis=-1)
+    return (Q, K, V), td.gradient(td.sum(td.einsum("hnm,hmd->hnd", weights, V) ** 2), Q)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numba"])
+def test_attention_keeps_the_weights_of_one_query(backend):
+    """Kernels over heads, queries and keys share the loops over the first two."""
+    arguments, slope = attention(m, n)
+    program = build_program(arguments, slope, rows=True)
+    groups = [step for step in fuse(program, Prover(program)).kernels if isinstance(step, FusedKernels)]
+    assert groups
+    assert all(len(group.axes) == 2 for group in groups)
+    assert {len(row.shape) for group in groups for row in group.rows} == {0, 1}
+    rng = np.random.default_rng(0)
+    for heads, queries in ((1, 1), (2, 3), (3, 17)):
+        arrays = [rng.normal(size=(heads, queries, 4)) for _ in range(3)]
+        wanted = td.lambdify(arguments, slope, "numpy", temporaries=False)(*arrays)
+        found = td.lambdify(arguments, slope, backend, parallel=False)(*arrays)
+        np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-13)
+
+
+def test_rows_of_few_entries_are_filled_together():
+    """Of three coordinates, a loop over the points is the innermost."""
+    y = td.TensorSymbol("y", (m, n, 3))
+    centred = y - td.mean(y, axis=-1, keepdims=True)
+    results = td.gradient(td.sum(td.tanh(centred) * centred**2), y)
+    program = build_program((y,), results, rows=True)
+    groups = [step for step in fuse(program, Prover(program)).kernels if isinstance(step, FusedKernels)]
+    assert all(len(group.axes) == 1 for group in groups)

@@ -16,12 +16,13 @@ from programs import CASES, L, M, N, array, i, j, k, load, op, owned, result, st
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.programs import ContractionStep, Kernel, Operand, Program, entrywise
-from sympy_tensordiff.codegen.ir.scalars import Load, Name
+from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number
 from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from sympy_tensordiff.integer.affine import Affine
 
 
 def gaussian(n, d):
@@ -203,11 +204,56 @@ def test_products_of_matrices_lie_as_loops_read_them(name):
     check_against(*map(calls_in_loops, (program, turned)), [random.normal(size=(4, 3)), random.normal(size=(4, 3))])
 
 
-def test_products_of_matrices_that_products_read_stay():
+def test_products_read_their_operands_in_the_order_of_the_loops():
     program = product_read((k, i))
     square = ContractionStep("d", (0, 1), Operand("c", (0, 2)), Operand("c", (2, 1)))
     program = replace(program, kernels=(*program.kernels, square), outputs=(*program.outputs, result("d", N, N)))
-    assert next(step.output for step in in_reading_order(program).kernels if isinstance(step, ContractionStep)) == (
-        0,
-        1,
-    )
+    turned = in_reading_order(program)
+    products = {step.array: step for step in turned.kernels if isinstance(step, ContractionStep)}
+    assert products["c"].output == (1, 0)
+    assert [one.labels for one in products["d"].operands] == [(2, 0), (1, 2)]
+    random = np.random.default_rng(0)
+    check_against(*map(calls_in_loops, (program, turned)), [random.normal(size=(4, 3)), random.normal(size=(4, 3))])
+
+
+def test_a_masked_divergence_reads_its_product_along_rows():
+    """The sum of ``M*(W @ H)`` and the loops read W @ H in one order, that of M."""
+    n, m, r = td.indices("n m r")
+    X, mask = td.TensorSymbol("X", (n, m)), td.TensorSymbol("M", (n, m))
+    W, H = td.TensorSymbol("W", (n, r)), td.TensorSymbol("H", (r, m))
+    Y = W @ H
+    value = td.sum(mask * (Y - X * td.log(Y)))
+    function = td.lambdify([X, mask, W, H], (value, *td.gradient(value, (W, H))), "numpy")
+    program = in_reading_order(build_program([X, mask, W, H], (value, *td.gradient(value, (W, H))), rows=True))
+    loads = [part for step in program.kernels if isinstance(step, Kernel) for part in scalars(step.body)]
+    products = {step.array for step in program.kernels if isinstance(step, ContractionStep)}
+    reads = [part.index for part in loads if isinstance(part, Load) and part.array in products and len(part.index) == 2]
+    like = [part.index for part in loads if isinstance(part, Load) and part.array == "X"]
+    assert reads
+    assert set(reads) <= set(like)
+    rng = np.random.default_rng(1)
+    arrays = [rng.uniform(0.5, 1, size=shape) for shape in ((4, 5), (4, 5), (4, 3), (3, 5))]
+    weights = arrays[1] * (1 - arrays[0] / (arrays[2] @ arrays[3]))
+    for got, wanted in zip(function(*arrays)[1:], (weights @ arrays[3].T, arrays[2].T @ weights), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("output", [(0, 1, 2, 3), (0, 3, 1, 2), (1, 0, 2, 3)])
+def test_results_of_batched_products_lie_as_loops_read_them(output):
+    """The rows of a result may be two axes; labels of a batch that are not in front keep their places."""
+    product = ContractionStep("c", output, Operand("a", (0, 1, 2, 4)), Operand("b", (0, 3, 4)))
+    axes = dict(enumerate(["p", "q", "i", "j"]))
+    forms = {n: Affine.variable(name) for n, name in axes.items()}
+    value = op("mul", load("c", *(forms[n] for n in output)), Number(2))
+    fill = entrywise("r", tuple(axes.values()), [], value)
+    shapes = {0: Affine.of(2), 1: Affine.of(2), 2: Affine.of(9), 3: Affine.of(9), 4: M}
+    arrays = array("a", *(shapes[n] for n in (0, 1, 2, 4))), array("b", *(shapes[n] for n in (0, 3, 4)))
+    whole = result("r", *(shapes[n] for n in range(4)))
+    kept = result("c", *(shapes[n] for n in output))
+    program = Program(arrays, (whole,), (kept,), (product, fill))
+    turned = in_reading_order(program)
+    (found,) = (step.output for step in turned.kernels if isinstance(step, ContractionStep))
+    assert found == ((0, 1, 2, 3) if output[0] == 0 else output)
+    random = np.random.default_rng(0)
+    values = [random.normal(size=(2, 2, 9, 3)), random.normal(size=(2, 9, 3))]
+    check_against(*map(calls_in_loops, (program, turned)), values)

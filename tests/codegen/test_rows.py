@@ -91,3 +91,27 @@ def test_short_rows_of_known_length_are_one_strip(length, strips):
     values = np.random.default_rng(0).normal(size=(9, len(found)))
     as_python(source)(values, found)
     np.testing.assert_allclose(found, (values**2).sum(axis=0), rtol=1e-13)
+
+
+A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (n, m))
+GUARDED = {
+    "upper": sympy.And(j < m - 1),
+    "lower": sympy.And(j >= 2),
+    "both": sympy.And(j >= 1, j < m - 2),
+}
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numba"])
+@pytest.mark.parametrize("name", GUARDED)
+def test_guards_around_sums_are_bounds_of_rows(name, backend):
+    """The loop over a row moves inside of a sum down the columns, and the guard with it."""
+    total = td.IndexedSum(sympy.Abs(A[i, sympy.Min(j + 1, m - 1)] - B[i, j]) * A[i, j], (i, 0, n - 1))
+    table = td.TensorComprehension(sympy.Piecewise((3 * total * B[0, j], GUARDED[name]), (0, True)), (j, m))
+    source = td.lambdify([A, B], table, backend, parallel=False).source
+    assert re.search(r"for i in range\(n\):\n +for j in range\(", source)
+    rng = np.random.default_rng(0)
+    for rows, columns in ((1, 1), (2, 3), (5, 40), (3, 600)):
+        arrays = rng.normal(size=(rows, columns)), rng.normal(size=(rows, columns))
+        wanted = td.lambdify([A, B], table, "numpy", temporaries=False)(*arrays)
+        found = td.lambdify([A, B], table, backend, parallel=False)(*arrays)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)

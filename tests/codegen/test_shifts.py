@@ -9,7 +9,7 @@ from sympy import Mod, Rational, sqrt
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.ir.scalars import Load
-from sympy_tensordiff.codegen.ir.walk import scalars
+from sympy_tensordiff.codegen.ir.walk import loads, scalars
 from sympy_tensordiff.codegen.lower import shifts
 from sympy_tensordiff.codegen.program import build_program
 
@@ -254,3 +254,35 @@ def test_arrays_of_equal_extents_share_a_loop():
     arrays = [array for array in program.temporaries if array.shape]
     assert len(arrays) > 1
     assert len({array.shape for array in arrays}) == len(program.sizes) == 1
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_stored_values_have_axes_in_the_order_of_reads(order):
+    """Whichever term of the residual comes first, the value and both gradients read one array."""
+    wave, speed, force = td.TensorSymbol("wave", (n, m)), td.TensorSymbol("speed", m), td.TensorSymbol("force", m)
+    curvature = wave[i, j + 1] - 2 * wave[i, j] + wave[i, j - 1]
+    residual = wave[i + 1, j] - wave[i, j] - speed[j] ** 2 * curvature - force[j]
+    limits = ((i, 0, n - 2), (j, 1, m - 2))
+    energy = td.IndexedSum(residual**2, *(limits[::-1] if order else limits))
+    program = build_program([wave, speed, force], (energy, td.gradient(energy, wave)), rows=True)
+    (kept,) = (array.name for array in program.temporaries if len(array.shape) == 2)
+    nests = [nest for nest in program.nests if nest.array != kept]
+    assert all(any(part.array == kept for part in loads(nest.body)) for nest in nests)
+
+
+def test_values_of_two_vectors_are_stored_where_a_tensor_is_as_large():
+    """Item response: one logistic function for each person and item, as there is an answer for each."""
+    theta, beta, answers = td.TensorSymbol("theta", n), td.TensorSymbol("beta", m), td.TensorSymbol("Y", (n, m))
+    odds = 1 / (1 + sympy.exp(-(theta[i] - beta[j])))
+    chance = odds / 2 + sympy.Rational(1, 4)
+    value = td.IndexedSum(answers[i, j] * sympy.log(chance), (i, 0, n - 1), (j, 0, m - 1))
+    results = value, *td.gradient(value, (theta, beta))
+    assert {
+        array.shape for array in build_program([theta, beta, answers], results, rows=True).temporaries if array.shape
+    }
+    source = td.lambdify([theta, beta, answers], results, "llvm").source
+    loops = source[source.index("def fill_") :]
+    assert loops.count("sigmoid(") <= 3
+    spread = td.IndexedSum(sympy.log(chance), (i, 0, n - 1), (j, 0, m - 1))
+    none = build_program([theta, beta], (spread, *td.gradient(spread, (theta, beta))))
+    assert not any(len(array.shape) > 1 for array in none.temporaries)

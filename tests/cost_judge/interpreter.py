@@ -40,8 +40,9 @@ class Execution:
         self.arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
         for step in program.kernels:
             if isinstance(step, FusedKernels):  # run one after the other, with all rows
+                extents = [step.extent, *(extent for _, extent in step.inner)]
                 for array in step.rows:
-                    rows = [form.evaluate(self.integers) for form in (step.extent, *array.shape)]
+                    rows = [form.evaluate(self.integers) for form in (*extents, *array.shape)]
                     self.arrays[array.name] = np.zeros(rows)
         self.arrays |= arrays
         self.operations = 0

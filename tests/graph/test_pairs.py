@@ -5,6 +5,7 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.programs import ContractionStep
 from sympy_tensordiff.codegen.program import build_program
 
 n, c = td.indices("n c")
@@ -52,3 +53,31 @@ def test_columns_are_vectors():
     value = sympy.Trace(Z.T * (M - degrees * degrees.T / (one.T * M * one)[0, 0]) * Z)
     program = build_program([M, Z, one], (value, td.gradient(value, Z)))
     assert not squares(program)
+
+
+H, L = td.TensorSymbol("H", (n, n)), td.TensorSymbol("L", (n, n))
+K = (1 + P @ P.T) ** 2
+CONTAINED = {
+    "trace of four matrices": (td.trace(K @ H @ L @ H), L, 3),
+    "with a symmetric factor": (td.trace(K @ H @ td.tanh(A @ A.T) @ H), P, 5),
+    "two traces": (td.trace(A @ H @ L @ H) + td.trace(L @ A @ H @ A.T), L, 4),
+}
+
+
+@every("name", [*CONTAINED])
+def test_values_read_the_products_of_their_gradients(name):
+    """The value takes one more sum than the gradient: that of a product of arrays. Each of `count` products is needed
+    for the gradient, or for the other one of two values.
+    """
+    value, by, count = CONTAINED[name]
+    arguments = [A, P, H, L]
+    slope = td.gradient(value, by)
+    program = build_program(arguments, (value, slope))
+    products = [step for step in program.kernels if isinstance(step, ContractionStep)]
+    assert len([step for step in products if step.output]) <= count
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=size) for size in ((4, 4), (4, 2), (4, 4), (4, 4))]
+    values = dict(zip(arguments, arrays, strict=True))
+    found = td.lambdify(arguments, (value, slope))(*arrays)
+    np.testing.assert_allclose(found[0], td.evaluate(value, values), rtol=1e-10)
+    np.testing.assert_allclose(found[1], td.evaluate(slope, values), rtol=1e-10)

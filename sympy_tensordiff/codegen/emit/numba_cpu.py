@@ -163,7 +163,8 @@ def function_text(step: Kernel | FusedKernels, nest: Nest, names: FormNames, blo
     printer.line(0, _head_text(step, names, block or ()))
     if isinstance(step, FusedKernels):
         entries = [f"{INDENT}{_entry_text(step, kernel, names)}" for kernel in step.kernels]
-        printer.lines += [f'{INDENT}"""Fill, for one {names(step.axis)} after the other:', "", *entries, f'{INDENT}"""']
+        axes = ", ".join(map(names, step.axes))
+        printer.lines += [f'{INDENT}"""Fill, for one {axes} after the other:', "", *entries, f'{INDENT}"""']
     else:
         printer.line(1, f'"""{task_text(step, names)}."""')
     # Tables are computed in double precision: the angles of their sines may be large.

@@ -55,7 +55,7 @@ class _BoundsChecker:
 
     def add_array(self, array: str, shape: Sequence[Affine]) -> None:
         """Record the `shape` that an array has in this nest. The nests of fused kernels store some arrays one row at a
-        time, without their first axis.
+        time, without their common axes.
         """
         self.shapes[array] = tuple(shape)
         self.lengths.update(lengths(array, shape))

@@ -93,7 +93,8 @@ def _uses_of_fused(step: FusedKernels) -> Uses:
     """Return the names that the function of fused kernels needs as parameters, without the arrays that they fill."""
     found = [uses(kernel) for kernel in step.kernels]
     filled = {kernel.array for kernel in step.kernels}
-    shapes = (step.extent, *(form for array in step.rows for form in array.shape))
+    extents = step.extent, *(extent for _, extent in step.inner)
+    shapes = (*extents, *(form for array in step.rows for form in array.shape))
     integers = {
         *(name for part in found for name in part.integers),
         *(name for form in shapes for name in form.atoms()),
@@ -101,7 +102,7 @@ def _uses_of_fused(step: FusedKernels) -> Uses:
     return Uses(
         tuple(dict.fromkeys(name for part in found for name in part.arrays if name not in filled)),
         tuple(dict.fromkeys(name for part in found for name in part.scalars)),
-        tuple(sorted(integers - {step.axis})),
+        tuple(sorted(integers.difference(step.axes))),
     )
 
 

@@ -296,6 +296,9 @@ class FusedKernels:
     sums (or other reductions) over ``axis`` instead, which no kernel here reads. Of the arrays ``rows``, which no other
     step reads, only the entries at one value are stored: their shapes lack the first axis. Two kernels share no name
     but ``axis``.
+
+    If all kernels have further leading axes in common, ``inner`` are these with their extents: each row is one entry
+    of all common axes, and the shapes of ``rows`` lack all of them.
     """
 
     axis: str
@@ -303,6 +306,12 @@ class FusedKernels:
     kernels: tuple[Kernel, ...]
     totals: frozenset[str] = frozenset()
     rows: tuple[Array, ...] = ()
+    inner: tuple[tuple[str, Affine], ...] = ()
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of the common loops, the outermost first."""
+        return self.axis, *(axis for axis, _ in self.inner)
 
     @property
     def array(self) -> str:

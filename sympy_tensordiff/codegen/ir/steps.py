@@ -173,7 +173,7 @@ def describe_fused(step: FusedKernels) -> str:
     """Return the description of fused kernels, a line of ``.plan``."""
     texts = list(map(describe_kernel, step.kernels))
     rows = f", of {', '.join(array.name for array in step.rows)} one row" if step.rows else ""
-    return f"together for each {step.axis}: fill {', '.join(texts)}{rows}"
+    return f"together for each {', '.join(step.axes)}: fill {', '.join(texts)}{rows}"
 
 
 def _factor_text(step: ProductStep | Correlation | Apply) -> str:

@@ -152,13 +152,19 @@ def _own_parts(body: Node) -> list[Node]:
     return list(found)
 
 
+def _is_square(power: Node) -> bool:
+    """Return whether a power is one or two multiplications, which cost less than a read from another cache line."""
+    exponent = power.args[1]
+    return exponent.op == "const" and exponent.data in (2, 3, 4)
+
+
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how often loops over `variables`, of the given `lengths`, evaluate functions, powers and inner sums in
+    """Return how often loops over `variables`, of the given `lengths`, evaluate functions, divisions and inner sums in
     `parts`, if each is hoisted out of the loops on which it does not depend.
     """
     total = 0
     for part in parts:
-        if part.op in ("call", "pow") or part.op in BINDERS:
+        if part.op == "call" or (part.op == "pow" and not _is_square(part)) or part.op in BINDERS:
             depths = [n for n, v in enumerate(variables) if v in part.free]
             total += prod(lengths[v] for v in variables[: depths[-1] + 1]) if depths else 1
     return total

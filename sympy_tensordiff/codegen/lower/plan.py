@@ -291,7 +291,9 @@ class Planner:
         used = [v for v in context.variables if v in node.free]
         # In their own directions, which no substitution of the variables changes.
         vectors = dict.fromkeys(_vectors(node, used, signed=True))
-        basis = independent(tuple([c // gcd(*vector) for c in vector]) for vector in vectors)
+        basis = independent(map(_direction, vectors))
+        if len(basis) > 1:
+            basis = _in_order_of_reads(basis, node, used)
         inverse = _integer_inverse(basis, vectors, len(used))
         if inverse is None:  # all vectors of integers in their span are reached
             basis = list(smith.kernel_basis(smith.kernel_basis(list(vectors), len(used)), len(used)))
@@ -365,6 +367,23 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
             if any(vector):
                 found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))
     return found
+
+
+def _in_order_of_reads(basis: list[tuple[int, ...]], node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the coefficient vectors `basis` over the variables `used` in the order in which they are indices of the
+    reads in `node`, those with the most variables first: the order of the terms of an addition makes no difference.
+    """
+    keys = frozenset(used)
+    reads = [part for part in reachable(node) if part.op == "read" and not keys.isdisjoint(part.free)]
+    reads.sort(key=lambda part: (-len(keys & part.free), part.args[0].id))
+    found = dict.fromkeys(vector for part in reads for form in part.data if any(vector := _vector(form, used)))
+    places = {vector: place for place, vector in reversed(list(enumerate(map(_direction, found))))}
+    return sorted(basis, key=lambda vector: places.get(vector, len(places)))
+
+
+def _direction(vector: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the integers `vector` divided by their greatest common divisor."""
+    return tuple([c // gcd(*vector) for c in vector])
 
 
 def _vector(form: Affine, used: Sequence[int]) -> tuple[int, ...]:

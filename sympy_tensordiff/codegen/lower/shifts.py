@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import permutations
 from math import gcd, lcm
 from typing import NamedTuple
 
@@ -155,6 +156,8 @@ class Shifts:
     """Nodes whose products have the common numbers of their factors in front, by the nodes as they were."""
     _reads: dict[Node, frozenset[frozenset[int]]] = field(default_factory=dict)
     """The variables of the reads below nodes."""
+    _shapes: set[tuple[Affine, ...]] = field(default_factory=set)
+    """The shapes of all tensors that the program reads: no array of values is larger."""
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
     _uses: dict[tuple[Node, Context], Instance | None] = field(default_factory=dict)
     """The uses of values by parts of loops, as far as they were needed."""
@@ -173,6 +176,7 @@ class Shifts:
         places = _loop_bodies(self.graph, entries)
         if len(places) == 1 and not has_shifts(entries):
             return
+        self._shapes = {part.shape for part in reachable(*entries) if part.op == "tensor"}
         values: dict[int, _Candidate | None] = {}
         while (found := self._most_saving_value(places, values)) is not None:
             domain = found.domain
@@ -292,9 +296,11 @@ class Shifts:
             stack += new
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether an array of the values of `node` takes no more memory than an array that it reads: a read
-        depends on all of the `variables` on which `node` depends.
+        """Return whether an array of the values of `node` may take no more memory than one that the program reads: one
+        that `node` reads with all of the `variables` on which it depends in the index, or any with as many axes.
         """
+        if any(len(shape) >= max(2, len(node.free & variables)) for shape in self._shapes):
+            return True
         for part in reachable(node, known=self._reads):
             below = frozenset[frozenset[int]]().union(*(self._reads[arg] for arg in part.args))
             self._reads[part] = below | {part.free} if part.op == "read" else below
@@ -350,9 +356,27 @@ class Shifts:
         rows_of_reads = [row for part in reads for row in shape_rows(part.data, part.args[0].shape)]
         if not all(is_implied(row, (*facts, *found)) for row in rows_of_reads):
             return None
-        # No array is larger than its operands.
-        is_small = any(part.free.issuperset(first.axes) for part in reads)
+        is_small = any(part.free.issuperset(first.axes) for part in reads) or self._has_place(first)
         return first if is_small and self.planner.is_safe(first.node, found) else None
+
+    def _has_place(self, candidate: StorageCandidate) -> bool:
+        """Return whether an array of the values of `candidate` is no larger than a tensor that the program reads: each
+        of its extents is at most one of the tensor's.
+        """
+        facts = self.planner.facts
+        if any(len(low) != 1 for low in candidate.lows):
+            return False
+        extents = [
+            [high - low[0] + 1 for high in highs] for low, highs in zip(candidate.lows, candidate.highs, strict=True)
+        ]
+
+        def fits(ends: Sequence[Affine], extent: Affine) -> bool:
+            """Return whether one of the `ends` of an axis is proved to be at most `extent`."""
+            return any(is_implied(Constraint("ge", extent - end), facts) for end in ends)
+
+        return any(
+            all(map(fits, extents, chosen)) for shape in self._shapes for chosen in permutations(shape, len(extents))
+        )
 
     def _saved(self, work: int, count: int, loops: int) -> int:
         """Return the operations saved by storing a value that costs `work` operations and is used `count` times in

@@ -1,4 +1,4 @@
-"""Loop fusion: kernels over the same leading axis in one loop.
+"""Loop fusion: kernels over the same leading axes in common loops.
 
 A kernel that reads another's entries at the index of its own first axis only, ``t[i, j]`` for ``u[i, k]``, does not
 have to wait for the rest: both run for one ``i``, then for the next. Intermediate entries stay in the cache, and of an
@@ -109,6 +109,8 @@ class _Fusion:
         self.taken = outer_names(program)
         self.weights: dict[int, int] = {}
         """The weights of kernels, by their identity: each is asked for in front of many groups."""
+        self.plans: dict[int, bool] = {}
+        """Whether kernels have a `row_plan`, by their identity."""
 
     def steps(self) -> list[Step]:
         """Return the steps of the program in order, with each group of fused kernels as one step."""
@@ -167,7 +169,13 @@ class _Fusion:
         """
         if isinstance(kernel, Scatter | ConstantKernel) or not kernel.axes:
             return False
-        return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
+        return len(kernel.axes) > 1 or not self.has_row_plan(kernel)
+
+    def has_row_plan(self, kernel: Kernel) -> bool:
+        """Whether `kernel` has a `row_plan`, from a cache."""
+        if id(kernel) not in self.plans:
+            self.plans[id(kernel)] = row_plan(kernel, self.prover) is not None
+        return self.plans[id(kernel)]
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
         """Return the kernels in `left`, those not fused yet, that only `step` reads and that can join `group` together
@@ -244,23 +252,52 @@ class _Fusion:
         """Return the kernels of `group` as one fused step: the common loop has one variable, and all other names are
         distinct.
         """
-        axis = unique(group.kernels[0].axes[0], self.taken)
-        taken = {*self.taken, axis}
+        depth = self.depth(group)
+        taken = {*self.taken}
+        axes: list[str] = []
+        for name in group.kernels[0].axes[:depth]:
+            axes.append(unique(name, taken))
+            taken.add(axes[-1])
         tried: dict[str, int] = {}
-        rows = self.rows(group)
         parts: list[Kernel] = []
         for kernel in group.kernels:
             loop = total_loop(kernel, group.extent) if kernel.array in group.totals else None
-            parts.append(renamed(kernel, {loop.variable if loop else kernel.axes[0]: axis}, taken, tried))
-        return FusedKernels(axis, group.extent, tuple(parts), frozenset(group.totals), rows)
+            own = (loop.variable,) if loop else kernel.axes[:depth]
+            parts.append(renamed(kernel, dict(zip(own, axes, strict=True)), taken, tried))
+        inner = tuple(zip(axes[1:], self.shapes[group.kernels[0].array][1:depth], strict=True))
+        return FusedKernels(
+            axes[0], group.extent, tuple(parts), frozenset(group.totals), self.rows(group, depth), inner
+        )
 
-    def rows(self, group: _Group) -> tuple[Array, ...]:
-        """Return the temporaries of the group that no other step reads, without their first axis: storing the current
-        row is enough.
+    def depth(self, group: _Group) -> int:
+        """Return how many leading axes all kernels of `group` have in common, so that loops over all of these may be
+        shared and less is stored: the entries of attention for one query, instead of those for one head.
+
+        At least one kernel has further axes, along which its innermost loops run.
+        """
+        depth, shapes = 1, [self.shapes[kernel.array] for kernel in group.kernels]
+        while not group.totals and all(len(shape) > depth for shape in shapes):
+            ends = {shape[depth] for shape in shapes}
+            rows = [shape[depth + 1 :] for shape in shapes]
+            if len(ends) > 1 or not any(rows) or any(row and is_short(row[-1]) for row in rows):
+                break
+            if not all(self.runs_at(kernel, group, depth + 1) for kernel in group.kernels):
+                break
+            depth += 1
+        return depth
+
+    def runs_at(self, kernel: Kernel, group: _Group, depth: int) -> bool:
+        """Whether `kernel` can run inside of loops over its first `depth` axes, in `group`."""
+        is_row = len(kernel.axes) > depth or not self.has_row_plan(kernel)
+        return is_row and _reads_only_at(kernel, self.flow.reads(kernel) & group.filled, *kernel.axes[:depth])
+
+    def rows(self, group: _Group, depth: int) -> tuple[Array, ...]:
+        """Return the temporaries of the group that no other step reads, without their first `depth` axes: storing the
+        current row is enough.
         """
         inside = Counter(name for kernel in group.kernels for name in self.flow.reads(kernel))
         return tuple(
-            Array(name, self.shapes[name][1:])
+            Array(name, self.shapes[name][depth:])
             for name in (kernel.array for kernel in group.kernels)
             if name not in group.totals and self.flow.writer(name) and inside[name] == len(self.flow.readers[name])
         )
@@ -285,13 +322,13 @@ def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
     return found[1] if found is not None and (found[1].lows, found[1].highs) == ends else None
 
 
-def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], variable: str) -> bool:
-    """Whether every read of `arrays` in `kernel` has ``variable`` as its first index."""
+def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], *variables: str) -> bool:
+    """Whether every read of `arrays` in `kernel` has ``variables`` as its first indices."""
     if any(entry.tensor in arrays for entry in data_entries(forms(kernel.body))):
         return False
-    wanted = Affine.variable(variable)
+    wanted = tuple(map(Affine.variable, variables))
     return all(
-        bool(node.index) and node.index[0] == wanted
+        node.index[: len(wanted)] == wanted
         for node in scalars(kernel.body)
         if isinstance(node, Load) and node.array in arrays
     )
@@ -353,12 +390,12 @@ def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationE
 
 
 def scheduled_together(step: FusedKernels, site: Site) -> Nest:
-    """Return the nest of fused kernels: a loop over their common axis, in which each kernel computes its row."""
+    """Return the nest of fused kernels: loops over their common axes, in which each kernel computes its row."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
     shapes = {array.name: array.shape for array in step.rows}
     inner = replace(site, bare=bare, outer=(), block=None, is_within=True, like=step.filled[0], buffers=[], rows=shapes)
     parts = _Parts(step, inner)
-    names = [name for kernel in step.kernels for name in own_names(kernel) if name != step.axis]
+    names = [name for kernel in step.kernels for name in own_names(kernel) if name not in step.axes]
     if len(set(names)) != len(names):
         raise VerificationError(f"kernels that run together have a name in common: {step.array}")
     for kernel in step.kernels:
@@ -367,7 +404,9 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
         else:
             parts.row(kernel)
     first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
-    whole = span(step.axis, first, stop, common_loops(parts.inside, inner.lengths, site))
+    ends = [(first, stop), *((ZERO, end) for _, end in step.inner)]
+    *around, row = [span(axis, low, end) for axis, (low, end) in zip(step.axes, ends, strict=True)]
+    whole = replace(row, body=tuple(common_loops(parts.inside, inner.lengths, site)))
     loops: tuple[Statement, ...] = (whole,)
     if (usual := usual_rows(whole, site)) is not None:
         loops = usual
@@ -375,6 +414,8 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
         whole = distributed_rows(whole, parts.site)
         parts.arrays += parts.site.buffers
         loops = (whole,)
+    for loop in reversed(around):
+        loops = (replace(loop, body=loops),)
     if parts.sums and not (step.extent.is_constant and step.extent.constant <= PART):
         loops = split_sums(whole, parts.sums, PART, site.fresh)
     rows = [parts.alloc(array) for array in step.rows if array.shape]
@@ -406,8 +447,9 @@ class _Parts:
 
     def row(self, kernel: Kernel) -> None:
         """Add the statements for one row of `kernel` to the body of the common loop."""
-        outer = () if kernel.array in self.rows else (self.step.axis,)
-        nest = scheduled(self.local(kernel, kernel.axes[1:], kernel.body), replace(self.site, outer=outer))
+        axes = self.step.axes
+        outer = () if kernel.array in self.rows else axes
+        nest = scheduled(self.local(kernel, kernel.axes[len(axes) :], kernel.body), replace(self.site, outer=outer))
         self.arrays += nest.arrays
         self.inside += nest.body
 
@@ -439,6 +481,8 @@ class _Parts:
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
         """Return `kernel` with the given axes and body, where temporaries of which only the current row is stored are
-        read without their first index.
+        read without the indices of the common axes.
         """
-        return replace(kernel, axes=axes, body=localise(body, self.rows))
+        for _ in self.step.axes:
+            body = localise(body, self.rows)
+        return replace(kernel, axes=axes, body=tuple(body))

@@ -16,12 +16,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, accumulator, add
-from sympy_tensordiff.codegen.ir.programs import Array, ContractionStep, Kernel, Program, Scatter, Step, entrywise
+from sympy_tensordiff.codegen.ir.programs import (
+    Array,
+    ContractionStep,
+    Kernel,
+    Operand,
+    Program,
+    Scatter,
+    Step,
+    entrywise,
+)
 from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
@@ -48,43 +57,87 @@ def in_reading_order(program: Program) -> Program:
 
 
 def _with_transposed_products(program: Program) -> Program:
-    """Return `program` with the result of a matrix product stored transposed if most loops read it down its columns."""
+    """Return `program` with the result of a matrix product stored transposed if most loops read it down its columns.
+    Other products read it in either order.
+    """
     prover = Prover(program)
+    turned = _read_along_columns(program, prover)
+    if not turned:
+        return program
+
+    def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
+        """Return `load` with the indices of rows and columns exchanged, if its array is transposed."""
+        return Load(load.array, turned[load.array].turned(load.index)) if load.array in turned else load
+
+    def operand(one: Operand) -> Operand:
+        """Return `one` with the labels of rows and columns exchanged, if its array is transposed."""
+        return replace(one, labels=turned[one.array].turned(one.labels)) if one.array in turned else one
+
+    kernels: list[Step] = []
+    for step in program.kernels:
+        if type(step) is Kernel:
+            kernels.append(_visited(step, prover, turn))
+        elif type(step) is ContractionStep:
+            output = turned[step.array].turned(step.output) if step.array in turned else step.output
+            kernels.append(replace(step, output=output, left=operand(step.left), right=operand(step.right)))
+        else:
+            kernels.append(step)
+    arrays = [replace(a, shape=turned[a.name].turned(a.shape)) if a.name in turned else a for a in program.temporaries]
+    notes = [f"{name}: transposed, since loops read along its columns" for name in turned]
+    return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, *notes))
+
+
+class _Groups(NamedTuple):
+    """The axes of a product's result: those of the batch come first, the rows begin with number `rows`, the columns
+    with number `columns`.
+    """
+
+    rows: int
+    columns: int
+
+    def turned(self, items: Sequence[T]) -> tuple[T, ...]:
+        """Return `items`, one for each axis, with those of rows and columns exchanged."""
+        return *items[: self.rows], *items[self.columns :], *items[self.rows : self.columns]
+
+
+def _groups_of(step: ContractionStep) -> _Groups | None:
+    """Return the groups of axes of the result of `step`; None if they are not one after the other, or one is empty."""
+    left, right = (frozenset(operand.labels) for operand in step.operands)
+    both = [label for label in step.output if label in left & right]
+    rest = step.output[len(both) :]
+    sides = [label in left for label in rest]
+    count = sides.index(not sides[0]) if len(set(sides)) == 2 else 0
+    is_grouped = step.output[: len(both)] == tuple(both) and len(set(sides[count:])) == 1
+    return _Groups(len(both), len(both) + count) if count and is_grouped else None
+
+
+def _read_along_columns(program: Program, prover: Prover) -> dict[str, _Groups]:
+    """Return the results of matrix products that most loops read down their columns, with their groups of axes."""
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
-    steps = [step for step in program.kernels if type(step) is not Kernel]
-    own -= {name for step in steps for name in uses(step).arrays}
-    own &= {step.array for step in steps if isinstance(step, ContractionStep)}
+    products = [step for step in program.kernels if type(step) is ContractionStep]
+    own -= {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
+    groups = {step.array: found for step in products if step.array in own and (found := _groups_of(step))}
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
         """Count whether the innermost loop around `load` runs along the columns or the rows of its array; return `load`
         unchanged.
         """
-        if load.array in own:
+        if load.array in groups:
             runs = (run_of(load, one) for one in (variable, *reversed(around)))
             run, rank = next((run for run in runs if run is not None and run[1] == 1), None), len(load.index)
-            votes[load.array] += (run == (rank - 2, 1)) - (run == (rank - 1, 1))
+            votes[load.array] += (run == (groups[load.array].columns - 1, 1)) - (run == (rank - 1, 1))
         return load
 
-    for step in program.kernels if own else ():
+    for step in program.kernels if groups else ():
         if type(step) is Kernel:
             _visited(step, prover, vote)
-    turned = sorted(name for name, count in votes.items() if count > 0)
-    if not turned:
-        return program
-
-    def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Return `load` with its last two indices exchanged, if its array is transposed."""
-        return Load(load.array, _with_last_two_swapped(load.index)) if load.array in turned else load
-
-    kernels: list[Step] = []
-    for step in program.kernels:
-        if isinstance(step, ContractionStep) and step.array in turned:
-            step = replace(step, output=_with_last_two_swapped(step.output))
-        kernels.append(_visited(step, prover, turn) if type(step) is Kernel else step)
-    arrays = [replace(a, shape=_with_last_two_swapped(a.shape)) if a.name in turned else a for a in program.temporaries]
-    notes = [f"{name}: transposed, since loops read along its columns" for name in turned]
-    return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, *notes))
+    for product in products:
+        for one, other in (product.operands, product.operands[::-1]):
+            if one.array in groups and not product.output:  # both are read as vectors
+                votes[one.array] += groups[one.array].turned(one.labels) == other.labels
+                votes[one.array] -= one.labels == other.labels
+    return {name: groups[name] for name, count in sorted(votes.items()) if count > 0}
 
 
 def _with_copies(program: Program) -> Program:
@@ -207,11 +260,6 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
 def _axes_with_last(place: int, rank: int) -> list[int]:
     """Return the numbers ``0, ..., rank - 1`` of axes with `place` moved to the end."""
     return [m for m in range(rank) if m != place] + [place]
-
-
-def _with_last_two_swapped(items: Sequence[T]) -> tuple[T, ...]:
-    """Return `items` with the last two exchanged."""
-    return *items[:-2], items[-1], items[-2]
 
 
 def _permuted(items: Sequence[T], order: Sequence[int]) -> tuple[T, ...]:

@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.ir.nests import FALSE, double, real, span, with_sc
 from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import INFINITY, Bound, Ends, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import subexpressions, with_values
-from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, interchange_bounds
+from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, guard_bounds, interchange_bounds
 from sympy_tensordiff.codegen.schedule.scans import PrefixScan
 from sympy_tensordiff.codegen.schedule.short_rows import contains_loop
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
@@ -73,6 +73,13 @@ def _with_row_inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) 
             if isinstance(statement, Loop) and (window := interchange_bounds(statement, row.variable)) is not None:
                 statement, lows, highs = window
                 inner = replace(row, lows=(*row.lows, *lows), highs=(*row.highs, *highs))
+            if isinstance(statement, If) and (guard := guard_bounds(statement, row.variable)) is not None:
+                conditions, lows, highs = guard
+                inner = replace(row, lows=(*row.lows, *lows), highs=(*row.highs, *highs))
+                if not conditions:
+                    found += _with_row_inside(inner, planner, statement.body)
+                    continue
+                statement = replace(statement, conditions=conditions)
             found.append(replace(statement, body=tuple(_with_row_inside(inner, planner, statement.body))))
         else:
             leaf.append(statement)

@@ -8,7 +8,7 @@ moves with the row. Other reductions are scans (`scans`), which make one pass al
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeAlias
@@ -73,6 +73,48 @@ def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | N
     if not all(kept):
         return None
     return replace(loop, lows=tuple(kept[0]), highs=tuple(kept[1])), tuple(ends[0]), tuple(ends[1])
+
+
+def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, Bounds] | None:
+    """Return the conditions of `test` without those on `axis`, and these as bounds of the axis, so that a loop over the
+    axis can be moved inside: ``i >= 1`` is a lower bound of i. None if that is not possible.
+    """
+    others: list[Constraint] = []
+    ends: tuple[list[Bound], list[Bound]] = [], []
+    place = Affine.variable(axis)
+    for row in test.conditions:
+        factor = row.form.coefficient(axis)
+        if axis not in row.form.atoms():
+            others.append(row)
+        elif row.kind == "ge" and abs(factor) == 1 and axis not in row.form.hidden():
+            ends[factor < 0].append(Bound(place - row.form * factor))
+        else:
+            return None
+    return tuple(others), tuple(ends[0]), tuple(ends[1])
+
+
+def with_guards_inside(body: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Return the statements `body` with each guard around loops moved into these loops, so that they are not inside of
+    another statement: ``if p >= 1: for i: s += x[p - 1, i]`` with the test in the loop.
+
+    Guards around values that loops use stay, and so do those that read data.
+    """
+    found: list[Statement] = []
+    for statement in body:
+        inside = statement.body if isinstance(statement, If) else ()
+        loops = [part for part in inside if isinstance(part, Loop)]
+        if not loops or any(map(is_let, inside)) or data_entries(head_forms(statement)):
+            found.append(statement)
+            continue
+        assert isinstance(statement, If)
+        for part in inside:
+            if is_accumulator(part):
+                found.append(part)
+            elif isinstance(part, Loop):
+                found.append(replace(part, body=(replace(statement, body=part.body),)))
+            else:
+                found.append(replace(statement, body=(part,)))
+    return tuple(found)
 
 
 MOVING = 16
@@ -225,7 +267,10 @@ def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     if not kernel.axes or not stays_in_rows(kernel):
         return None
     extent = kernel.box(prover.shapes)[-1]
-    body = rewrite(kernel.body, lambda s, _: (windowed(s, kernel.axes[-1]) if isinstance(s, Loop) else s,))
+    body = rewrite(
+        with_guards_inside(kernel.body),
+        lambda s, _: (windowed(s, kernel.axes[-1]) if isinstance(s, Loop) else s,),
+    )
     plan = RowPlanner(replace(kernel, body=body), not extent.is_constant or extent.constant >= MIN_VECTOR_ROW).plan()
     return None if plan is None or is_short(extent) or not prover.proves(Constraint("ge", extent - 1)) else plan
 
@@ -320,7 +365,10 @@ class RowPlanner:
 
     def is_movable(self, statement: Loop | If) -> bool:
         """Whether the loop over the last axis may be moved inside of `statement` (legal interchange)."""
-        if self.is_tied(statement) and (isinstance(statement, If) or not self.is_window(statement)):
+        if isinstance(statement, If):
+            if guard_bounds(statement, self.axis) is None:
+                return False
+        elif self.is_tied(statement) and not self.is_window(statement):
             return False
         # A window that has left its bounds runs where no entry of the row needs it: nothing may be read there.
         inside = statements(statement.body)
@@ -363,7 +411,8 @@ class RowPlanner:
             return 1
         total = 0
         for inner in inner_loops([loop]):
-            leaf = [s for s in inner.body if (is_let(s) or is_addition(s)) and self.varies(s)]
+            guarded = [part for s in inner.body if isinstance(s, If) for part in s.body]
+            leaf = [s for s in (*inner.body, *guarded) if (is_let(s) or is_addition(s)) and self.varies(s)]
             # Unrolled around the row, data would be read again for each entry.
             selected = {name for entry in data_entries(forms(leaf)) for name in entry.atoms()}
             if has_few_steps(inner) and inner.variable not in selected:
