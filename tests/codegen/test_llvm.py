@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
 import math
@@ -26,10 +27,10 @@ from test_elementary import EDGES
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.driver import scratch_arrays
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.emit.llvm import Module
+from sympy_tensordiff.codegen.emit.llvm import TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_entries import shared_memory
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
-from sympy_tensordiff.codegen.emit.llvm_products import LlvmProductPrinter
+from sympy_tensordiff.codegen.emit.llvm_products import LlvmProductPrinter, multiply
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import Table
@@ -224,6 +225,33 @@ def test_products(parallel, dtype):
         for found, right in zip(fit(structure, function(*values)), fit(structure, wanted), strict=True):
             tolerance = 1e-12 if dtype is np.float64 else 1e-4
             np.testing.assert_allclose(found, right, rtol=tolerance, atol=tolerance * np.abs(right).max(initial=1))
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_numbers_beyond_those_of_blas_are_refused(place):
+    """Lengths, and distances of rows in arrays whose matrices lie apart: BLAS would read elsewhere."""
+    module = Module("double", {})
+    multiply(module)
+    kinds = "ptr", "i64", "ptr", "i64", "i1", "ptr", "i64", "i1", "i64", "i64", "i64", "double"
+    parameters = ", ".join(f"{kind} %p{n}" for n, kind in enumerate(kinds))
+    entry = f"define i32 @entry({parameters}) {{\n  %code = call i32 @multiply({parameters})\n  ret i32 %code\n}}"
+    text = module.text([entry])
+    llvm._open_symbols(["blas_dgemm"])
+    code = llvm.Code(llvm.compiled(text, {}))
+    types = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i1": ctypes.c_bool, "double": ctypes.c_double}
+    function = ctypes.CFUNCTYPE(ctypes.c_int, *(types[kind] for kind in kinds))(
+        code._engine.get_function_address("entry")
+    )
+    left, right, out = np.arange(4.0).reshape(2, 2), np.eye(2), np.zeros((2, 2))
+
+    def product(*numbers):
+        steps, lengths = numbers[:3], numbers[3:]
+        sides = [(array.ctypes.data, step, False) for array, step in zip((left, right), steps[1:], strict=True)]
+        return function(out.ctypes.data, steps[0], *sides[0], *sides[1], *lengths, 1.0)
+
+    assert product(*[2] * 6) == 0
+    np.testing.assert_array_equal(out, left)
+    assert product(*[2**31 if n == place else 2 for n in range(6)]) == TOO_LARGE
 
 
 def test_library_calls_between_kernels():

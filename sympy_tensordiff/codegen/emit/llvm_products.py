@@ -35,12 +35,13 @@ entry:
   %one = alloca i32
   %ta = alloca i8
   %tb = alloca i8
-  %s0 = icmp sgt i64 %rows, 2147483647
-  %s1 = icmp sgt i64 %columns, 2147483647
-  %s2 = icmp sgt i64 %terms, 2147483647
-  %s3 = or i1 %s0, %s1
-  %s4 = or i1 %s3, %s2
-  br i1 %s4, label %large, label %small
+  %s0 = call i64 @llvm.smax.i64(i64 %rows, i64 %columns)
+  %s1 = call i64 @llvm.smax.i64(i64 %s0, i64 %terms)
+  %s2 = call i64 @llvm.smax.i64(i64 %s1, i64 %a.step)
+  %s3 = call i64 @llvm.smax.i64(i64 %s2, i64 %b.step)
+  %s4 = call i64 @llvm.smax.i64(i64 %s3, i64 %c.step)
+  %too.large = icmp sgt i64 %s4, 2147483647
+  br i1 %too.large, label %large, label %small
 large:
   ret i32 {code}
 small:
