@@ -244,6 +244,17 @@ class Temporaries:
         form, integers = self._printer.form, self._printer.integers
         return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
 
+    def work_extents(self, step: Step) -> Sequence[Affine]:
+        """Return the extents without which a step has nothing to compute; () if its function tests them itself."""
+        if isinstance(step, Scatter):
+            return step.extents if step.exclusive else ()
+        array = None if isinstance(step, FusedKernels) else self.get(step.array)
+        return () if array is None else array.shape
+
+    def work_constraints(self, step: Step) -> list[Constraint]:
+        """Return the constraints on sizes under which a step has work to do; [] if it always has."""
+        return [Constraint("ge", form - 1) for form in self.work_extents(step) if not self.is_positive(form)]
+
     def nonempty_condition(self, extents: Iterable[Affine]) -> str:
         """Return the condition that all ``extents`` are positive as text; "" if that holds in every call."""
         texts = [f"{self._printer.form(form)} > 0" for form in extents if not self.is_positive(form)]

@@ -12,11 +12,7 @@ from sympy_tensordiff.codegen.emit.llvm import FLAGS, TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_copies import block_count, matrices_of, matrix_order
 from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
-from sympy_tensordiff.codegen.ir.programs import (
-    BLOCK,
-    ContractionStep,
-    Trapezoid,
-)
+from sympy_tensordiff.codegen.ir.programs import BLOCK, ContractionStep, Trapezoid
 from sympy_tensordiff.codegen.ir.steps import extents
 
 MULTIPLY = """\
@@ -162,8 +158,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         """Append the LLVM instructions of a contraction, with BLAS calls."""
         self.step, self.extents = step, extents(step, self.shapes)
         _, _, both, own, other, summed = found = self.matrices = matrices_of(step)
-        self.code = self.slot("i32")
-        self.line(f"store i32 0, ptr {self.code}")
+        self.add_code_slot()
         low, high = self.parameter(LOW, "i"), self.parameter(HIGH, "i")
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
         pointers = self.base(step.array), self.base(found.left.array), self.base(found.right.array)
@@ -212,10 +207,6 @@ class LlvmProductPrinter(LlvmNestPrinter):
             total = self.add(total, self.times(digit, self.stride(labels, label)))
         return total
 
-    def function_text(self) -> str:
-        """Return the LLVM text of the contraction's function."""
-        return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")
-
     def length_of(self, labels: Sequence[int]) -> str:
         """Emit the number of entries along the axes ``labels``, and return its value."""
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
@@ -250,9 +241,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         name = multiply(self.module)
         with self.when(lambda: self.new(f"icmp sgt i64 {size}, {limit}")):
             given = ", ".join([f"ptr {out}, i64 {steps[0]}", *sides, numbers, f"{self.module.real} {factor}"])
-            code = self.new(f"call i32 @{name}({given})")
-            before = self.new(f"load i32, ptr {self.code}")
-            self.line(f"store i32 {self.new(f'or i32 {before}, {code}')}, ptr {self.code}")
+            self.add_code(self.new(f"call i32 @{name}({given})"))
         if self.is_inlined:
             with self.when(lambda: self.new(f"icmp sle i64 {size}, {limit}")):
                 self.small_product(pointers, (own, other, terms), steps, turned, factor)
