@@ -403,6 +403,22 @@ def test_code_goes_with_its_last_function():
     assert code() is None
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell the memory of a process")
+def test_compiling_keeps_no_memory():
+    """The passes of a module take 32 KiB or more, which llvmlite does not free by itself."""
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    text = "define i32 @f() {\n  ret i32 0\n}"
+    for _ in range(20):
+        llvm.compiled(text, {})
+    before = resident()
+    for _ in range(100):
+        llvm.compiled(text, {})
+    assert resident() - before < 100 * 2**13
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_calls_and_compiles():
     """A child has no threads of its parent's pool: it calls the serial code of known functions, and compiles others."""

@@ -172,8 +172,11 @@ def optimised(text: str, functions: Mapping[str, tuple[str, str]], machine: Any)
     first = llvm.create_new_module_pass_manager()
     first.add_sroa_pass()
     first.add_instruction_combine_pass()
-    first.run(module, builder)
-    builder.getModulePassManager().run(module, builder)
+    for passes in (first, builder.getModulePassManager()):
+        passes.run(module, builder)
+        with contextlib.suppress(AttributeError):  # llvmlite 0.50 does not free them: 120 KiB for each module
+            llvm.newpassmanagers.NewPassManager._dispose(passes)
+            passes.detach()
     return module
 
 
