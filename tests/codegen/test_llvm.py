@@ -325,6 +325,26 @@ assert "numpy.ma" not in sys.modules, "masked arrays are imported"
     subprocess.run([sys.executable, "-c", text], check=True, cwd=Path(td.__file__).parents[1])
 
 
+def test_lapack_is_called_without_the_rest_of_its_package():
+    """The import of ``scipy.linalg`` takes 0.1 s, which a first call does not need; it works later."""
+    text = """
+import sys, numpy as np, sympy_tensordiff as td
+n, m = td.indices("n m")
+A, X = td.TensorSymbol("A", (n, n)), td.TensorSymbol("X", (n, m))
+a, b = np.diag([2.0, 3]) + 1, np.ones((2, 1))
+function = td.lambdify([A, X], (td.solve(A, X), td.logdet(A)), "llvm")
+assert "from scipy.linalg import lapack" in function.llvm
+solution, value = function(a, b)
+np.testing.assert_allclose(value, np.log(np.linalg.det(a)))
+assert "scipy.linalg" not in sys.modules, "scipy.linalg is imported"
+import scipy.linalg
+np.testing.assert_allclose(scipy.linalg.lapack.dgesv(a, b)[2], solution)
+np.testing.assert_allclose(scipy.linalg.lu_solve(scipy.linalg.lu_factor(a), b), solution)
+np.testing.assert_allclose(td.lambdify([A, X], td.solve(A, X) * td.logdet(A), "llvm")(a, b), value * solution)
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, cwd=Path(td.__file__).parents[1])
+
+
 def test_a_missing_function_of_c_is_told_before_llvm_ends_the_process():
     with pytest.raises(llvm.UnavailableError, match="the library of C has no function no_such_function"):
         llvm._open_symbols(["no_such_function"])

@@ -18,6 +18,9 @@ ENTRY_NAMES = frozenset({"run", "run_in", "run_on_device", "scratch", "tables"})
 ENTRY_NAMES |= {"compute", "checked", "type_of", "cupy", "ARGUMENTS", "FUNCTIONS"}
 """The names that callables look up in a module of any backend."""
 
+LAPACK_IMPORT = "from scipy.linalg import lapack"
+"""The line that imports LAPACK in modules that call it."""
+
 STANDARD_MODULES = ("contextlib", "functools", "itertools", "math")
 """The modules of the standard library that a module imports if it uses them."""
 
@@ -164,7 +167,7 @@ def module_text(
     lines = [f"import {module}" for module in STANDARD_MODULES if f"{module}." in text]
     lines += [""] if lines else []
     lines += ["import numpy as np"] if "np." in text else []
-    lines += ["from scipy.linalg import lapack"] if "getattr(lapack, " in text else []
+    lines += [LAPACK_IMPORT] if "getattr(lapack, " in text else []
     for module, known in (modules or {}).items():
         used = [name for name in known if re.search(rf"(?<![\w.]){name}[.(]|@{name}\b", text)]
         lines += [f"from {module} import {', '.join(used)}"] if used else []
