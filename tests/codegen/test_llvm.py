@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
 import math
@@ -26,10 +27,10 @@ from test_elementary import EDGES
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit.driver import scratch_arrays
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.emit.llvm import Module
+from sympy_tensordiff.codegen.emit.llvm import TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_entries import shared_memory
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
-from sympy_tensordiff.codegen.emit.llvm_products import LlvmProductPrinter
+from sympy_tensordiff.codegen.emit.llvm_products import LlvmProductPrinter, multiply
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import ConstantKernel
@@ -226,6 +227,33 @@ def test_products(parallel, dtype):
             np.testing.assert_allclose(found, right, rtol=tolerance, atol=tolerance * np.abs(right).max(initial=1))
 
 
+@pytest.mark.parametrize("place", range(6))
+def test_numbers_beyond_those_of_blas_are_refused(place):
+    """Lengths, and distances of rows in arrays whose matrices lie apart: BLAS would read elsewhere."""
+    module = Module("double", {})
+    multiply(module)
+    kinds = "ptr", "i64", "ptr", "i64", "i1", "ptr", "i64", "i1", "i64", "i64", "i64", "double"
+    parameters = ", ".join(f"{kind} %p{n}" for n, kind in enumerate(kinds))
+    entry = f"define i32 @entry({parameters}) {{\n  %code = call i32 @multiply({parameters})\n  ret i32 %code\n}}"
+    text = module.text([entry])
+    llvm._open_symbols(["blas_dgemm"])
+    code = llvm.Code(llvm.compiled(text, {}))
+    types = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i1": ctypes.c_bool, "double": ctypes.c_double}
+    function = ctypes.CFUNCTYPE(ctypes.c_int, *(types[kind] for kind in kinds))(
+        code._engine.get_function_address("entry")
+    )
+    left, right, out = np.arange(4.0).reshape(2, 2), np.eye(2), np.zeros((2, 2))
+
+    def product(*numbers):
+        steps, lengths = numbers[:3], numbers[3:]
+        sides = [(array.ctypes.data, step, False) for array, step in zip((left, right), steps[1:], strict=True)]
+        return function(out.ctypes.data, steps[0], *sides[0], *sides[1], *lengths, 1.0)
+
+    assert product(*[2] * 6) == 0
+    np.testing.assert_array_equal(out, left)
+    assert product(*[2**31 if n == place else 2 for n in range(6)]) == TOO_LARGE
+
+
 def test_library_calls_between_kernels():
     M = td.TensorSymbol("M", (n, n))
     total = td.logdet(M.T @ M) + td.IndexedSum(sympy.exp(td.inv(M)[i, j]), (i, 0, n - 1), (j, 0, n - 1))
@@ -293,6 +321,26 @@ function = td.lambdify([x], td.TensorComprehension(sympy.erf(x[i]) + sympy.gamma
 function(np.ones(2))
 assert "compiled by Numba" not in function.plan, function.plan
 assert "numpy.ma" not in sys.modules, "masked arrays are imported"
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, cwd=Path(td.__file__).parents[1])
+
+
+def test_lapack_is_called_without_the_rest_of_its_package():
+    """The import of ``scipy.linalg`` takes 0.1 s, which a first call does not need; it works later."""
+    text = """
+import sys, numpy as np, sympy_tensordiff as td
+n, m = td.indices("n m")
+A, X = td.TensorSymbol("A", (n, n)), td.TensorSymbol("X", (n, m))
+a, b = np.diag([2.0, 3]) + 1, np.ones((2, 1))
+function = td.lambdify([A, X], (td.solve(A, X), td.logdet(A)), "llvm")
+assert "from scipy.linalg import lapack" in function.llvm
+solution, value = function(a, b)
+np.testing.assert_allclose(value, np.log(np.linalg.det(a)))
+assert "scipy.linalg" not in sys.modules, "scipy.linalg is imported"
+import scipy.linalg
+np.testing.assert_allclose(scipy.linalg.lapack.dgesv(a, b)[2], solution)
+np.testing.assert_allclose(scipy.linalg.lu_solve(scipy.linalg.lu_factor(a), b), solution)
+np.testing.assert_allclose(td.lambdify([A, X], td.solve(A, X) * td.logdet(A), "llvm")(a, b), value * solution)
 """
     subprocess.run([sys.executable, "-c", text], check=True, cwd=Path(td.__file__).parents[1])
 
@@ -373,6 +421,22 @@ def test_code_goes_with_its_last_function():
     del run
     gc.collect()
     assert code() is None
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell the memory of a process")
+def test_compiling_keeps_no_memory():
+    """The passes of a module take 32 KiB or more, which llvmlite does not free by itself."""
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    text = "define i32 @f() {\n  ret i32 0\n}"
+    for _ in range(20):
+        llvm.compiled(text, {})
+    before = resident()
+    for _ in range(100):
+        llvm.compiled(text, {})
+    assert resident() - before < 100 * 2**13
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

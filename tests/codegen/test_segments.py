@@ -126,3 +126,24 @@ def test_extrema_of_segments(backend):
         own = values[node == SEGMENTS]
         assert (highest[node], lowest[node]) == (own.max(), own.min())
     assert (highest[2], lowest[2]) == (-np.inf, np.inf)
+
+
+@every("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("function", ["1/u", "1/(2 + u**2)", "h/u"])
+def test_functions_of_the_sum_that_an_edge_reads(backend, function):
+    """Their gradient has a sum over the edges of a segment with the greatest score of it, which is the same for all."""
+    total = td.IndexedSum(exp(s[f]) * KroneckerDelta(dst[f], dst[e]), (f, 0, E - 1))
+    of_total = {"1/u": 1 / total, "1/(2 + u**2)": 1 / (2 + total**2), "h/u": h[dst[e]] / total}[function]
+    loss = td.IndexedSum(y[e] * of_total, (e, 0, E - 1))
+    kernel = td.lambdify(ARGUMENTS, (loss, td.gradient(loss, s)), backend)
+    generator = np.random.default_rng(0)
+    scores, weights, nodes = generator.normal(size=8), generator.normal(size=8), generator.normal(size=4)
+    totals = np.array([np.exp(scores[node == SEGMENTS]).sum() for node in range(4)])[SEGMENTS]
+    values = {"1/u": 1 / totals, "1/(2 + u**2)": 1 / (2 + totals**2), "h/u": nodes[SEGMENTS] / totals}[function]
+    by_total = {
+        "1/u": -1 / totals**2, "1/(2 + u**2)": -2 * totals / (2 + totals**2) ** 2, "h/u": -nodes[SEGMENTS] / totals**2
+    }[function]  # fmt: skip
+    found, slope = kernel(scores, SEGMENTS, weights, nodes)
+    np.testing.assert_allclose(found, weights @ values, rtol=1e-13)
+    together = (weights * by_total)[None] * (SEGMENTS[:, None] == SEGMENTS)
+    np.testing.assert_allclose(slope, together.sum(1) * np.exp(scores), rtol=1e-12)

@@ -16,12 +16,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span, sort_conditions
 from sympy_tensordiff.codegen.emit.array_scalars import Frame, slope_along
-from sympy_tensordiff.codegen.emit.array_sums import (
-    WINDOW_BLOCK_FACTOR,
-    Additions,
-    calls_user_function,
-    reduce_copies,
-)
+from sympy_tensordiff.codegen.emit.array_sums import WINDOW_BLOCK_FACTOR, Additions, calls_user_function, reduce_copies
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, TextBlock
 from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
 from sympy_tensordiff.codegen.ir.loops import Loop, Set

@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.emit.recurrences import step_function, with_own_functions
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import NO_POSITION, FusedKernels, Program, Recurrence, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import NO_POSITION, FusedKernels, Program, Recurrence, Step
 from sympy_tensordiff.codegen.ir.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
@@ -356,12 +356,7 @@ class CFile:
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
         """Yield the lines that call the function of a step, guarded if its array may be empty."""
         text = f"{'code |= ' * found.has_code}{functions(step)};"
-        extents: Sequence[Affine] = ()
-        if isinstance(step, Scatter):
-            extents = step.extents if step.exclusive else ()
-        elif not isinstance(step, FusedKernels) and (array := self.temporaries.get(step.array)) is not None:
-            extents = array.shape
-        if some := self.temporaries.nonempty_condition(extents):
+        if some := self.temporaries.nonempty_condition(self.temporaries.work_extents(step)):
             yield f"{INDENT}if ({some}) {{"
             yield f"{INDENT * 2}{text}"
             yield f"{INDENT}}}"

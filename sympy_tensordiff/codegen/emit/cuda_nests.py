@@ -7,13 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import NestPrinter
-from sympy_tensordiff.codegen.emit.driver import (
-    WORD,
-    passed_names,
-    task_text,
-    text_up_to_renaming,
-    without_unused_real,
-)
+from sympy_tensordiff.codegen.emit.driver import WORD, passed_names, task_text, text_up_to_renaming, without_unused_real
 from sympy_tensordiff.codegen.emit.forms import CHOICE, PRODUCT, SUM, UNARY, FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.helpers import TYPED_HELPERS
 from sympy_tensordiff.codegen.ir.bounds import check_bounds

@@ -18,6 +18,9 @@ ENTRY_NAMES = frozenset({"run", "run_in", "run_on_device", "scratch", "tables"})
 ENTRY_NAMES |= {"compute", "checked", "type_of", "cupy", "ARGUMENTS", "FUNCTIONS"}
 """The names that callables look up in a module of any backend."""
 
+LAPACK_IMPORT = "from scipy.linalg import lapack"
+"""The line that imports LAPACK in modules that call it."""
+
 STANDARD_MODULES = ("contextlib", "functools", "itertools", "math")
 """The modules of the standard library that a module imports if it uses them."""
 
@@ -164,7 +167,7 @@ def module_text(
     lines = [f"import {module}" for module in STANDARD_MODULES if f"{module}." in text]
     lines += [""] if lines else []
     lines += ["import numpy as np"] if "np." in text else []
-    lines += ["from scipy.linalg import lapack"] if "getattr(lapack, " in text else []
+    lines += [LAPACK_IMPORT] if "getattr(lapack, " in text else []
     for module, known in (modules or {}).items():
         used = [name for name in known if re.search(rf"(?<![\w.]){name}[.(]|@{name}\b", text)]
         lines += [f"from {module} import {', '.join(used)}"] if used else []
@@ -243,6 +246,17 @@ class Temporaries:
         """Return the extents of ``array`` as texts, clipped to 0 if they may be negative."""
         form, integers = self._printer.form, self._printer.integers
         return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
+
+    def work_extents(self, step: Step) -> Sequence[Affine]:
+        """Return the extents without which a step has nothing to compute; () if its function tests them itself."""
+        if isinstance(step, Scatter):
+            return step.extents if step.exclusive else ()
+        array = None if isinstance(step, FusedKernels) else self.get(step.array)
+        return () if array is None else array.shape
+
+    def work_constraints(self, step: Step) -> list[Constraint]:
+        """Return the constraints on sizes under which a step has work to do; [] if it always has."""
+        return [Constraint("ge", form - 1) for form in self.work_extents(step) if not self.is_positive(form)]
 
     def nonempty_condition(self, extents: Iterable[Affine]) -> str:
         """Return the condition that all ``extents`` are positive as text; "" if that holds in every call."""

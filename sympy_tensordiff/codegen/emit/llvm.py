@@ -160,6 +160,9 @@ class Builder:
         """Context manager: emit code that runs only if all conditions hold. Each condition is evaluated only if those
         before it hold.
         """
+        if not conditions:
+            yield
+            return
         (after,) = self.labels("after")
         outside = dict(self.known)
         for condition in conditions:

@@ -198,8 +198,7 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
     def print_algebra(self, step: Solve | Apply) -> None:
         """Append the LLVM instructions of an inverse, a determinant, the factors of a matrix or a solution."""
         self.step = step
-        self.code = self.slot("i32")
-        self.line(f"store i32 0, ptr {self.code}")
+        self.add_code_slot()
         self.operand = step.operand if isinstance(step, Apply) else step.left.array
         *batch, self.n, _ = self.shapes[self.operand]
         self.n -= bool(step.factored)
@@ -255,11 +254,6 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             value = self.new(f"fmul {FLAGS} {self.real} {value}, {factor}")
         self.line(f"store {self.real} {value}, ptr {self.entry_pointer(self.step.array, index)}")
 
-    def run_function(self, symbol: str, arguments: str) -> None:
-        """Append the call of a function, and combine its return code with the earlier ones."""
-        found, before = self.new(f"call i32 @{symbol}({arguments})"), self.new(f"load i32, ptr {self.code}")
-        self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
-
     def factorize(self, target: str, place: Sequence[Affine], source: Sequence[Affine] = ()) -> None:
         """Emit code that copies the operand's matrix at the batch index ``source`` (by default ``place``) to
         ``target[place]``, and replaces it by its factors.
@@ -311,10 +305,6 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             self.line(f"store {self.real} {value}, ptr {self.entry_pointer('columns', index)}")
         count = self.entries([extent for _, extent in axes[1:]])
         arguments = f"ptr {factors}, ptr {self.arrays['columns']}, i64 {self.form(self.n)}, i64 {count}"
-        self.run_function(solved(self.module, is_transposed), arguments)
+        self.add_code(self.new(f"call i32 @{solved(self.module, is_transposed)}({arguments})"))
         with self.axes(axes) as index:
             self.store(self.load("columns", index), target(index))
-
-    def function_text(self) -> str:
-        """Return the LLVM text of the step's function."""
-        return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")

@@ -10,12 +10,7 @@ from dataclasses import dataclass
 
 from sympy_tensordiff.codegen.emit.arrays import block_constant, recurrence_pieces
 from sympy_tensordiff.codegen.emit.correlations import BYTES
-from sympy_tensordiff.codegen.emit.driver import (
-    host_driver,
-    module_names,
-    module_text,
-    scratch_arrays,
-)
+from sympy_tensordiff.codegen.emit.driver import host_driver, module_names, module_text, scratch_arrays
 from sympy_tensordiff.codegen.emit.forms import FormNames
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.library import LIBRARY_HELPERS, LIBRARY_NAMES, library_text
@@ -138,7 +133,7 @@ class LlvmStepPrinter:
         if isinstance(step, Solve | Apply):
             algebra = LlvmAlgebraPrinter(self.module, shapes, integers, bare)
             algebra.print_algebra(step)
-            return self.shared_function(step, algebra, algebra.function_text())
+            return self.shared_function(step, algebra, algebra.function())
         if isinstance(step, Correlation):
             windows = LlvmCorrelationPrinter(self.module, shapes, integers, bare)
             tiles = tiling(step, shapes)
@@ -150,9 +145,7 @@ class LlvmStepPrinter:
         product.is_inlined = self.is_body
         product.print_contraction(step)
         division = BLOCKS if matrices_of(step).both or isinstance(step, Trapezoid) else "panels"
-        return self.shared_function(
-            step, product, product.function_text(), (LOW, HIGH), part_count(step, shapes), division
-        )
+        return self.shared_function(step, product, product.function(), (LOW, HIGH), part_count(step, shapes), division)
 
     def recurrence_function(self, step: Recurrence) -> StepFunction:
         """Return the function of a recurrence; it calls the functions of its body's steps in a loop over time."""
@@ -164,7 +157,7 @@ class LlvmStepPrinter:
         functions = [(inner, printer.function(inner)) for inner in body.kernels]
         loop = LlvmRecurrencePrinter(self.module, self.site[0], step, body, functions)
         loop.print_recurrence()
-        return self.shared_function(step, loop, loop.function_text())
+        return self.shared_function(step, loop, loop.function())
 
     def nest_function(self, step: Kernel | FusedKernels) -> StepFunction:
         """Return the function of a kernel or fused kernels. If it runs on several cores, the function computes one

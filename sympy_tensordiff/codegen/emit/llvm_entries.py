@@ -7,7 +7,6 @@ releases the interpreter lock, calls the functions of the steps in order, and ra
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from math import inf, prod
@@ -21,11 +20,11 @@ from sympy_tensordiff.codegen.emit.numba_cpu import BLOCK_STRIDE, PARTIAL_TOTALS
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
-from sympy_tensordiff.codegen.ir.programs import Array, ConstantKernel, FusedKernels, Program, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import Array, ConstantKernel, FusedKernels, Program, Step
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays
 from sympy_tensordiff.codegen.schedule.rows import STRIP
-from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import quotient_by
 
 ALIGNMENT = 64
@@ -176,9 +175,7 @@ class EntryPrinter(LlvmNestPrinter):
             self.locate_temporaries(groups)
         self.release_gil()
         for step, function in steps:
-            with ExitStack() as stack:
-                if rows := self.nonempty_rows(step):
-                    stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
+            with self.when(*(partial(self.condition, row) for row in self.temporaries.work_constraints(step))):
                 self.run_step(step, function)
         return self.finish()
 
@@ -186,19 +183,8 @@ class EntryPrinter(LlvmNestPrinter):
         """Emit the release of Python's interpreter lock, so that other threads can run."""
         self.module.declare("PyEval_SaveThread", "ptr", [])
         self.module.declare("PyEval_RestoreThread", "void", ["ptr"])
-        self.code = self.slot("i32")
-        self.line(f"store i32 0, ptr {self.code}")
+        self.add_code_slot()
         self.state = self.new("call ptr @PyEval_SaveThread()")
-
-    def nonempty_rows(self, step: Step) -> list[Constraint]:
-        """Return the constraints on sizes under which a step has work to do; [] if it always has."""
-        forms: Sequence[Affine] = ()
-        if isinstance(step, Scatter):
-            forms = step.extents if step.exclusive else ()
-        elif not isinstance(step, FusedKernels):
-            made = self.temporaries.get(filled_arrays(step)[0])
-            forms = made.shape if made is not None else ()
-        return [Constraint("ge", form - 1) for form in forms if not self.temporaries.is_positive(form)]
 
     def run_step(self, step: Step, function: StepFunction) -> None:
         """Emit the call of a step's function, on several cores if the step is divided among threads."""
@@ -206,9 +192,7 @@ class EntryPrinter(LlvmNestPrinter):
             self.run_in_parallel(step, function)
             return
         self.values |= dict(zip(function.ends, ("0", self.form(function.extent)), strict=True))
-        found = self.call_step(function, self.argument_value)
-        before = self.new(f"load i32, ptr {self.code}")
-        self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
+        self.add_code(self.call_step(function, self.argument_value))
 
     def argument_value(self, name: str, kind: str) -> str:
         """Return the value or pointer that is passed for an argument of a step's function; ``kind`` is "a" for an

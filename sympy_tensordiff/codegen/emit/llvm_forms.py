@@ -7,10 +7,7 @@ from functools import partial, reduce
 from typing import Any
 
 from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, OUTSIDE, Builder, Module, Value
-from sympy_tensordiff.codegen.ir.scalars import (
-    Bound,
-    Ends,
-)
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, Variable, quotient
 from sympy_tensordiff.integer.extrema import PositivePart, extrema_in
@@ -44,6 +41,8 @@ class LlvmFormPrinter(Builder):
         self.changing: frozenset[str] = frozenset()
         self.depth = 0
         self.defined: dict[str, int] = {}
+        self.code = ""
+        """The slot of the return code; "" for a function that cannot fail but for lack of memory."""
         self.is_inlined = False
         """Whether LLVM may inline the function: in loops over time, where a call takes as long as a short step."""
 
@@ -58,6 +57,16 @@ class LlvmFormPrinter(Builder):
         passed = ", ".join(f"{kinds[kind]} {value(name, kind)}" for name, kind in function.passed.items())
         return self.new(f"call i32 @{function.symbol}({passed})")
 
+    def add_code_slot(self) -> None:
+        """Emit a stack slot for the return code of the function, with the value 0."""
+        self.code = self.slot("i32")
+        self.line(f"store i32 0, ptr {self.code}")
+
+    def add_code(self, found: str) -> None:
+        """Emit code that combines a return code with the earlier ones."""
+        before = self.new(f"load i32, ptr {self.code}")
+        self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
+
     def parameter(self, name: str, kind: str) -> str:
         """Return the value of a parameter of the function. The parameter is added to the function when it is first
         used.
@@ -66,12 +75,13 @@ class LlvmFormPrinter(Builder):
             self.passed[name] = kind, f"%{kind}.{len(self.passed)}"
         return self.passed[name][1]
 
-    def function(self, result: str = "i32 0") -> str:
-        """Return the text of the function, with ``{name}`` for its symbol; it returns the value ``result``."""
+    def function(self) -> str:
+        """Return the text of the function, with ``{name}`` for its symbol; it returns an error code."""
+        result = self.new(f"load i32, ptr {self.code}") if self.code else "0"
         declared = ", ".join(f"{self.types[kind]} {value}" for kind, value in self.passed.values())
         for pointer in self.allocated:
             self.line(f"call void @free(ptr {pointer})")
-        body = ["entry:", *self.slots, *self.lines, f"  ret {result}"]
+        body = ["entry:", *self.slots, *self.lines, f"  ret i32 {result}"]
         body += ["failed:", f"  ret i32 {NO_MEMORY}"] if self.allocated else []
         attribute = "" if self.is_inlined else "noinline "
         return "\n".join([f"define internal i32 @{{name}}({declared}) {attribute}{{", *body, "}"])

@@ -12,11 +12,7 @@ from sympy_tensordiff.codegen.emit.llvm import FLAGS, TOO_LARGE, Module
 from sympy_tensordiff.codegen.emit.llvm_copies import block_count, matrices_of, matrix_order
 from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
-from sympy_tensordiff.codegen.ir.programs import (
-    BLOCK,
-    ContractionStep,
-    Trapezoid,
-)
+from sympy_tensordiff.codegen.ir.programs import BLOCK, ContractionStep, Trapezoid
 from sympy_tensordiff.codegen.ir.steps import extents
 
 MULTIPLY = """\
@@ -35,12 +31,13 @@ entry:
   %one = alloca i32
   %ta = alloca i8
   %tb = alloca i8
-  %s0 = icmp sgt i64 %rows, 2147483647
-  %s1 = icmp sgt i64 %columns, 2147483647
-  %s2 = icmp sgt i64 %terms, 2147483647
-  %s3 = or i1 %s0, %s1
-  %s4 = or i1 %s3, %s2
-  br i1 %s4, label %large, label %small
+  %s0 = call i64 @llvm.smax.i64(i64 %rows, i64 %columns)
+  %s1 = call i64 @llvm.smax.i64(i64 %s0, i64 %terms)
+  %s2 = call i64 @llvm.smax.i64(i64 %s1, i64 %a.step)
+  %s3 = call i64 @llvm.smax.i64(i64 %s2, i64 %b.step)
+  %s4 = call i64 @llvm.smax.i64(i64 %s3, i64 %c.step)
+  %too.large = icmp sgt i64 %s4, 2147483647
+  br i1 %too.large, label %large, label %small
 large:
   ret i32 {code}
 small:
@@ -161,8 +158,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         """Append the LLVM instructions of a contraction, with BLAS calls."""
         self.step, self.extents = step, extents(step, self.shapes)
         _, _, both, own, other, summed = found = self.matrices = matrices_of(step)
-        self.code = self.slot("i32")
-        self.line(f"store i32 0, ptr {self.code}")
+        self.add_code_slot()
         low, high = self.parameter(LOW, "i"), self.parameter(HIGH, "i")
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
         pointers = self.base(step.array), self.base(found.left.array), self.base(found.right.array)
@@ -211,10 +207,6 @@ class LlvmProductPrinter(LlvmNestPrinter):
             total = self.add(total, self.times(digit, self.stride(labels, label)))
         return total
 
-    def function_text(self) -> str:
-        """Return the LLVM text of the contraction's function."""
-        return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")
-
     def length_of(self, labels: Sequence[int]) -> str:
         """Emit the number of entries along the axes ``labels``, and return its value."""
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
@@ -249,9 +241,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         name = multiply(self.module)
         with self.when(lambda: self.new(f"icmp sgt i64 {size}, {limit}")):
             given = ", ".join([f"ptr {out}, i64 {steps[0]}", *sides, numbers, f"{self.module.real} {factor}"])
-            code = self.new(f"call i32 @{name}({given})")
-            before = self.new(f"load i32, ptr {self.code}")
-            self.line(f"store i32 {self.new(f'or i32 {before}, {code}')}, ptr {self.code}")
+            self.add_code(self.new(f"call i32 @{name}({given})"))
         if self.is_inlined:
             with self.when(lambda: self.new(f"icmp sle i64 {size}, {limit}")):
                 self.small_product(pointers, (own, other, terms), steps, turned, factor)

@@ -8,17 +8,16 @@ filled. Only numbers, and the last value of a result that is stored, are copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial, reduce
 from typing import Any
 
+from sympy_tensordiff.codegen.emit.driver import Temporaries
+from sympy_tensordiff.codegen.emit.forms import FormNames, FormPrinter
 from sympy_tensordiff.codegen.emit.llvm import Module, is_number
 from sympy_tensordiff.codegen.emit.llvm_nests import MAX_STACK_BYTES, LlvmNestPrinter
-from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import FusedKernels, Program, Recurrence, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import Program, Recurrence, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.ir.walk import filled_arrays
-from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.affine import Affine
 
 
 class LlvmRecurrencePrinter(LlvmNestPrinter):
@@ -65,15 +64,17 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
     def print_recurrence(self) -> None:
         """Append the LLVM instructions of a recurrence: the loop over time."""
         step = self.step
-        self.code = self.slot("i32")
-        self.line(f"store i32 0, ptr {self.code}")
+        self.add_code_slot()
         length = self.form(step.length)
         self.prepare_arguments()
         self.prepare_results()
+        temporaries = Temporaries(self.body, FormPrinter(FormNames((), ())))
         with self.loop("0", length, -1 if step.is_reversed else 1) as time:
             self.move_to(time)
             for inner, function in self.functions:
-                self.run_step(inner, function)
+                rows = [row.substitute(self.forms) for row in temporaries.work_constraints(inner)]
+                with self.when(*(partial(self.condition, row) for row in rows)):
+                    self.run_step(function)
             self.record(time)
             self.exchange()
         for one in step.recorded:
@@ -168,30 +169,10 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             other = self.new(f"select i1 {is_first}, ptr {second}, ptr {first}")
             self.line(f"store ptr {other}, ptr {self.pointers[name]}")
 
-    def run_step(self, step: Step, function: Any) -> None:
+    def run_step(self, function: Any) -> None:
         """Emit the call of the function of one step of the recurrence's body."""
-        with ExitStack() as stack:
-            if rows := self.nonempty_rows(step):
-                stack.enter_context(self.when(*(partial(self.condition, row) for row in rows)))
-            self.values |= dict(zip(function.ends, ("0", self.form_in_body(function.extent)), strict=True))
-            found = self.call_step(function, self.argument_value)
-            before = self.new(f"load i32, ptr {self.code}")
-            self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
-
-    def nonempty_rows(self, step: Step) -> list[Constraint]:
-        """Return the constraints on sizes under which a step of the body has work to do; [] if it always has."""
-        prover = Prover(self.body)
-        forms: Sequence[Affine] = ()
-        if isinstance(step, Scatter):
-            forms = step.extents if step.exclusive else ()
-        elif not isinstance(step, FusedKernels):
-            made = {array.name: array for array in self.body.temporaries}.get(filled_arrays(step)[0])
-            forms = made.shape if made is not None else ()
-        return [
-            Constraint("ge", form - 1).substitute(self.forms)
-            for form in forms
-            if not prover.proves(Constraint("ge", form - 1))
-        ]
+        self.values |= dict(zip(function.ends, ("0", self.form_in_body(function.extent)), strict=True))
+        self.add_code(self.call_step(function, self.argument_value))
 
     def argument_value(self, name: str, kind: str) -> str:
         """Emit the pointer or value that is passed for `name`, a parameter of a step of the body, and return it.
@@ -239,7 +220,3 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             own = self.new(f"load {real}, ptr {pointer}")
             other = self.new(f"load {real}, ptr {self.pointer_at(source, place)}")
             self.line(f"store {real} {self.new(f'fadd {real} {own}, {other}')}, ptr {pointer}")
-
-    def function_text(self) -> str:
-        """Return the LLVM text of the recurrence's function."""
-        return self.function(f"i32 {self.new(f'load i32, ptr {self.code}')}")

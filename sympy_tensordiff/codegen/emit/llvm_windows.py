@@ -11,9 +11,7 @@ from sympy_tensordiff.codegen.emit.llvm_copies import task_count
 from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
 from sympy_tensordiff.codegen.emit.llvm_nests import LlvmNestPrinter
 from sympy_tensordiff.codegen.emit.llvm_products import HIGH, LOW
-from sympy_tensordiff.codegen.ir.programs import (
-    Correlation,
-)
+from sympy_tensordiff.codegen.ir.programs import Correlation
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.schedule.correlations import ROWS, Tiling, length, own_axis
 from sympy_tensordiff.integer.affine import Affine

@@ -272,7 +272,7 @@ class Exponentials:
         own = {part: c for part, c in shift.items() if not part.free.isdisjoint(variables)}
         shift = {part: c for part, c in shift.items() if part not in own}
         if not own:
-            return replace(found, rest=graph.sum(variables, inner_rows, found.rest))
+            return replace(found, shift=shift, rest=graph.sum(variables, inner_rows, found.rest))
         term = self.sum_of(own)
         greatest = finite(graph, graph.reduce("max", variables, inner_rows, term))
         self.terms[greatest] = variables, term

@@ -26,6 +26,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from sympy_tensordiff.codegen.emit.base import signed_text
+from sympy_tensordiff.codegen.emit.driver import LAPACK_IMPORT
 from sympy_tensordiff.codegen.emit.llvm_driver import ModuleText, Target, print_llvm
 from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
 from sympy_tensordiff.codegen.ir.scalars import External, Number
@@ -90,23 +91,25 @@ def _binding() -> Any:
     return llvm
 
 
-def _cython_blas() -> ModuleType:
-    """Return SciPy's module of BLAS functions, without the rest of ``scipy.linalg``, which takes 0.2 s to import."""
-    name = "scipy.linalg.cython_blas"
+def _linalg_module(name: str, public: str) -> ModuleType:
+    """Return the extension module ``name`` of ``scipy.linalg`` without the rest of the package, which takes 0.1 s to
+    import; or the module ``public`` with the same functions, if the package is imported or has no such module.
+    """
+    full = f"scipy.linalg.{name}"
     folder = Path(importlib.import_module("scipy").__file__ or "").parent / "linalg"
-    spec = None if "scipy.linalg" in sys.modules else PathFinder.find_spec(name, [str(folder)])
+    spec = None if "scipy.linalg" in sys.modules else PathFinder.find_spec(full, [str(folder)])
     if spec is None or spec.loader is None:
-        return importlib.import_module(name)
+        return importlib.import_module(f"scipy.linalg.{public}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    sys.modules.pop(name, None)  # a later import puts it into ``scipy.linalg``
+    sys.modules.pop(full, None)  # a later import puts it into ``scipy.linalg``
     return module
 
 
 @functools.cache
 def _load_blas() -> None:
     """Register the symbols of SciPy's BLAS for compiled code."""
-    table = _cython_blas().__pyx_capi__
+    table = _linalg_module("cython_blas", "cython_blas").__pyx_capi__
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -172,8 +175,11 @@ def optimised(text: str, functions: Mapping[str, tuple[str, str]], machine: Any)
     first = llvm.create_new_module_pass_manager()
     first.add_sroa_pass()
     first.add_instruction_combine_pass()
-    first.run(module, builder)
-    builder.getModulePassManager().run(module, builder)
+    for passes in (first, builder.getModulePassManager()):
+        passes.run(module, builder)
+        with contextlib.suppress(AttributeError):  # llvmlite 0.50 does not free them: 120 KiB for each module
+            llvm.newpassmanagers.NewPassManager._dispose(passes)
+            passes.detach()
     return module
 
 
@@ -332,7 +338,11 @@ def load(module: ObjectCode) -> SimpleNamespace:
     entries = {name: code.function(name) for name in module.entries}
     if module.driver:
         space: dict[str, Any] = {"__name__": "sympy_tensordiff_generated"}
-        exec(compile(module.driver, "<sympy_tensordiff>", "exec"), space)
+        driver = module.driver
+        if f"{LAPACK_IMPORT}\n" in driver:
+            driver = driver.replace(LAPACK_IMPORT, "")
+            space["lapack"] = _linalg_module("_flapack", "lapack")
+        exec(compile(driver, "<sympy_tensordiff>", "exec"), space)
         space.update(entries)
         return SimpleNamespace(run=space["run"])
     run = entries["run"]
