@@ -9,7 +9,7 @@ from sympy import Abs, Dummy, Idx, KroneckerDelta, Piecewise, Symbol, Tuple
 import sympy_tensordiff as td
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorEntry, TensorSymbol
-from sympy_tensordiff.symbolic.index_notation import indices
+from sympy_tensordiff.symbolic.index_notation.indices import indices
 
 i, j, k, n, m, p = indices("i j k n m p")
 q, awkward, worse = indices("_0 _1 __0")

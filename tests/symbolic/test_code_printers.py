@@ -12,7 +12,7 @@ from sympy.printing.printer import Printer
 
 from sympy_tensordiff.errors import ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.index_notation import indices
+from sympy_tensordiff.symbolic.index_notation.indices import indices
 from sympy_tensordiff.symbolic.printing.mixins import METHODS
 
 i, j, n, m, p = indices("i j n m p")

@@ -10,7 +10,7 @@ from sympy import Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.reference import evaluate, points
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.index_notation import indices
+from sympy_tensordiff.symbolic.index_notation.indices import indices
 
 i, j, k, n, p = indices("i j k n p")
 x = TensorSymbol("x", n)

@@ -7,7 +7,7 @@ from sympy import Idx, Symbol, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, UnsupportedError
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.index_notation import indices
+from sympy_tensordiff.symbolic.index_notation.indices import indices
 
 i, j, k, l, n, m, p = indices("i j k l n m p")
 A = TensorSymbol("A", (n, m))

@@ -7,7 +7,7 @@ from sympy import Dummy, Idx, Symbol
 
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic import IndexedSum, TensorEntry, TensorSymbol
-from sympy_tensordiff.symbolic.index_notation import indices
+from sympy_tensordiff.symbolic.index_notation.indices import indices
 from sympy_tensordiff.testing import random_values
 
 i, j, k, n, m, p, q = indices("i j k n m p q")

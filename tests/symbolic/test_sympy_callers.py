@@ -11,7 +11,7 @@ from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.expressions import sympy_callers
 from sympy_tensordiff.symbolic.expressions.sympy_callers import code_of, names_of
-from sympy_tensordiff.symbolic.index_notation import indices
+from sympy_tensordiff.symbolic.index_notation.indices import indices
 
 i, j, k, n, m, p = indices("i j k n m p")
 A = TensorSymbol("A", (n, m))

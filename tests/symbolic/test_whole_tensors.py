@@ -13,7 +13,7 @@ from sympy import Eq, Function, Integer, Max, Min, Mul, Piecewise, Pow, Rational
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.symbolic import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.index_notation import indices
+from sympy_tensordiff.symbolic.index_notation.indices import indices
 
 i, n, m = indices("i n m")
 A = TensorSymbol("A", (n, m))

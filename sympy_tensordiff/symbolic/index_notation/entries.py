@@ -186,7 +186,7 @@ class TensorEntry(PrintedEntry, RealScalar):
     Examples
     --------
     >>> from sympy_tensordiff.symbolic import TensorSymbol
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> i, j = indices("i j")
     >>> A = TensorSymbol("A", (3, 4))
     >>> A[i, j + 1]

@@ -206,7 +206,7 @@ def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
     The other extremum is not split.
 
     >>> from sympy import Max
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> p = indices("p")
     >>> sorted(map(str, bound_forms(1 + Max(0, p - 2), Max)))
     ['1', 'p - 1']

@@ -79,7 +79,7 @@ class IndexedSum(PrintedSum, IndexedReduction):
     Examples
     --------
     >>> from sympy_tensordiff.symbolic import TensorSymbol
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> i, n = indices("i n")
     >>> x = TensorSymbol("x", n)
     >>> IndexedSum(x[i]**2, (i, 0, n - 1))
@@ -168,7 +168,7 @@ def expanded_sum(total: Any, **hints: Any) -> Any:
 
     >>> from sympy import symbols
     >>> from sympy_tensordiff.symbolic import IndexedSum, TensorSymbol
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> i, n, mu = indices("i"), symbols("n", integer=True, positive=True), symbols("mu")
     >>> expanded_sum(IndexedSum(TensorSymbol("x", n)[i] - mu, (i, 0, n - 1)))
     -mu*n + IndexedSum(x[i], (i, 0, n - 1))

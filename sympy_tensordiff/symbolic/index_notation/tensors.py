@@ -69,7 +69,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     Examples
     --------
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> i, n = indices("i n")
     >>> x = TensorSymbol("x", n)
     >>> x.shape, x[2*i + 1]
@@ -266,7 +266,7 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
 
     Examples
     --------
-    >>> from sympy_tensordiff.symbolic.index_notation import indices
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices
     >>> i, j = indices("i j")
     >>> x = TensorSymbol("x", 6)
     >>> T = TensorComprehension(x[i + j]**2, (i, 2), (j, 4))
