@@ -6,7 +6,6 @@ import gc
 import importlib.util
 import os
 import zlib
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -42,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("same")
     config.addinivalue_line("markers", "quick: a sample of everything, for each save of a file: -m quick")
     config.addinivalue_line("markers", "thorough: takes long, and tests more of what others test; with --thorough only")
-    config.addinivalue_line("markers", "in_turns(n): a table of like cases, of which each day runs one in n")
+    help_turns = "in_turns(n, by=None): a table of like cases, of which each day runs one in n values of the parameter `by`"
+    config.addinivalue_line("markers", help_turns)
     # Processes of xdist get the options of the first one: all have the same day, also around midnight.
     if config.option.turn == "today":
         config.option.turn = str(date.today().toordinal())
@@ -60,9 +60,12 @@ def turn(config: pytest.Config) -> int | None:
     return int(config.option.turn)
 
 
-def is_today(number: int, name: str, day: int | None, parts: int) -> bool:
-    """Return whether the case of this number, of a test of this name, runs on a day; true if the day is None."""
-    return day is None or (number + zlib.crc32(name.encode()) + day) % parts == 0
+def is_today(number: int, file: str, day: int | None, parts: int) -> bool:
+    """Return whether the case of this number in a table of a file runs on a day; true if the day is None.
+
+    Tables of one file have the same turns: cases of one number share what is compiled.
+    """
+    return day is None or (number + zlib.crc32(file.encode()) + day) % parts == 0
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -97,16 +100,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def waiting_tests(items: list[pytest.Item], day: int | None) -> set[pytest.Item]:
     """Return the tests marked `in_turns` whose turn is another day; quick ones always run."""
-    numbers: Counter[str] = Counter()
+    numbers: dict[str, dict[Any, int]] = {}
     waiting = set()
     for item in items:
         mark = item.get_closest_marker("in_turns")
         if mark is None or item.get_closest_marker("quick"):
             continue
-        name = item.nodeid.split("[")[0]
-        if not is_today(numbers[name], name, day, *mark.args):
+        by = mark.kwargs.get("by")
+        known = numbers.setdefault(item.nodeid.split("[")[0], {})
+        number = known.setdefault(item.callspec.params[by] if by else item.nodeid, len(known))
+        if not is_today(number, item.nodeid.split("::")[0], day, *mark.args):
             waiting.add(item)
-        numbers[name] += 1
     return waiting
 
 
@@ -115,8 +119,8 @@ def in_turns(request: pytest.FixtureRequest) -> Callable[[Iterable[Any], int], l
     """Choose one in n of the cases in the loop of a test: those of the day."""
 
     def chosen(cases: Iterable[Any], parts: int) -> list[Any]:
-        day = turn(request.config)
-        return [case for n, case in enumerate(cases) if is_today(n, request.node.nodeid, day, parts)]
+        day, file = turn(request.config), request.node.nodeid.split("::")[0]
+        return [case for n, case in enumerate(cases) if is_today(n, file, day, parts)]
 
     return chosen
 

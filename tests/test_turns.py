@@ -29,15 +29,28 @@ def config(*arguments, day="7", thorough=False, keyword=""):
 
 @every("parts", [2, 3, 5])
 def test_each_case_runs_once_in_so_many_days(parts):
-    mark = {"in_turns": SimpleNamespace(args=(parts,))}
-    items = [Item(nodeid=f"test_{name}[{n}]", marks=mark) for name in "abc" for n in range(11)]
-    items.append(Item(nodeid="test_plain", marks={}))
-    items.append(Item(nodeid="test_quick", marks={**mark, "quick": True}))
+    mark = {"in_turns": SimpleNamespace(args=(parts,), kwargs={})}
+    items = [Item(nodeid=f"file::test_{name}[{n}]", marks=mark) for name in "abc" for n in range(11)]
+    items.append(Item(nodeid="file::test_plain", marks={}))
+    items.append(Item(nodeid="file::test_quick", marks={**mark, "quick": True}))
     ran = [item.nodeid for day in range(parts) for item in items if item not in waiting_tests(items, day)]
-    assert sorted(ran) == sorted([*(i.nodeid for i in items[:-2]), *["test_plain", "test_quick"] * parts])
+    assert sorted(ran) == sorted([*(i.nodeid for i in items[:-2]), *["file::test_plain", "file::test_quick"] * parts])
     today = [item for item in items[:33] if item not in waiting_tests(items, 0)]
     assert len(today) <= 3 * -(-11 // parts)
     assert not waiting_tests(items, None)
+
+
+def test_turns_by_a_parameter_keep_its_cases_together():
+    mark = {"in_turns": SimpleNamespace(args=(2,), kwargs={"by": "name"})}
+    pairs = [(name, step) for name in "abcd" for step in range(3)]
+    items = [
+        Item(nodeid=f"file::test[{name}-{step}]", marks=mark, callspec=SimpleNamespace(params={"name": name}))
+        for name, step in pairs
+    ]
+    for day in range(2):
+        waiting = waiting_tests(items, day)
+        names = [item.callspec.params["name"] for item in items if item not in waiting]
+        assert names in (["a"] * 3 + ["c"] * 3, ["b"] * 3 + ["d"] * 3)
 
 
 def test_files_names_and_thorough_runs_have_all_cases():
