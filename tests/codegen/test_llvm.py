@@ -93,13 +93,13 @@ def single(values):
 # ---------------------------------------------------------------------------- values
 
 
-@every("name", [*CASES])
+@every("name", [*CASES], turns=2)
 def test_programs_by_hand(name):
     program, arguments = CASES[name]
     check(program, "llvm", arguments(np.random.default_rng(1)))
 
 
-@every("name", [*CASES])
+@every("name", [*CASES], turns=3)
 def test_programs_by_hand_write_inside_of_arrays(name, monkeypatch):
     """On several cores, all indices are checked, too, those of reads and of temporaries included."""
     program, arguments = CASES[name]
