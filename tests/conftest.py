@@ -149,8 +149,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory):
-    """A folder of its own for compiled code; LLVM's verifier looks at all modules."""
+    """A folder of its own for compiled code, elementary functions for all kernels; LLVM's verifier sees all modules."""
     with pytest.MonkeyPatch.context() as patch:
+        import_module("shared_elementary").install(patch)
         patch.setenv("SYMPY_TENSORDIFF_CACHE", str(tmp_path_factory.mktemp("generated")))
         patch.setenv("SYMPY_TENSORDIFF_LLVM", "verify")
         yield
