@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("same")
     config.addinivalue_line("markers", "quick: a sample of everything, for each save of a file: -m quick")
     config.addinivalue_line("markers", "thorough: takes long, and tests more of what others test; with --thorough only")
-    help_turns = "in_turns(n, by=None): a table of like cases, of which each day runs one in n values of the parameter `by`"
+    help_turns = "in_turns(n, by=None): like cases, of which each day runs one in n (values of the parameter `by`)"
     config.addinivalue_line("markers", help_turns)
     # Processes of xdist get the options of the first one: all have the same day, also around midnight.
     if config.option.turn == "today":
@@ -53,7 +53,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def turn(config: pytest.Config) -> int | None:
-    """Return the day whose turn it is; None if all cases run: with ``--thorough``, or if a file or name was asked for."""
+    """Return the day whose turn it is; None with ``--thorough``, or if a file or a name was asked for: all run."""
     is_folder = all(Path(argument.split("::")[0]).is_dir() for argument in config.args)
     if config.option.thorough or config.option.turn == "all" or config.option.keyword or not is_folder:
         return None

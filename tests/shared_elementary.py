@@ -1,4 +1,4 @@
-"""Elementary functions that all kernels for Numba share in a run of tests: each is compiled once, not in each module."""
+"""Elementary functions that all kernels for Numba share in a run of tests: each is compiled once."""
 
 from __future__ import annotations
 

@@ -165,6 +165,7 @@ SINGULAR = {
 }
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("rank", SINGULAR)
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_77_det_and_adj_at_singular_matrices(rank, order):

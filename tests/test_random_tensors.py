@@ -162,6 +162,7 @@ def test_what_longer_runs_found(name):
     assert_kernel_exact(FOUND[name], variables)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", [5103, 5152, 5426])
 def test_kernels_of_seeds_from_longer_runs(seed):
     random = random_tensors(

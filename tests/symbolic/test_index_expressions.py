@@ -10,8 +10,7 @@ from sympy import Mod, Rational, Symbol, ceiling, floor, frac
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic import TensorSymbol
-from sympy_tensordiff.symbolic.index_notation.indices import indices
-from sympy_tensordiff.symbolic.index_notation.indices import to_affine
+from sympy_tensordiff.symbolic.index_notation.indices import indices, to_affine
 
 i, j, k, n, p = indices("i j k n p")
 x = TensorSymbol("x", n)
