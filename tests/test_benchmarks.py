@@ -36,7 +36,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_all_rows_agree_with_numpy_by_hand(tmp_path: Path, in_turns: Callable) -> None:
     """With NumPy alone, at tiny sizes."""
-    names = in_turns(ROWS, 3)
+    names = in_turns(ROWS, 4)
     file = tmp_path / "results.json"
     options = ("--compare-only", "--peers", "numpy", "--backends", "numpy", "--threads", "1", "--json", str(file))
     done = command("--quick", "--rows", *names, *options)

@@ -107,7 +107,7 @@ def marks(name):
     return pytest.mark.quick if name in QUICK else () if name in FULL else pytest.mark.thorough
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in ALL])
 def test_derivatives_equal_the_oracle(name, derived, thorough):
     """Value, first derivatives, plain `diff`, a second derivative, loops, and a kernel of all pullbacks at once."""
@@ -193,7 +193,7 @@ def test_kernels_without_temporaries_equal_the_oracle(name):
     assert_kernel_exact(case.function, case.variables, **options(case, seed=4, kernels=(("numpy", False),)))
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(
     "name",
     [

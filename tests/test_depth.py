@@ -164,7 +164,7 @@ def product_with_hessian(f, x):
     return td.hvp(f, x, td.TensorSymbol("v", x.shape))
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(
     ("derivative", "family", "depths", "most"),
     [

@@ -54,7 +54,7 @@ def test_no_index_map_differs_from_the_interpreter(thorough):
     assert tally.counts["maps", "right"] > 1
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(3)
 def test_no_recurrence_differs_from_dual_numbers(thorough):
     tally = fuzz.fuzz({"recurrences": 40 if thorough else 3}, seed=4, write=lambda line: None)
     assert set(tally.counts) == {("recurrences", "right")}

@@ -148,7 +148,7 @@ def check(derivative, matrix, given, variables, tolerance=1e-12):
     return operator
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", HESSIANS)
 def test_hessians(name):
     args, loss, wrt = HESSIANS[name]

@@ -143,7 +143,7 @@ def checked(name, kernels, symbolic=True):
                     assert_equal(got, to_double(value), f"{name}, {kernel}, {settings[number]}", 1e-9)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(4)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough if n in RELATIVES else ()) for n in ROWS])
 def test_as_the_interpreter(name, thorough):

@@ -10,6 +10,7 @@ import numpy as np
 from every import every
 from numba import njit, types
 from numba.extending import overload
+from shared_elementary import library
 
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS, PARAMETERS, elementary_functions
 from sympy_tensordiff.codegen.ir.scalars import VECTORISED
@@ -60,8 +61,7 @@ NAMES = {"overload": overload, "types": types}
 
 def loop_of(name):
     """A compiled loop that applies a function of the text to a vector."""
-    module = {"math": math, "np": np} | NAMES
-    exec("\n\n".join(elementary_functions([f"{name}(x)"])), module)
+    module = dict(vars(library()))
     exec(f"def loop(x, y):\n    for i in range(x.shape[0]):\n        y[i] = {name}(x[i])", module)
     return njit(error_model="numpy", fastmath={"contract", "nsz", "reassoc"})(module["loop"])
 
@@ -176,8 +176,7 @@ def test_schedules_know_the_functions_that_have_a_text() -> None:
 
 def power_loop():
     """A compiled loop that raises the numbers of a vector to those of another one."""
-    module = {"math": math, "np": np} | NAMES
-    exec("\n\n".join(elementary_functions(["general_power(x, y)"])), module)
+    module = dict(vars(library()))
     text = "def loop(x, y, z):\n    for i in range(x.shape[0]):\n        z[i] = general_power(x[i], y[i])"
     exec(text, module)
     return njit(error_model="numpy", fastmath={"contract", "nsz", "reassoc"})(module["loop"]), module["general_power"]

@@ -153,6 +153,7 @@ def check_random_program(seed):
         np.testing.assert_allclose(value, right, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.in_turns(2)
 def test_elementary_functions_are_those_of_other_kernels():
     """Bit by bit, at special arguments and where formulas end; one kernel has all of them."""
     expressions = {
@@ -201,6 +202,7 @@ def test_totals_of_blocks_are_added():
     np.testing.assert_allclose(columns, given[2] @ np.sin(given[0]))
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_products(parallel, dtype):
