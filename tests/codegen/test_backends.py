@@ -175,6 +175,7 @@ LIMITS = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_nan_and_infinity_pass_without_warnings(backend):
     special = np.array([0.0, np.nan, np.inf, -np.inf, 1e300, -1e300, 800.0, 0.5, -2.5])
@@ -203,6 +204,7 @@ def test_a_sum_with_infinite_terms(backend):
     assert np.isnan(function(np.array([np.nan] + [2.0] * 40)))
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 @pytest.mark.parametrize("count", [3, 40])  # a loop in Python, and an operation on a block
 def test_nan_and_infinity_in_other_reductions(backend, count):
