@@ -81,6 +81,6 @@ def test_a_killed_process_spoils_no_cache(step: str, backend: str, process: Any,
 def test_the_harness_sees_wrong_values_errors_and_hanging(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wrong = faults.in_fork(lambda: faults.np.testing.assert_allclose(1, 2), str(tmp_path))
     assert wrong[0] == "raised" and wrong[1].startswith("AssertionError")
+    assert faults.in_fork(lambda: os.kill(os.getpid(), signal.SIGTERM), str(tmp_path)) == ("killed", signal.SIGTERM)
     monkeypatch.setattr(faults, "SECONDS", 0.1)
     assert faults.in_fork(lambda: signal.pause(), str(tmp_path)) == ("hung", None)
-    assert faults.in_fork(lambda: os.kill(os.getpid(), signal.SIGTERM), str(tmp_path)) == ("killed", signal.SIGTERM)
