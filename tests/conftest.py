@@ -6,9 +6,10 @@ import gc
 import importlib.util
 import os
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from datetime import date
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,6 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--thorough", action="store_true", help=help)
     help_slice = "K/N: of all tests only the K-th of N parts, which N runs share between them"
     parser.addoption("--slice", default="1/1", help=help_slice)
+    help_turn = "the day whose turn it is, of tests marked `in_turns`, as a number (default: today); or: all"
+    parser.addoption("--turn", default="today", help=help_turn)
     parser.addoption("--update", action="store_true", help="write tests/printed.txt anew, where test_printed.py runs")
 
 
@@ -38,6 +41,31 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("same")
     config.addinivalue_line("markers", "quick: a sample of everything, for each save of a file: -m quick")
     config.addinivalue_line("markers", "thorough: takes long, and tests more of what others test; with --thorough only")
+    help_turns = "in_turns(n, by=None): like cases, of which each day runs one in n (values of the parameter `by`)"
+    config.addinivalue_line("markers", help_turns)
+    # Processes of xdist get the options of the first one: all have the same day, also around midnight.
+    if config.option.turn == "today":
+        config.option.turn = str(date.today().toordinal())
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"tests in turns: --turn {config.option.turn} repeats these, --turn all runs all"
+
+
+def turn(config: pytest.Config) -> int | None:
+    """Return the day whose turn it is; None with ``--thorough``, or if a file or a name was asked for: all run."""
+    is_folder = all(Path(argument.split("::")[0]).is_dir() for argument in config.args)
+    if config.option.thorough or config.option.turn == "all" or config.option.keyword or not is_folder:
+        return None
+    return int(config.option.turn)
+
+
+def is_today(number: int, file: str, day: int | None, parts: int) -> bool:
+    """Return whether the case of this number in a table of a file runs on a day; true if the day is None.
+
+    Tables of one file have the same turns: cases of one number share what is compiled.
+    """
+    return day is None or (number + zlib.crc32(file.encode()) + day) % parts == 0
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -59,11 +87,42 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--thorough"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("thorough")])
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    waiting = waiting_tests(items, turn(config))
+    if waiting:
+        config.hook.pytest_deselected(items=[item for item in items if item in waiting])
+        items[:] = [item for item in items if item not in waiting]
     number, parts = map(int, config.getoption("--slice").split("/"))
     if parts > 1:
         chosen = {item for item in items if zlib.crc32(item.nodeid.encode()) % parts == number - 1}
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = [item for item in items if item in chosen]
+
+
+def waiting_tests(items: list[pytest.Item], day: int | None) -> set[pytest.Item]:
+    """Return the tests marked `in_turns` whose turn is another day; quick ones always run."""
+    numbers: dict[str, dict[Any, int]] = {}
+    waiting = set()
+    for item in items:
+        mark = item.get_closest_marker("in_turns")
+        if mark is None or item.get_closest_marker("quick"):
+            continue
+        by = mark.kwargs.get("by")
+        known = numbers.setdefault(item.nodeid.split("[")[0], {})
+        number = known.setdefault(item.callspec.params[by] if by else item.nodeid, len(known))
+        if not is_today(number, item.nodeid.split("::")[0], day, *mark.args):
+            waiting.add(item)
+    return waiting
+
+
+@pytest.fixture
+def in_turns(request: pytest.FixtureRequest) -> Callable[[Iterable[Any], int], list[Any]]:
+    """Choose one in n of the cases in the loop of a test: those of the day."""
+
+    def chosen(cases: Iterable[Any], parts: int) -> list[Any]:
+        day, file = turn(request.config), request.node.nodeid.split("::")[0]
+        return [case for n, case in enumerate(cases) if is_today(n, file, day, parts)]
+
+    return chosen
 
 
 @pytest.fixture
@@ -90,8 +149,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory):
-    """A folder of its own for compiled code; LLVM's verifier looks at all modules."""
+    """A folder of its own for compiled code, elementary functions for all kernels; LLVM's verifier sees all modules."""
     with pytest.MonkeyPatch.context() as patch:
+        import_module("shared_elementary").install(patch)
         patch.setenv("SYMPY_TENSORDIFF_CACHE", str(tmp_path_factory.mktemp("generated")))
         patch.setenv("SYMPY_TENSORDIFF_LLVM", "verify")
         yield

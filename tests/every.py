@@ -11,11 +11,14 @@ import pytest
 Test = Callable[..., None]
 
 
-def every(names: str, values: Iterable[Any], ids: Callable[[Any], str] | Iterable[str] | None = None) -> Callable:
+def every(
+    names: str, values: Iterable[Any], ids: Callable[[Any], str] | Iterable[str] | None = None, turns: int = 1
+) -> Callable:
     """Run a test with each value of the argument ``names``; the first failure ends it, and says for which value.
 
-    Several names stand with commas between them, and each value is a tuple then. The values of a mapping are named
-    by their keys, others by ``ids``, if given: labels, or what makes a label of a value.
+    Several names are separated by commas, and each value is a tuple then. The values of a mapping are named by their
+    keys, others by ``ids``, if given: labels, or what makes a label of a value. One value in ``turns`` runs each day,
+    as with the mark `in_turns`.
     """
     if isinstance(values, Mapping):
         ids, values = list(values), list(values.values())
@@ -30,7 +33,7 @@ def every(names: str, values: Iterable[Any], ids: Callable[[Any], str] | Iterabl
 
     def decorate(test: Test) -> Test:
         def run(**fixtures: Any) -> None:
-            for label, case in cases:
+            for label, case in fixtures.pop("in_turns")(cases, turns) if turns > 1 else cases:
                 try:
                     test(**case, **fixtures)
                 except (Exception, pytest.fail.Exception) as error:
@@ -38,6 +41,8 @@ def every(names: str, values: Iterable[Any], ids: Callable[[Any], str] | Iterabl
 
         signature = inspect.signature(test)
         others = [parameter for parameter in signature.parameters.values() if parameter.name not in arguments]
+        if turns > 1:
+            others.append(inspect.Parameter("in_turns", inspect.Parameter.KEYWORD_ONLY))
         run.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
         run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
         run.__dict__.update({**test.__dict__, **run.__dict__})  # marks of pytest

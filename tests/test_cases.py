@@ -107,6 +107,7 @@ def marks(name):
     return pytest.mark.quick if name in QUICK else () if name in FULL else pytest.mark.thorough
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in ALL])
 def test_derivatives_equal_the_oracle(name, derived, thorough):
     """Value, first derivatives, plain `diff`, a second derivative, loops, and a kernel of all pullbacks at once."""
@@ -127,7 +128,8 @@ def test_derivatives_equal_the_oracle(name, derived, thorough):
         check_second(name, *pair, derived)
 
 
-@pytest.mark.parametrize("first", [0, 2, *(pytest.param(n, marks=pytest.mark.thorough) for n in (1, 3))])
+@pytest.mark.in_turns(4)
+@pytest.mark.parametrize("first", range(4))
 def test_pullbacks_equal_the_oracle(first, derived):
     """The kernel of value and pullbacks of the cases that are checked in full with ``--thorough`` only."""
     for name in [name for name in ALL if name not in FULL][first::4]:
@@ -177,6 +179,7 @@ def check_given(case):
         assert differentiate(case.function, wrt, values).tolist() == expected
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", [*NUMBA, *(pytest.param(name, marks=pytest.mark.thorough) for name in MORE)])
 def test_numba_kernels_equal_the_oracle(name):
     case = build(name)
@@ -190,6 +193,7 @@ def test_kernels_without_temporaries_equal_the_oracle(name):
     assert_kernel_exact(case.function, case.variables, **options(case, seed=4, kernels=(("numpy", False),)))
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(
     "name",
     [
@@ -201,6 +205,7 @@ def test_kernels_run_as_python_equal_the_oracle(name, simulator):
     simulator(simulate_cases.check, name)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(("turn", "name"), [*enumerate(simulate_cases.NAMED)])
 def test_named_kernels_run_as_python_equal_the_oracle(turn, name, simulator):
     simulator(simulate_cases.check_named, name, ("numba", "cuda")[turn % 2])

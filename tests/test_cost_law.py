@@ -25,6 +25,7 @@ def case(seed):
     return pytest.param(seed, marks=[*marks, *([] if seed in SLICE else [pytest.mark.thorough])])
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("seed", [case(seed) for seed in (*SLICE, *THOROUGH)])
 def test_law_and_values(seed):
     function = random_function(seed)
@@ -47,6 +48,7 @@ def test_functions_are_various():
     assert any(function.penalty for function in functions)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("seed", [0, 5, 6, 10, 13])
 def test_counts_are_those_of_an_execution(seed):
     """Every operation of the loops, and of products of matrices as loops, is counted as it runs."""

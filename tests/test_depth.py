@@ -164,6 +164,7 @@ def product_with_hessian(f, x):
     return td.hvp(f, x, td.TensorSymbol("v", x.shape))
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(
     ("derivative", "family", "depths", "most"),
     [
@@ -189,6 +190,7 @@ def test_planning_grows_with_the_depth(derivative, family, depths, most, monkeyp
     assert counts[1] <= most * counts[0]
 
 
+@pytest.mark.in_turns(2)
 def test_conditions_on_deep_values_are_read():
     """The derivative of a norm is a choice whose condition has 3 million nodes as a tree."""
     value, h = gated(8)

@@ -39,7 +39,7 @@ def exact(formula, at):
         return sympy.lambdify((s, t), formula, "mpmath")(*(mpmath.mpf(float(value)) for value in at))
 
 
-@every("name", [*FORMULAS])
+@every("name", [*FORMULAS], turns=2)
 def test_values_and_slopes_keep_their_digits(name):
     formula, points, variables = FORMULAS[name]
     entry = formula.subs({s: x[i], t: y[i]}, simultaneous=True)

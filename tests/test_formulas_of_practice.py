@@ -88,7 +88,7 @@ def drawn(makers, dtype, count):
     return [one.astype(dtype) for one in lists]
 
 
-@every("name", [*FORMULAS])
+@every("name", [*FORMULAS], turns=2)
 def test_values_and_gradients_are_as_accurate_as_their_condition_allows(name, thorough):
     formula, makers, *positions = FORMULAS[name]
     letters, tensors = LETTERS[: len(makers)], TENSORS[: len(makers)]

@@ -54,6 +54,7 @@ def test_no_index_map_differs_from_the_interpreter(thorough):
     assert tally.counts["maps", "right"] > 1
 
 
+@pytest.mark.in_turns(3)
 def test_no_recurrence_differs_from_dual_numbers(thorough):
     tally = fuzz.fuzz({"recurrences": 40 if thorough else 3}, seed=4, write=lambda line: None)
     assert set(tally.counts) == {("recurrences", "right")}
@@ -65,7 +66,7 @@ def test_no_function_differs_from_the_interpreter():
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("seed, masks", [(1001, False), (2016, True), (2019, True), (2021, True), (550147, False)])
+@every("seed, masks", [(1001, False), (2016, True), (2019, True), (2021, True), (550147, False)], turns=2)
 def test_extrema_and_masked_reads(seed, masks):
     extrema.check_extrema(seed, masks, ("numpy", "numba"))
 
@@ -74,6 +75,7 @@ def test_extrema_and_masked_reads(seed, masks):
 @every(
     "seed, backend",
     [(551345, "llvm"), (551467, "llvm"), (551467, "numba"), (552141, "numpy"), (553569, "numpy"), (580110, "llvm")],
+    turns=2,
 )
 def test_maxima_of_equal_values(seed, backend):
     """Their derivatives compare values that are computed in different loops, and are one number.
@@ -83,6 +85,7 @@ def test_maxima_of_equal_values(seed, backend):
     extrema.check_extrema(seed, backends=(backend,))
 
 
+@pytest.mark.in_turns(2)
 def test_no_extremum_differs_from_dual_numbers(thorough):
     tally = fuzz.fuzz(
         {"extrema": 40 if thorough else 4, "masked": 40 if thorough else 4}, seed=2010, write=lambda line: None
@@ -91,7 +94,7 @@ def test_no_extremum_differs_from_dual_numbers(thorough):
     assert tally.counts["extrema", "right"] and tally.counts["masked", "right"]
 
 
-@every("seed", [29, 91000, 91001])
+@every("seed", [29, 91000, 91001], turns=3)
 def test_texts_of_random_tensors_are_read_and_have_their_values(seed):
     function_checks.check_function(seed, "tensors")
 
@@ -271,6 +274,7 @@ def test_the_command_line(capsys):
     assert "functions" not in capsys.readouterr().out
 
 
+@pytest.mark.in_turns(3)
 def test_two_processes_check_what_one_does(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, main.__module__)
     monkeypatch.setattr(sys, "argv", ["fuzz", "--systems", "30", "--seed", "8", "--jobs", "2"])

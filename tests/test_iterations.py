@@ -50,6 +50,7 @@ def pullback_program(function, x, v):
     return build_program([x, v, weights], pullback, temporaries=False)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("start", range(0, 60, 20))
 def test_each_tuple_is_visited_once(start):
     for seed in range(start, start + 20):

@@ -21,7 +21,7 @@ def tensor(extent):
     return td.TensorSymbol("x", extent)
 
 
-@every("dividend, extent", READS, ids=str)
+@every("dividend, extent", READS, ids=str, turns=2)
 def test_values_and_gradients(dividend, extent):
     x = tensor(extent)
     read = x[Mod(dividend, extent)]

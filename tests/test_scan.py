@@ -235,6 +235,7 @@ def compiled_values(exprs: Any, values: dict[Any, Any], backend: str) -> Any:
     return td.lambdify([*values], exprs, backend)(*(np.asarray(v, float) for v in values.values()))
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("backend", ["numpy", "llvm", "numba"])
 def test_kernels_compute_the_same(backend: str) -> None:
     names = [*SCANS] if backend != "numba" else ["rnn", "scalars"]

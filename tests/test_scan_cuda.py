@@ -64,6 +64,7 @@ def agree(found: Any, args: Any, exprs: Any, arrays: Any) -> None:
         np.testing.assert_allclose(own, expected, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.skipif(in_cuda.COMPILER is None, reason="there is no compiler of C++")
 @pytest.mark.parametrize("name", CASES)
 def test_cuda_c_computes_the_same_in_any_order_of_threads(name: str, tmp_path: Path) -> None:
@@ -78,6 +79,7 @@ def simulate(name: str) -> None:
     agree(td.lambdify(args, exprs, "cuda")(*arrays), args, exprs, arrays)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", ["recurrences", "volatility", "elo", "soft_dtw"])
 def test_simulator_computes_the_same(name: str, simulator: Any) -> None:
     simulator(simulate, name)

@@ -89,6 +89,7 @@ def exprs_of(name: str) -> Any:
     return args, wrt, (loss, *td.gradient(loss, wrt))
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     ("name", "backend"), [*((name, b) for name in PROGRAMS for b in ("numpy", "llvm")), ("elo", "numba")]
 )
@@ -104,6 +105,7 @@ def test_values_and_gradients_are_those_of_loops(name: str, backend: str) -> Non
         np.testing.assert_allclose((slope * along).sum(), found, rtol=1e-12)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_interpreter_and_products_with_hessians(name: str) -> None:
     args, wrt, exprs = exprs_of(name)

@@ -143,6 +143,7 @@ def checked(name, kernels, symbolic=True):
                     assert_equal(got, to_double(value), f"{name}, {kernel}, {settings[number]}", 1e-9)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough if n in RELATIVES else ()) for n in ROWS])
 def test_as_the_interpreter(name, thorough):
@@ -156,6 +157,7 @@ def test_compiled(name):
     checked(name, [("numba", True)], symbolic=False)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", cases_outside.CASES)
 def test_simulated(name, simulator):
     """CUDA's kernels in the simulator and Numba's as plain Python, by turns."""

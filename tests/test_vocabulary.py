@@ -102,7 +102,7 @@ def by_numpy(word, arrays):
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("word", list(WORDS))
+@every("word", list(WORDS), turns=2)
 def test_value_gradient_and_kernels(word, arrays, thorough):
     """In NumPy's kernels and Numba's as plain Python, by turns."""
     expr, expected = WORDS[word](td, TENSORS), by_numpy(word, arrays)

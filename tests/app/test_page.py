@@ -168,6 +168,7 @@ def test_numbers() -> None:
     )["numbers"]["error"]  # fmt: skip
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example["title"] for example in EXAMPLES])
 def test_examples(example) -> None:
     question = {"language": example["language"], "source": example["source"]}

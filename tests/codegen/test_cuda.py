@@ -35,7 +35,7 @@ def simulate_random(seed):
     check(program, "cuda", arrays)
 
 
-@every("name", [*CASES])
+@every("name", [*CASES], turns=2)
 def test_simulator(name, simulator):
     """The text that runs on a device, one Python thread for each of its threads."""
     simulator(simulate, name)

@@ -105,6 +105,7 @@ def as_with_numpy(args, results, sizes):
 SIMULATED = [name for name in LAUNCHES if name not in ("what data select", "long rows", "short rows of long sums")]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", SIMULATED)
 def test_launches_in_the_simulator(name, simulator):
     args, results, _ = LAUNCHES[name]

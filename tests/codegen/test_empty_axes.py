@@ -89,6 +89,7 @@ def test_as_the_interpreter_has_it(name):
     assert checked >= 2
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", ["products of matrices", "softmax", "differences"])
 def test_compiled(name):
     kernel = pickle.loads(pickle.dumps(td.lambdify([x, y, A, B], SUMS[name], "numba")))

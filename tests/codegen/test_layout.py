@@ -120,7 +120,7 @@ STRIDED = {"3*i + 2*k": (3, 2, 0), "2*k - i": (-1, 2, 6), "4*i - 3*k": (4, -3, 1
 
 
 @every("name", [*STRIDED])
-@every("sizes", [(7, 5), (1, 1), (2, 7)])
+@every("sizes", [(7, 5), (1, 1), (2, 7)], turns=2)
 def test_residue_classes(name, sizes, uncompiled):
     """Reads in strides run along copies of residue classes: the value and both gradients, by vectors and matrices."""
     a, b, c = STRIDED[name]

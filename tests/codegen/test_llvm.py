@@ -94,13 +94,13 @@ def single(values):
 # ---------------------------------------------------------------------------- values
 
 
-@every("name", [*CASES])
+@every("name", [*CASES], turns=2)
 def test_programs_by_hand(name):
     program, arguments = CASES[name]
     check(program, "llvm", arguments(np.random.default_rng(1)))
 
 
-@every("name", [*CASES])
+@every("name", [*CASES], turns=3)
 def test_programs_by_hand_write_inside_of_arrays(name, monkeypatch):
     """On several cores, all indices are checked, too, those of reads and of temporaries included."""
     program, arguments = CASES[name]
@@ -154,6 +154,7 @@ def check_random_program(seed):
         np.testing.assert_allclose(value, right, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.in_turns(2)
 def test_elementary_functions_are_those_of_other_kernels():
     """Bit by bit, at special arguments and where formulas end; one kernel has all of them."""
     expressions = {
@@ -202,6 +203,7 @@ def test_totals_of_blocks_are_added():
     np.testing.assert_allclose(columns, given[2] @ np.sin(given[0]))
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_products(parallel, dtype):

@@ -42,7 +42,7 @@ def test_compiled_cases(group):
     check_together(COMPILED[group::3][::2], "numba")
 
 
-@every("name", [*cases()][1::2])
+@every("name", [*cases()][1::2], turns=2)
 def test_cases_as_python(name, simulator):
     simulator(check, name, "numba")
 
@@ -57,7 +57,7 @@ def test_compiled_float32_stays(name):
     check(name, "numba", np.float32)
 
 
-@every("name", [name for name in cases() if name not in MATRICES][::2])
+@every("name", [name for name in cases() if name not in MATRICES][::2], turns=2)
 def test_cases_on_cuda(name, simulator):
     simulator(check, name, "cuda")
 

@@ -77,6 +77,7 @@ def made_of_components(seed):
     return td.IndexedSum(body, (j, 0, n - 1), (i, 0, n - 1)), (y, z)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("seed", [2, 4, 6, 8, 11, 12, 13])  # with additions that become sums
 def test_values(seed):
     function, variables = made_of_components(seed)

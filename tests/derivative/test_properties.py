@@ -79,7 +79,7 @@ def check_both_modes(problem, kernel=False):
             assert_equal(got, to_double(expected), "kernel", 1e-8)
 
 
-@every("seed", range(12))
+@every("seed", range(12), turns=2)
 def test_both_modes_are_exact_and_transposed(seed):
     check_both_modes(Problem(random_function(seed, "sizes"), seed))
 
@@ -184,7 +184,7 @@ WRONG = {
 }
 
 
-@every("seed", [*WRONG])
+@every("seed", [*WRONG], turns=2)
 def test_seeds_that_were_once_wrong(seed):
     check_both_modes(Problem(random_function(seed, "sizes"), seed), kernel=True)
 

@@ -23,6 +23,7 @@ v, w, x = td.TensorSymbol("v", n), td.TensorSymbol("w", m), td.TensorSymbol("x",
 # ---------------------------------------------------------------- random functions, and those of the table
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", [*range(10), 19, 39, 162])
 @pytest.mark.parametrize("kind", MADE)
 def test_no_random_function_differs(kind, seed):
@@ -63,6 +64,7 @@ def test_functions_that_were_wrong(kind, seed, way):
 CHOSEN = ["T7", "X3", "net", "a gather twice", "a gather of one entry", "a gather by data of data", "attention"]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in CHOSEN else pytest.mark.thorough) for name in names()]
 )

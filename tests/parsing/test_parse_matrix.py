@@ -110,7 +110,7 @@ def evaluated(parsed, expression, arrays):
     return td.evaluate(expression, {**{tensor: arrays[name] for name, tensor in parsed.tensors.items()}, **sizes})
 
 
-@every("text", list(FORMULAS))
+@every("text", list(FORMULAS), turns=2)
 def test_values_and_derivatives(text):
     parsed = td.parse(text)
     arrays = values(parsed)

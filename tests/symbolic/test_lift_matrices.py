@@ -136,7 +136,7 @@ SYMBOLIC = [
 ]
 
 
-@every("expr", SYMBOLIC, ids=str)
+@every("expr", SYMBOLIC, ids=str, turns=2)
 def test_symbolic_sizes(expr: Any, thorough: bool) -> None:
     """First derivatives; second ones, which no longer see what has been lifted, of every third expression."""
     result = td.lift(expr)

@@ -99,7 +99,7 @@ def expression(seed):
 BATCHES = [range(start, start + 25) for start in range(0, 150, 25)]
 
 
-@every("seeds", BATCHES, ids=str)
+@every("seeds", BATCHES, ids=str, turns=2)
 def test_text(seeds):
     for seed in seeds:
         expr = expression(seed)
@@ -114,7 +114,7 @@ def derivative(seed):
     return total, symbol, td.gradient(total, symbol)
 
 
-@every("seeds", BATCHES, ids=str)
+@every("seeds", BATCHES, ids=str, turns=2)
 def test_text_of_derivatives(seeds):
     for seed in seeds:
         _, _, expr = derivative(seed)
