@@ -165,7 +165,7 @@ class VectorPrinter(ScalarPrinter):
 
     def extremum(self, extremum: Extremum) -> str:
         """Return the maximum or minimum of two integers, or of index arrays, as text."""
-        if extremum.function == "abs" or not self.lanes.dims_of(extremum.one - extremum.other):
+        if extremum.function == "abs" or not self._is_array(extremum.one - extremum.other):
             return super().extremum(extremum)
         function = self.dialect.extrema.format(extremum.function)
         return f"{function}({self.form(extremum.one)}, {self.form(extremum.other)})"
@@ -221,7 +221,7 @@ class VectorPrinter(ScalarPrinter):
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
             own = self.lanes.dims_of(form)
-            if len(own) > 1 or any(dim in dims or slope_along(form, dim) != 1 for dim in own):
+            if data_entries([form]) or len(own) > 1 or any(dim in dims or slope_along(form, dim) != 1 for dim in own):
                 return ""
             dims += own
             start = form.substitute({dim.axis: dim.low for dim in own})
@@ -237,10 +237,14 @@ class VectorPrinter(ScalarPrinter):
             function, end = "min", self.form(self.shapes[array][axis] - 1)
             if row.form == index[axis]:
                 function, end = "max", "0"
-            if self.lanes.dims_of(index[axis]):
+            if self._is_array(index[axis]):
                 function = self.dialect.extrema.format(function)
             texts[axis] = f"{function}({texts[axis]}, {end})"
         return texts
+
+    def _is_array(self, form: Affine) -> bool:
+        """Return whether the text of an integer form is an array of the library, which may be traced."""
+        return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
         """Return pairs ``(axis, constraint)``, one for each bound that a masked read may break; [] if it is in bounds
@@ -337,7 +341,7 @@ class VectorPrinter(ScalarPrinter):
             n
             for n, (form, dims) in enumerate(zip(index, axes, strict=True))
             if len(dims) == 1 and not any(dims & other for m, other in enumerate(axes) if m != n)
-            if (slope_along(form, *dims) or 0) > 0
+            if (slope_along(form, *dims) or 0) > 0 and not data_entries([form])
         ]
         chosen = [n for n in range(len(index)) if n not in alone]
         if not alone or chosen != list(range(chosen[0], chosen[-1] + 1)):
@@ -405,13 +409,17 @@ class VectorPrinter(ScalarPrinter):
             result.append(text)
         return name + subscript(result + ["None"] * (len(self.lanes.dims) - expected if order else 0))
 
+    def _is_moved_by_data(self, form: Affine) -> bool:
+        """Return whether an index is one of a dimension and an entry of data: a slice cannot begin at a traced one."""
+        return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
+
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
         """Return for each dimension by how much each index grows in a step along it; None if that is not constant."""
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
         for dim, is_used in self.lanes.dims_from_first(used):
             column = [slope_along(form, dim) if is_used else 0 for form in index]
-            if None in column:
+            if None in column or (self.dialect.is_pure and any(map(self._is_moved_by_data, index))):
                 return None
             steps[dim] = [step for step in column if step is not None]
         return steps

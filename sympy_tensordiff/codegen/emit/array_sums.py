@@ -103,6 +103,8 @@ class Narrowing:
             """Return bounds that are the same for all entries: the least values of lower bounds (``sign=-1``), the
             greatest of upper ones. ``name`` is used in names of new variables.
             """
+            if self.values.dialect.is_pure:  # the others contain the range
+                bounds = [bound for bound in bounds if _has_known_end(bound.form)] or bounds
             forms = [self._furthest(bound.form, f"{loop.variable}_{name}", sign, frame) for bound in bounds]
             return tuple([Bound(form, bound.divisor) for form, bound in zip(forms, bounds, strict=True)])
 
@@ -195,6 +197,11 @@ class Narrowing:
         return variable, frame._replace(known=frame.known + known)
 
 
+def _has_known_end(form: Affine) -> bool:
+    """Return whether all integer-array entries in a form have declared ranges, and none is inside of a quotient."""
+    return all(form.coefficient(entry) and entry.below is not None for entry in data_entries([form]))
+
+
 def _without_data(form: Affine, sign: int) -> Affine:
     """Return an upper bound (``sign`` 1) or lower bound of ``form`` in which integer-array entries are replaced by the
     ends of their declared ranges.
@@ -203,11 +210,12 @@ def _without_data(form: Affine, sign: int) -> Affine:
     """
     for entry in data_entries([form]):
         coefficient = form.coefficient(entry)
-        if not coefficient or entry.below is None:
+        if not _has_known_end(form):
             raise UnsupportedError(
                 f"the range of a sum depends on {entry}: libraries that trace programs need a bound that is known "
                 f"before the data, so declare {entry.tensor} with below=, or use another backend"
             )
+        assert entry.below is not None
         form = form.substitute({entry: entry.below - 1 if (coefficient > 0) == (sign > 0) else Affine.of(0)})
     return form
 
