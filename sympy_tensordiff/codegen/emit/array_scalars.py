@@ -469,7 +469,10 @@ class VectorPrinter(ScalarPrinter):
             self.masks = (*outer, mask)
             texts.append(self.argument(branch))
         self.masks = outer
-        return f"np.where({self.scalar(condition)}, {', '.join(texts)})", ATOM
+        test = self.scalar(condition)
+        if not self.varies(condition) and may_be_static(condition):
+            test = self.dialect.condition.format(test)
+        return f"np.where({test}, {', '.join(texts)})", ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
         """Return a power with its precedence; powers of arrays from 3 on are computed by multiplication."""
@@ -484,6 +487,13 @@ def is_static(condition: Scalar) -> bool:
     """
     parts = [part for part in subexpressions(condition) if isinstance(part, IndexValue)]
     return as_integer_or_condition(condition) is not None and not data_entries(part.form for part in parts)
+
+
+def may_be_static(condition: Scalar) -> bool:
+    """Return whether a condition may be a Python bool: it is static, or made of names, whose values are not known."""
+    if isinstance(condition, Operation) and condition.function in ("and", "or", "not"):
+        return all(map(may_be_static, condition.arguments))
+    return isinstance(condition, Name) or is_static(condition)
 
 
 def slope_along(form: Affine, span: Span) -> int | None:

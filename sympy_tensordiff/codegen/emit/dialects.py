@@ -43,6 +43,8 @@ class Dialect:
     extrema: str = "np.{}imum"
     """The function of the greater or lesser one of two integers, one of which is an array."""
     negation: str = "np.logical_not"
+    condition: str = "{}"
+    """The condition of ``where`` that is true if a Python bool is."""
     correlation: str = "np."
     """The text in front of ``correlate`` and ``convolve``."""
     arange: str = "np.arange"
@@ -118,7 +120,7 @@ DIALECTS = {
                 "gamma": "gamma", "cbrt": "cbrt", "sigmoid": "torch.sigmoid",
             },
             methods={"max": "amax", "min": "amin"}, transpose="permute", reverse=".flip(0)", extrema="{}imum",
-            negation="logical_not", arange="arange", correlation="", reduces_several=False,
+            negation="logical_not", condition="real({}) != 0", arange="arange", correlation="", reduces_several=False,
             integers="torch.as_tensor({}, device=device).to(torch.int64)",
             preamble={
                 "real": "functools.partial(torch.as_tensor, dtype=dtype, device=device)",
