@@ -27,6 +27,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Number,
     Operation,
     Scalar,
+    constant,
 )
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
@@ -36,6 +37,12 @@ from sympy_tensordiff.integer.products import quotient_by, times
 from sympy_tensordiff.integer.rows import Rows
 
 _INFINITE = INFINITY, Operation("neg", (INFINITY,))
+
+_SAFE_ARGUMENTS = {
+    **dict.fromkeys(("pow", "sqrt", "log", "log1p", "log2", "log10", "cbrt", "gamma", "lgamma"), 0.5),
+    **dict.fromkeys(("arcsin", "arccos", "arctanh"), 0.5), "arccosh": 2,
+}  # fmt: skip
+"""Functions with singular derivatives, and an argument at which all of these are finite."""
 
 
 class Frame(NamedTuple):
@@ -428,9 +435,44 @@ class VectorPrinter(ScalarPrinter):
 
     def operation(self, node: Operation) -> tuple[str, int]:
         """Return the array-library text of an operation and its precedence."""
+        if node.function == "guarded":
+            return self._guarded_text(*node.arguments)
+        if self.masks and self.dialect.is_differentiated:
+            node = self._with_guards(node)
         if node.function == "not":
             return f"{self.dialect.negation}({self.scalar(node.arguments[0])})", ATOM
         return super().operation(node)
+
+    def _with_guards(self, node: Operation) -> Operation:
+        """Return an operation whose singular functions, or those that are its factors, have guarded arguments.
+
+        A library that differentiates ``where(mask, 1/x, 0)`` multiplies the derivative of ``1/x`` by 0, which is nan at
+        ``x = 0``.
+        """
+        if node.function == "mul":
+            factors = [self._with_guards(one) if isinstance(one, Operation) else one for one in node.arguments]
+            return Operation("mul", tuple(factors))
+        if not is_singular(node) or not self.varies(node.arguments[0]):
+            return node
+        first, *rest = node.arguments
+        if isinstance(first, Operation) and (
+            first.function == "guarded" or (first.function in ("pow", "sqrt") and is_singular(first))
+        ):
+            return node  # a guarded root or power is not 0
+        safe = constant(_SAFE_ARGUMENTS[str(node.function)])
+        return Operation(node.function, (Operation("guarded", (first, safe)), *rest))
+
+    def _guarded_text(self, value: Scalar, safe: Scalar) -> tuple[str, int]:
+        """Return ``value`` as text, replaced by ``safe`` at entries that are masked, and its precedence."""
+        masks, texts = self.masks, list[str]()
+        for number, mask in enumerate(masks):
+            if self.varies(mask) and self.varies(mask) <= self.varies(value):
+                self.masks = masks[:number]
+                texts.append(self.scalar(mask, SUM))
+        self.masks = masks
+        if not texts:
+            return self._scalar(value)
+        return f"np.where({' & '.join(dict.fromkeys(texts))}, {self.argument(value)}, {self.argument(safe)})", ATOM
 
     def constant(self, text: str) -> str:
         """Return the text of a constant unchanged: Python numbers take the type of arrays."""
@@ -479,6 +521,17 @@ class VectorPrinter(ScalarPrinter):
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
         return f"power({self.scalar(base)}, {exponent})", ATOM
+
+
+def is_singular(node: Scalar) -> bool:
+    """Return whether a function or a power may have infinite derivatives: not ``x**2``, ``1/exp(x)``, ``2**x``."""
+    if not isinstance(node, Operation) or node.function not in _SAFE_ARGUMENTS:
+        return False
+    base, *exponents = node.arguments
+    if any(isinstance(e, Number) and e.value >= 0 and e.value == int(e.value) for e in exponents):
+        return False
+    is_positive = isinstance(base, Operation) and base.function in ("exp", "cosh", "sigmoid")
+    return not is_positive and not isinstance(base, Number)
 
 
 def is_static(condition: Scalar) -> bool:

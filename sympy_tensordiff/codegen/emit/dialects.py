@@ -33,6 +33,8 @@ class Dialect:
     imports: tuple[str, ...]
     is_pure: bool = True
     is_fused: bool = False
+    is_differentiated: bool = False
+    """Whether the library differentiates programs, so that masked entries must have finite derivatives."""
     own: Mapping[str, str] = field(default_factory=dict)
     other_helpers: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[Reduction, str] = field(default_factory=dict)
@@ -110,12 +112,12 @@ DIALECTS = {
         ),
         Dialect(
             "jax", "JAX", "jnp", ("import jax", "import jax.numpy as jnp", "from jax.scipy import linalg, special"),
-            is_fused=True, adds_to_slices=True, other_helpers=JAX_HELPERS,
+            is_fused=True, is_differentiated=True, adds_to_slices=True, other_helpers=JAX_HELPERS,
             own=_SPECIAL | _CALLED | {"sigmoid": "jax.nn.sigmoid", "softplus": "jax.nn.softplus"},
             integers="jnp.asarray({}, int)", preamble={"real": "functools.partial(jnp.asarray, dtype=dtype)"},
         ),
         Dialect(
-            "torch", "PyTorch", "torch", ("import torch",), other_helpers=TORCH_HELPERS,
+            "torch", "PyTorch", "torch", ("import torch",), is_differentiated=True, other_helpers=TORCH_HELPERS,
             own=_CALLED | {
                 "gamma": "gamma", "cbrt": "cbrt", "sigmoid": "torch.sigmoid",
             },
