@@ -15,7 +15,7 @@ from math import inf
 
 from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
-from sympy_tensordiff.codegen.emit.array_guards import conditions_of_use
+from sympy_tensordiff.codegen.emit.array_guards import Uses, conditions_of_use
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
 from sympy_tensordiff.codegen.emit.array_products import (
@@ -140,7 +140,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
     """
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
-    conditions = conditions_of_use(program, prover) if dialect.is_differentiated else {}
+    used = conditions_of_use(program, prover) if dialect.is_differentiated else Uses({}, {})
     functions = Functions(names)
     inner: list[str] = []
     for kernel in program.kernels:
@@ -158,7 +158,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
             else:
                 functions.add(kernel, library_text(kernel, program, names))
             continue
-        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect, conditions.get(kernel.array))
+        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect, used)
         text = printer.print()
         functions.add(kernel, dialect.text(text), passed=printer.passed)
     return functions, inner
@@ -174,12 +174,13 @@ class KernelPrinter:
         names: FormNames,
         prover: Prover,
         dialect: Dialect,
-        condition: Scalar | None = None,
+        used: Uses,
     ) -> None:
         self.kernel = kernel
         self.names = names
-        self.condition = condition
-        """The condition under which an entry is used."""
+        self.condition, self.conditions = used.arrays.get(kernel.array), used.lets
+        """The condition under which an entry is used, and those of named values."""
+        self.used_masks: dict[tuple[Scalar, Scalar | None, int], Name] = {}
         self.dialect = dialect
         self.values = VectorPrinter(names, prover, bare, dialect)
         self.narrowing = Narrowing(self.values, prover)
@@ -217,9 +218,11 @@ class KernelPrinter:
         words = set(WORD.findall("\n".join(lines[1:])))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
         sizes = {name for form in forms for name in form.atoms() if isinstance(name, str) and self.names(name) in words}
-        if self.condition is not None:
-            used = [part.form for part in subexpressions(self.condition) if isinstance(part, IndexValue)]
-            sizes |= {name for form in used for name in form.atoms() - {*self.kernel.axes}}
+        conditions = [self.condition, *self.conditions.values()]
+        parts = [part for one in conditions if one is not None for part in subexpressions(one)]
+        inner = {*self.kernel.axes, *(loop.variable for loop in loops(self.kernel.body))}
+        atoms = {name for part in parts if isinstance(part, IndexValue) for name in part.form.atoms() - inner}
+        sizes |= {name for name in atoms if isinstance(name, str) and self.names(name) in words}
         self.passed = passed_names(self.kernel, self.names, [*self.box, *map(Affine.variable, sizes)])
         if not self.dialect.is_pure:
             return "\n".join(without_unused_real([head_text(self.kernel, self.passed), *lines]))
@@ -228,11 +231,15 @@ class KernelPrinter:
 
     def masked(self, frame: Frame, condition: Scalar) -> Frame:
         """Append the definition of a mask; return the frame in which values are used where it holds."""
-        mask = self.names.fresh("mask")
-        with self.values.inside(frame):
-            frame.block.line(f"{mask} = {self.values.scalar(condition)}")
-            self.values.stored[mask] = StoredValue(frame.lanes, self.values.varies(condition), None)
-        return frame._replace(mask=Name(mask))
+        key = condition, frame.mask, id(frame.block)
+        if key not in self.used_masks:
+            mask = self.names.fresh("mask")
+            test = condition if frame.mask is None else Operation("and", (frame.mask, condition))
+            with self.values.inside(frame):
+                frame.block.line(f"{mask} = {self.values.scalar(test)}")
+                self.values.stored[mask] = StoredValue(frame.lanes, self.values.varies(test), None)
+            self.used_masks[key] = Name(mask)
+        return frame._replace(mask=self.used_masks[key])
 
     def _array_text(self) -> str:
         """Return the name of the array that the kernel fills, as text."""
@@ -331,7 +338,9 @@ class KernelPrinter:
         """Append the assignment of a name; its value is an array if it differs between the entries computed
         together.
         """
-        text = self.values.argument(statement.value)
+        condition = self.conditions.get((self.kernel.array, statement.name))
+        with self.values.inside(frame if condition is None else self.masked(frame, condition)):
+            text = self.values.argument(statement.value)
         self.values.stored[statement.name] = StoredValue(frame.lanes, self.values.varies(statement.value), frame.mask)
         frame.block.line(f"{self.names(statement.name)} = {text}")
 

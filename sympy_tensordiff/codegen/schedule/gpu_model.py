@@ -213,7 +213,9 @@ class _Count:
     def __init__(self, launch: _Threads | _ModelBlocks, shapes: Shapes, known: Values, itemsize: int) -> None:
         self.launch, self.itemsize = launch, itemsize
         self.shared = {alloc.name for alloc in launch.shared}
-        self.entries = {name: prod(max(0, int(form.evaluate(known))) for form in shape) for name, shape in shapes.items()}
+        self.entries = {
+            name: prod(max(0, int(form.evaluate(known))) for form in shape) for name, shape in shapes.items()
+        }
         self.reads: dict[str, int] = {}
         """The reads of a thread from each array."""
         self.strides = {
