@@ -220,8 +220,8 @@ class KernelPrinter:
         sizes = {name for form in forms for name in form.atoms() if isinstance(name, str) and self.names(name) in words}
         conditions = [self.condition, *self.conditions.values()]
         parts = [part for one in conditions if one is not None for part in subexpressions(one)]
-        inner = {*self.kernel.axes, *(loop.variable for loop in loops(self.kernel.body))}
-        atoms = {name for part in parts if isinstance(part, IndexValue) for name in part.form.atoms() - inner}
+        indices = {*self.kernel.axes, *(loop.variable for loop in loops(self.kernel.body))}
+        atoms = {name for part in parts if isinstance(part, IndexValue) for name in part.form.atoms() - indices}
         sizes |= {name for name in atoms if isinstance(name, str) and self.names(name) in words}
         self.passed = passed_names(self.kernel, self.names, [*self.box, *map(Affine.variable, sizes)])
         if not self.dialect.is_pure:

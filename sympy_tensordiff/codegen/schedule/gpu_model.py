@@ -235,11 +235,12 @@ class _Count:
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
         sectors = self.worst[max(self.worst)] if self.worst else 1.0
-        counts = self.loads, self.shared_loads, self.operations
         resident = self.resident_blocks() * self.launch.size
         slots = self.launch.threads / max(1, CARD.processors * resident)
-        costs = sectors, self.serial, resident / CARD.threads, slots, self.least_seconds(written)
-        return LaunchCosts(name, self.launch.threads, self.launch.lanes, *counts, *costs)
+        return LaunchCosts(
+            name, self.launch.threads, self.launch.lanes, self.loads, self.shared_loads, self.operations, sectors,
+            self.serial, resident / CARD.threads, slots, self.least_seconds(written),
+        )  # fmt: skip
 
     def resident_blocks(self) -> int:
         """Return how many blocks a processor runs at a time."""
