@@ -11,6 +11,7 @@ import types
 import cases
 import numpy as np
 import pytest
+import random_arrays
 import sympy
 from bridge_cases import CASES
 from exact_checks import call_arguments, pullback_problem
@@ -445,13 +446,11 @@ def test_torch_differentiates_what_is_used(name, torch):
     assert np.all(np.isfinite(np.asarray(second)))
 
 
-def test_choices_by_sizes_in_torch(torch):
-    chosen = inside(td.IndexedMax(x[i] * y[n - 1 - i], (i, 0, n - 1)), n > 2) + x[0]
-    exprs = chosen, td.gradient(chosen, x)
-    ours, numpy = (td.lambdify((x, y), exprs, backend) for backend in ("torch", "numpy"))
-    for size in (1, 3):
-        arrays = np.arange(1.0, 1 + size), np.ones(size)
-        assert_close(ours(*map(torch.as_tensor, arrays)), numpy(*arrays))
+@pytest.mark.parametrize("kind, seed, library", [("masked", 710025, "torch"), ("selections", 700015, "jax")])
+def test_random_functions(kind, seed, library, request):
+    """Of which each was refused by its library: a choice by sizes, a row that data select."""
+    request.getfixturevalue(library)
+    assert random_arrays.check(kind, seed, [library])
 
 
 def test_compiled_by_torch(torch):
