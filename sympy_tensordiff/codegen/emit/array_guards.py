@@ -32,7 +32,7 @@ Condition: TypeAlias = "Constraint | Affine"
 Conditions: TypeAlias = frozenset[Condition]
 
 
-class Uses(NamedTuple):
+class UseConditions(NamedTuple):
     """The conditions, in the indices of a kernel, under which values with infinite derivatives are used.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
@@ -42,9 +42,9 @@ class Uses(NamedTuple):
     lets: dict[tuple[str, str], Scalar]
 
 
-def conditions_of_use(program: Program, prover: Prover) -> Uses:
+def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
     """Return the conditions under which a program uses values; those that are always used are left out."""
-    result = Uses({}, {})
+    result = UseConditions({}, {})
     common: dict[str, Conditions] = dict.fromkeys([array.name for array in program.outputs], frozenset())
     """The conditions that all reads of an array so far have in common, in terms of its axes."""
     for step in reversed(program.kernels):
@@ -58,7 +58,7 @@ def conditions_of_use(program: Program, prover: Prover) -> Uses:
 class _UsesInKernel:
     """Visits the statements of one kernel, the last first."""
 
-    def __init__(self, step: Kernel, prover: Prover, common: dict[str, Conditions], result: Uses) -> None:
+    def __init__(self, step: Kernel, prover: Prover, common: dict[str, Conditions], result: UseConditions) -> None:
         self.step, self.box, self.common, self.result = step, axis_rows(step, prover.shapes), common, result
         self.inner = {*step.axes, *(loop.variable for loop in loops(step.body))}
         self.depends = dependences(step)

@@ -15,7 +15,7 @@ from math import inf
 
 from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
-from sympy_tensordiff.codegen.emit.array_guards import Uses, conditions_of_use
+from sympy_tensordiff.codegen.emit.array_guards import UseConditions, conditions_of_use
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
 from sympy_tensordiff.codegen.emit.array_products import (
@@ -140,7 +140,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
     """
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
-    used = conditions_of_use(program, prover) if dialect.is_differentiated else Uses({}, {})
+    used = conditions_of_use(program, prover) if dialect.is_differentiated else UseConditions({}, {})
     functions = Functions(names)
     inner: list[str] = []
     for kernel in program.kernels:
@@ -174,7 +174,7 @@ class KernelPrinter:
         names: FormNames,
         prover: Prover,
         dialect: Dialect,
-        used: Uses,
+        used: UseConditions,
     ) -> None:
         self.kernel = kernel
         self.names = names
