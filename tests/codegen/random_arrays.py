@@ -191,7 +191,7 @@ def check(kind: str, seed: int, libraries: Sequence[str] = LIBRARIES) -> int:
     """Compare one function in all libraries; return the number of calls compared."""
     problem = KINDS[kind](kind, seed)
     numpy = td.lambdify(problem.arguments, problem.results, "numpy")
-    built = td.lambdify(problem.arguments, problem.results, "cupy")
+    built: Any = td.lambdify(problem.arguments, problem.results, libraries[0])
     made = {
         library: Caller(ArrayFunction(built.program, library, built.functions, built._build), library, seed % 2 == 0)
         for library in libraries
