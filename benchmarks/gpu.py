@@ -19,6 +19,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from benchmarks import gpu_libraries, libraries, report
 from benchmarks.command import DTYPES, chosen
@@ -27,7 +30,13 @@ from benchmarks.gpu_limits import measured
 from benchmarks.measure import in_turn
 from benchmarks.result import Result, Run
 from benchmarks.row import Peer, Row, Sizes
+from sympy_tensordiff.codegen.schedule.gpu_model import CARD, LaunchCosts, figures
+from sympy_tensordiff.codegen.schedule.launches import on_device
+from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import UnsupportedError
+
+Launches = dict[str, list[LaunchCosts]]
+"""The costs of the launches of a row, as the static model predicts them, by row and element type."""
 
 MOST_WORK, MOST_ENTRIES = 1e10, 4e7
 """A row grows to about as many additions and multiplications, or entries of arguments and results."""
@@ -75,6 +84,20 @@ def with_cupy(row: Row) -> Row:
     return replace(row, peers=(*row.peers, Peer("cupy", hand.form, hand.formulation)))
 
 
+def predicted(function: Any, sizes: Sizes, dtype: str) -> list[LaunchCosts]:
+    """The costs of the launches of one of our functions, by the static model."""
+    return figures(on_device(prepared(function.program, "cuda")), sizes, np.dtype(dtype).itemsize)
+
+
+def predicted_lines(launches: Sequence[LaunchCosts]) -> str:
+    """Each launch with the least time on the card of the model."""
+    return "\n".join(
+        f"  {one.name:<36} {report.milliseconds(one.seconds):>9} ms at least on an {CARD.name}, "
+        f"{one.sectors:.2g} of the ideal sectors, {one.occupancy:.0%} occupancy"
+        for one in launches
+    )
+
+
 def card() -> dict[str, str]:
     """What the device is called, and what drives it."""
     cuda = importlib.import_module("numba.cuda")
@@ -115,6 +138,7 @@ def main(arguments: Sequence[str]) -> int:
     if not options.compare_only:
         run.limits = {dtype: measured(device, dtype, *LIMITS[options.quick]) for dtype in options.dtype}
     failures = 0
+    launches: Launches = {}
     for row in map(with_cupy, chosen(options.rows)):
         sizes = row.quick if options.quick else grown(row)
         try:
@@ -133,16 +157,19 @@ def main(arguments: Sequence[str]) -> int:
             if not options.compare_only:
                 result.times = in_turn({c.label: c.call for c in field.contestants}, options.budget)
             run.results.append(result)
-            print(report.lines(run, result), flush=True)
+            launches[result.name] = predicted(next(iter(ours.values())), sizes, dtype)
+            print(report.lines(run, result), predicted_lines(launches[result.name]), sep="\n", flush=True)
     if options.json:
-        options.json.write_text(json.dumps(about | run.as_json(), indent=1) + "\n", encoding="utf-8")
+        model = {name: [one._asdict() for one in found] for name, found in launches.items()}
+        text = json.dumps(about | run.as_json() | {"model": model}, indent=1)
+        options.json.write_text(text + "\n", encoding="utf-8")
     if options.markdown and not options.compare_only:
-        options.markdown.write_text(table(run, about), encoding="utf-8")
+        options.markdown.write_text(table(run, about, launches), encoding="utf-8")
     print(f"{len(run.results)} rows agree, {failures} disagree")
     return 1 if failures else 0
 
 
-def table(run: Run, about: dict[str, str]) -> str:
+def table(run: Run, about: dict[str, str], launches: Launches) -> str:
     """Date, card and versions, and a line for each row and element type."""
     text = [", ".join(about.values()), "", ", ".join(f"{name} {version}" for name, version in run.versions.items()), ""]
     text += [
@@ -154,9 +181,11 @@ def table(run: Run, about: dict[str, str]) -> str:
         text.append(
             f"geometric mean of the ratios to the best peers: {math.exp(sum(map(math.log, best)) / len(best)):.2f}"
         )
-    head = ("row", "sizes", "type", "ours ms", "best peer", "ms", "ratio", "to KeOps", "limit ms", "share")
+    head = ("row", "sizes", "type", "ours ms", "best peer", "ms", "ratio", "to KeOps", "limit ms", "share", "model ms")
     text += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    text += ["| " + " | ".join(_cells(run, result)) + " |" for result in run.results]
+    least = {name: sum(one.seconds for one in found) for name, found in launches.items()}
+    rows = [[*_cells(run, result), report.milliseconds(least[result.name])] for result in run.results]
+    text += ["| " + " | ".join(cells) + " |" for cells in rows]
     text += ["", *(f"- {r.name}: {label} {why}" for r in run.results for label, why in r.gaps.items())]
     return "\n".join(text) + "\n"
 

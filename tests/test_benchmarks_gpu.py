@@ -39,7 +39,8 @@ def test_what_a_run_writes(simulator, tmp_path):
     assert found["limits"]["float32"]["bandwidth"] > 0
     (row,) = found["results"]
     assert row["agree"] == ["ours, cuda"] == list(row["times"])
-    assert "| matmul | n=" in files[1].read_text()
+    assert "| matmul | n=" in files[1].read_text() and "| model ms |" in files[1].read_text()
+    assert [one["threads"] > 0 < one["seconds"] for one in found["model"]["matmul float32"]] == [True, True]
 
 
 def wrong_result() -> int:

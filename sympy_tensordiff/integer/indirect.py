@@ -92,6 +92,23 @@ def data_entries(forms: Iterable[Affine]) -> list[IndirectIndex]:
     return [compound for compound in compounds_in(forms) if isinstance(compound, IndirectIndex)]
 
 
+def bound_of_data(form: Affine, sign: int) -> Affine | None:
+    """Return an upper bound (``sign`` 1) or lower bound of ``form`` that contains no tensor entries, by their declared
+    ranges; None for an entry without a range or inside of a quotient.
+
+    >>> entry, n = Affine.variable(IndirectIndex("idx", (), Affine.variable("n"))), Affine.variable("n")
+    >>> bound_of_data(2 * entry + 1, 1), bound_of_data(n - entry, 1)
+    (2*n - 1, n)
+    """
+    while entries := data_entries([form]):
+        entry = entries[0]
+        coefficient = form.coefficient(entry)
+        if not coefficient or entry.below is None:
+            return None
+        form = form.substitute({entry: entry.below - 1 if (coefficient > 0) == (sign > 0) else Affine.of(0)})
+    return form
+
+
 def innermost_first(forms: Iterable[Affine]) -> list[IndirectIndex]:
     """Return all tensor entries in ``forms``, each once, and ``q[i]`` before ``p[q[i]]``.
 

@@ -11,6 +11,7 @@ import types
 import cases
 import numpy as np
 import pytest
+import random_arrays
 import sympy
 from bridge_cases import CASES
 from exact_checks import call_arguments, pullback_problem
@@ -338,6 +339,118 @@ def test_functions_of_matrices_in_jax(name, jax):
 @pytest.mark.parametrize("name", MATRICES)
 def test_functions_of_matrices_in_torch(name, torch):
     check_matrices(name, "torch", torch.as_tensor)
+
+
+z, q = td.TensorSymbol("z", n), td.TensorSymbol("q", (), dtype=int, below=n)
+row, far = td.TensorSymbol("row", m, dtype=int, below=n), td.TensorSymbol("far", (), dtype=int)
+
+
+def inside(value, condition):
+    return sympy.Piecewise((value, condition), (0, True))
+
+
+MOVED = {
+    "an entry": x[q] ** 2 * y[0],
+    "a row": td.sum(td.sin(td.TensorComprehension(A[q, j], (j, m)))),
+    "a row of data": td.sum(td.exp(td.TensorComprehension(A[row[0], j], (j, m)))) + inside(x[row[1]], row[1] + 1 < n),
+    "a start": td.IndexedSum(x[i] ** 2 * z[i], (i, q, n - 1)),
+    "a stop": td.IndexedSum(td.IndexedSum(x[j], (j, 0, i)) ** 2, (i, 0, q)),
+    "a shift": td.IndexedSum(inside(x[i + q] ** 2 * z[i], i + q < n), (i, 0, n - 1)),
+    "a shift without a bound": td.IndexedSum(inside(x[i + far] * z[i], (i + far < n) & (i + far >= 0)), (i, 0, n - 1)),
+    "a reflection": td.IndexedSum(x[abs(i - q)] * z[i] ** 2, (i, 0, n - 1)),
+    "a clamp": td.IndexedSum(x[sympy.Min(i + q, n - 1)] ** 2 * z[i], (i, 0, n - 1)),
+    "a roll": td.IndexedSum(x[(i + q) % n] * z[i] ** 2, (i, 0, n - 1)),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_places_of_data_are_traced(name, jax):
+    """No slice begins, and no Python loop ends, at an entry of data."""
+    loss = MOVED[name]
+    args = sorted(loss.atoms(td.TensorSymbol), key=str)
+    args += [] if any(n in one.shape for one in args) else [x]
+    exprs = loss, td.gradient(loss, tuple(one for one in args if one.dtype is not int))
+    ours, numpy = jax.jit(td.lambdify(args, exprs, "jax")), td.lambdify(args, exprs, "numpy")
+    drawn = np.random.default_rng(0)
+    for rows, columns in ((5, 3), (1, 2), (3, 4)):
+        sizes = {n: rows, m: columns}
+        shapes = [[int(sympy.sympify(extent).subs(sizes)) for extent in one.shape] for one in args]
+        arrays = [
+            drawn.integers(0, rows, shape) if one.dtype is int else drawn.uniform(0.5, 1.5, shape)
+            for one, shape in zip(args, shapes, strict=True)
+        ]
+        assert_close(ours(*arrays), numpy(*arrays))
+
+
+R, charge = td.TensorSymbol("R", (n, 3)), td.TensorSymbol("charge", n)
+squared = td.IndexedSum((R[i, k] - R[j, k]) ** 2, (k, 0, 2))
+PAIRED = {
+    "named values": td.IndexedSum(
+        inside(charge[i] * charge[j] / sympy.sqrt(squared), sympy.Ne(i, j)), (j, 0, n - 1), (i, 0, n - 1)
+    ),
+    "ranges": td.IndexedSum(squared**-6 - squared**-3, (j, 0, i - 1), (i, 0, n - 1)),
+    "three points": td.IndexedSum(
+        inside(
+            td.IndexedSum((R[j, k] - R[i, k]) * (R[p, k] - R[i, k]), (k, 0, 2))
+            / sympy.sqrt(squared * squared.subs(j, p)),
+            sympy.Ne(i, j) & sympy.Ne(i, p) & sympy.Ne(j, p),
+        ),
+        (p, 0, n - 1),
+        (j, 0, n - 1),
+        (i, 0, n - 1),
+    ),
+    "values": td.IndexedSum(inside(charge[i] * sympy.log(charge[i]), charge[i] > 0), (i, 0, n - 1)),
+    "tensors": td.sum(td.where(td.greater(charge, 0), td.sqrt(charge) ** 3, 0)),
+}
+
+
+def differentiated(name):
+    """A function that is singular where it is not used, with its gradient, and arrays at which it is so."""
+    loss = PAIRED[name]
+    args = [one for one in (R, charge) if loss.has(one)]
+    drawn = np.random.default_rng(0)
+    arrays = [drawn.normal(size=(4, 3) if one is R else 4) for one in args]
+    if args == [charge]:
+        arrays[0][1:3] = 0, -1
+    return args, (loss, td.gradient(loss, args[0])), arrays, drawn.normal(size=arrays[0].shape)
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_derivatives_of_what_is_not_used_are_finite(name, jax):
+    """Derivatives of JAX, also of our gradient: third ones are those of our second one."""
+    args, exprs, arrays, along = differentiated(name)
+    ours, second = td.lambdify(args, exprs, "jax"), td.hvp(exprs[0], args[0], td.TensorSymbol("along", args[0].shape))
+    slope = lambda u: ours(u, *arrays[1:])[1]  # noqa: E731
+    value = jax.grad(lambda u: ours(u, *arrays[1:])[0])
+    wanted = td.lambdify([*args, td.TensorSymbol("along", args[0].shape)], second, "numpy")
+    third = jax.jvp(lambda u: jax.jvp(slope, (u,), (along,))[1], (arrays[0],), (along,))[1]
+    assert_close(jax.jvp(slope, (arrays[0],), (along,))[1], wanted(*arrays, along), 1e-10)
+    assert_close(jax.jvp(value, (arrays[0],), (along,))[1], wanted(*arrays, along), 1e-10)
+    step = 1e-4
+    slopes = [np.asarray(wanted(arrays[0] + sign * step * along, *arrays[1:], along)) for sign in (1, -1)]
+    if name not in ("values", "tensors"):  # at whose kinks differences are none
+        assert_close(third, (slopes[0] - slopes[1]) / (2 * step), 1e-4)
+    assert np.all(np.isfinite(third))
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_torch_differentiates_what_is_used(name, torch):
+    args, exprs, arrays, _ = differentiated(name)
+    tensors = [torch.as_tensor(one).requires_grad_() for one in arrays]
+    value, slope = td.lambdify(args, exprs, "torch")(*tensors)
+    (own,) = torch.autograd.grad(value, tensors[:1], create_graph=True)
+    assert_close(own.detach(), slope.detach(), 1e-10)
+    (second,) = torch.autograd.grad(own.sum(), tensors[:1], retain_graph=True)
+    (other,) = torch.autograd.grad(slope.sum(), tensors[:1])
+    assert_close(second, other, 1e-10)
+    assert np.all(np.isfinite(np.asarray(second)))
+
+
+@pytest.mark.parametrize("kind, seed, library", [("masked", 710025, "torch"), ("selections", 700015, "jax")])
+def test_random_functions(kind, seed, library, request):
+    """Of which each was refused by its library: a choice by sizes, a row that data select."""
+    request.getfixturevalue(library)
+    assert random_arrays.check(kind, seed, [library])
 
 
 def test_compiled_by_torch(torch):

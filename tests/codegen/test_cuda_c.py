@@ -182,6 +182,18 @@ def test_what_is_refused():
         td.lambdify([x], 2 * x, "cuda_c")
 
 
+@pytest.mark.parametrize("declared", [{"below": n}, {}])
+def test_the_host_reads_no_data(declared):
+    """A sum whose range data end has as many blocks as the declared range of the data needs, or none of its own."""
+    last = td.TensorSymbol("last", m, dtype=int, **declared)
+    total = td.IndexedSum(sympy.sin(x[i]), (i, 0, last[0]))
+    for backend, start in (("cuda_c", "ptrdiff_t f_scratch("), ("cuda", "def launch(")):
+        text = td.generate_code([x, last], total, backend, **({"name": "f"} if backend == "cuda_c" else {}))
+        kernels, host = text.split(start, 1)
+        assert "last[0] + 1" in kernels and "last[0]" not in host
+        assert ("n + 255" in host) == bool(declared)
+
+
 def test_kernels_have_the_name_of_their_file():
     """So that files with equal steps can be linked together."""
     rows = td.TensorComprehension(td.IndexedSum(A[i, j], (j, 0, m - 1)), (i, n))

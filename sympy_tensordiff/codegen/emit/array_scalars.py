@@ -27,6 +27,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Number,
     Operation,
     Scalar,
+    constant,
 )
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
@@ -36,6 +37,12 @@ from sympy_tensordiff.integer.products import quotient_by, times
 from sympy_tensordiff.integer.rows import Rows
 
 _INFINITE = INFINITY, Operation("neg", (INFINITY,))
+
+_SAFE_ARGUMENTS = {
+    **dict.fromkeys(("pow", "sqrt", "log", "log1p", "log2", "log10", "cbrt", "gamma", "lgamma"), 0.5),
+    **dict.fromkeys(("arcsin", "arccos", "arctanh"), 0.5), "arccosh": 2,
+}  # fmt: skip
+"""Functions with singular derivatives, and an argument at which all of these are finite."""
 
 
 class Frame(NamedTuple):
@@ -165,7 +172,7 @@ class VectorPrinter(ScalarPrinter):
 
     def extremum(self, extremum: Extremum) -> str:
         """Return the maximum or minimum of two integers, or of index arrays, as text."""
-        if extremum.function == "abs" or not self.lanes.dims_of(extremum.one - extremum.other):
+        if extremum.function == "abs" or not self._is_array(extremum.one - extremum.other):
             return super().extremum(extremum)
         function = self.dialect.extrema.format(extremum.function)
         return f"{function}({self.form(extremum.one)}, {self.form(extremum.other)})"
@@ -221,7 +228,7 @@ class VectorPrinter(ScalarPrinter):
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
             own = self.lanes.dims_of(form)
-            if len(own) > 1 or any(dim in dims or slope_along(form, dim) != 1 for dim in own):
+            if data_entries([form]) or len(own) > 1 or any(dim in dims or slope_along(form, dim) != 1 for dim in own):
                 return ""
             dims += own
             start = form.substitute({dim.axis: dim.low for dim in own})
@@ -237,10 +244,14 @@ class VectorPrinter(ScalarPrinter):
             function, end = "min", self.form(self.shapes[array][axis] - 1)
             if row.form == index[axis]:
                 function, end = "max", "0"
-            if self.lanes.dims_of(index[axis]):
+            if self._is_array(index[axis]):
                 function = self.dialect.extrema.format(function)
             texts[axis] = f"{function}({texts[axis]}, {end})"
         return texts
+
+    def _is_array(self, form: Affine) -> bool:
+        """Return whether the text of an integer form is an array of the library, which may be traced."""
+        return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
         """Return pairs ``(axis, constraint)``, one for each bound that a masked read may break; [] if it is in bounds
@@ -337,7 +348,7 @@ class VectorPrinter(ScalarPrinter):
             n
             for n, (form, dims) in enumerate(zip(index, axes, strict=True))
             if len(dims) == 1 and not any(dims & other for m, other in enumerate(axes) if m != n)
-            if (slope_along(form, *dims) or 0) > 0
+            if (slope_along(form, *dims) or 0) > 0 and not data_entries([form])
         ]
         chosen = [n for n in range(len(index)) if n not in alone]
         if not alone or chosen != list(range(chosen[0], chosen[-1] + 1)):
@@ -405,13 +416,17 @@ class VectorPrinter(ScalarPrinter):
             result.append(text)
         return name + subscript(result + ["None"] * (len(self.lanes.dims) - expected if order else 0))
 
+    def _is_moved_by_data(self, form: Affine) -> bool:
+        """Return whether an index is one of a dimension and an entry of data: a slice cannot begin at a traced one."""
+        return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
+
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
         """Return for each dimension by how much each index grows in a step along it; None if that is not constant."""
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
         for dim, is_used in self.lanes.dims_from_first(used):
             column = [slope_along(form, dim) if is_used else 0 for form in index]
-            if None in column:
+            if None in column or (self.dialect.is_pure and any(map(self._is_moved_by_data, index))):
                 return None
             steps[dim] = [step for step in column if step is not None]
         return steps
@@ -420,9 +435,44 @@ class VectorPrinter(ScalarPrinter):
 
     def operation(self, node: Operation) -> tuple[str, int]:
         """Return the array-library text of an operation and its precedence."""
+        if node.function == "guarded":
+            return self._guarded_text(*node.arguments)
+        if self.masks and self.dialect.is_differentiated:
+            node = self._with_guards(node)
         if node.function == "not":
             return f"{self.dialect.negation}({self.scalar(node.arguments[0])})", ATOM
         return super().operation(node)
+
+    def _with_guards(self, node: Operation) -> Operation:
+        """Return an operation whose singular functions, or those that are its factors, have guarded arguments.
+
+        A library that differentiates ``where(mask, 1/x, 0)`` multiplies the derivative of ``1/x`` by 0, which is nan at
+        ``x = 0``.
+        """
+        if node.function == "mul":
+            factors = [self._with_guards(one) if isinstance(one, Operation) else one for one in node.arguments]
+            return Operation("mul", tuple(factors))
+        if not is_singular(node) or not self.varies(node.arguments[0]):
+            return node
+        first, *rest = node.arguments
+        if isinstance(first, Operation) and (
+            first.function == "guarded" or (first.function in ("pow", "sqrt") and is_singular(first))
+        ):
+            return node  # a guarded root or power is not 0
+        safe = constant(_SAFE_ARGUMENTS[str(node.function)])
+        return Operation(node.function, (Operation("guarded", (first, safe)), *rest))
+
+    def _guarded_text(self, value: Scalar, safe: Scalar) -> tuple[str, int]:
+        """Return ``value`` as text, replaced by ``safe`` at entries that are masked, and its precedence."""
+        masks, texts = self.masks, list[str]()
+        for number, mask in enumerate(masks):
+            if self.varies(mask) and self.varies(mask) <= self.varies(value):
+                self.masks = masks[:number]
+                texts.append(self.scalar(mask, SUM))
+        self.masks = masks
+        if not texts:
+            return self._scalar(value)
+        return f"np.where({' & '.join(dict.fromkeys(texts))}, {self.argument(value)}, {self.argument(safe)})", ATOM
 
     def constant(self, text: str) -> str:
         """Return the text of a constant unchanged: Python numbers take the type of arrays."""
@@ -461,7 +511,10 @@ class VectorPrinter(ScalarPrinter):
             self.masks = (*outer, mask)
             texts.append(self.argument(branch))
         self.masks = outer
-        return f"np.where({self.scalar(condition)}, {', '.join(texts)})", ATOM
+        test = self.scalar(condition)
+        if not self.varies(condition) and may_be_static(condition):
+            test = self.dialect.condition.format(test)
+        return f"np.where({test}, {', '.join(texts)})", ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
         """Return a power with its precedence; powers of arrays from 3 on are computed by multiplication."""
@@ -470,12 +523,30 @@ class VectorPrinter(ScalarPrinter):
         return f"power({self.scalar(base)}, {exponent})", ATOM
 
 
+def is_singular(node: Scalar) -> bool:
+    """Return whether a function or a power may have infinite derivatives: not ``x**2``, ``1/exp(x)``, ``2**x``."""
+    if not isinstance(node, Operation) or node.function not in _SAFE_ARGUMENTS:
+        return False
+    base, *exponents = node.arguments
+    if any(isinstance(e, Number) and e.value >= 0 and e.value == int(e.value) for e in exponents):
+        return False
+    is_positive = isinstance(base, Operation) and base.function in ("exp", "cosh", "sigmoid")
+    return not is_positive and not isinstance(base, Number)
+
+
 def is_static(condition: Scalar) -> bool:
     """Return whether a condition depends only on integers that are known before the array operations, not on array
     values.
     """
     parts = [part for part in subexpressions(condition) if isinstance(part, IndexValue)]
     return as_integer_or_condition(condition) is not None and not data_entries(part.form for part in parts)
+
+
+def may_be_static(condition: Scalar) -> bool:
+    """Return whether a condition may be a Python bool: it is static, or made of names, whose values are not known."""
+    if isinstance(condition, Operation) and condition.function in ("and", "or", "not"):
+        return all(map(may_be_static, condition.arguments))
+    return isinstance(condition, Name) or is_static(condition)
 
 
 def slope_along(form: Affine, span: Span) -> int | None:

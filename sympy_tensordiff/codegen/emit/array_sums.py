@@ -28,7 +28,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
-from sympy_tensordiff.integer.indirect import data_entries
+from sympy_tensordiff.integer.indirect import bound_of_data, data_entries
 from sympy_tensordiff.integer.rows import Rows
 
 BLOCK = 1 << 16
@@ -103,6 +103,8 @@ class Narrowing:
             """Return bounds that are the same for all entries: the least values of lower bounds (``sign=-1``), the
             greatest of upper ones. ``name`` is used in names of new variables.
             """
+            if self.values.dialect.is_pure:  # the others contain the range
+                bounds = [bound for bound in bounds if bound_of_data(bound.form, sign) is not None] or bounds
             forms = [self._furthest(bound.form, f"{loop.variable}_{name}", sign, frame) for bound in bounds]
             return tuple([Bound(form, bound.divisor) for form, bound in zip(forms, bounds, strict=True)])
 
@@ -196,20 +198,17 @@ class Narrowing:
 
 
 def _without_data(form: Affine, sign: int) -> Affine:
-    """Return an upper bound (``sign`` 1) or lower bound of ``form`` in which integer-array entries are replaced by the
-    ends of their declared ranges.
-
-    Raise UnsupportedError for data without a range, or data inside of a quotient.
+    """Return an upper bound (``sign`` 1) or lower bound of ``form`` without data; raise UnsupportedError if there is
+    none.
     """
-    for entry in data_entries([form]):
-        coefficient = form.coefficient(entry)
-        if not coefficient or entry.below is None:
-            raise UnsupportedError(
-                f"the range of a sum depends on {entry}: libraries that trace programs need a bound that is known "
-                f"before the data, so declare {entry.tensor} with below=, or use another backend"
-            )
-        form = form.substitute({entry: entry.below - 1 if (coefficient > 0) == (sign > 0) else Affine.of(0)})
-    return form
+    bound = bound_of_data(form, sign)
+    if bound is None:
+        entry = data_entries([form])[0]
+        raise UnsupportedError(
+            f"the range of a sum depends on {entry}: libraries that trace programs need a bound that is known "
+            f"before the data, so declare {entry.tensor} with below=, or use another backend"
+        )
+    return bound
 
 
 def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:

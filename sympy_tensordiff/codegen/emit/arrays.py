@@ -15,6 +15,7 @@ from math import inf
 
 from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
+from sympy_tensordiff.codegen.emit.array_guards import UseConditions, conditions_of_use
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
 from sympy_tensordiff.codegen.emit.array_products import (
@@ -69,8 +70,8 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
-from sympy_tensordiff.codegen.ir.scalars import Load, Name, Number, Operation, Scalar, constant
-from sympy_tensordiff.codegen.ir.walk import added, dependences, loads, loops, scalar_arrays
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar, constant
+from sympy_tensordiff.codegen.ir.walk import added, dependences, loads, loops, scalar_arrays, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
 
@@ -139,6 +140,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
     """
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
+    used = conditions_of_use(program, prover) if dialect.is_differentiated else UseConditions({}, {})
     functions = Functions(names)
     inner: list[str] = []
     for kernel in program.kernels:
@@ -156,7 +158,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
             else:
                 functions.add(kernel, library_text(kernel, program, names))
             continue
-        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect)
+        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect, used)
         text = printer.print()
         functions.add(kernel, dialect.text(text), passed=printer.passed)
     return functions, inner
@@ -166,10 +168,19 @@ class KernelPrinter:
     """Prints one kernel as a function of whole arrays: each statement becomes an array operation for all entries."""
 
     def __init__(
-        self, kernel: Kernel, bare: frozenset[str], names: FormNames, prover: Prover, dialect: Dialect
+        self,
+        kernel: Kernel,
+        bare: frozenset[str],
+        names: FormNames,
+        prover: Prover,
+        dialect: Dialect,
+        used: UseConditions,
     ) -> None:
         self.kernel = kernel
         self.names = names
+        self.condition, self.conditions = used.arrays.get(kernel.array), used.lets
+        """The condition under which an entry is used, and those of named values."""
+        self.used_masks: dict[tuple[Scalar, Scalar | None, int], Name] = {}
         self.dialect = dialect
         self.values = VectorPrinter(names, prover, bare, dialect)
         self.narrowing = Narrowing(self.values, prover)
@@ -197,7 +208,7 @@ class KernelPrinter:
         if self.dialect.is_pure:
             axes = {name: indices.intersection(self.kernel.axes) for name, indices in self.depends.items()}
             body = with_joined_sums(body, axes, self.recurrences)
-        self.print_body(body, frame)
+        self.print_body(body, frame if self.condition is None else self.masked(frame, self.condition))
         if self.dialect.is_pure and (frame is not whole or isinstance(self.kernel, Scatter)):
             inner.line(f"return {self._array_text() if isinstance(self.kernel, Scatter) else self._filled('real(0)')}")
         _, *lines = block.render()
@@ -207,11 +218,28 @@ class KernelPrinter:
         words = set(WORD.findall("\n".join(lines[1:])))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
         sizes = {name for form in forms for name in form.atoms() if isinstance(name, str) and self.names(name) in words}
+        conditions = [self.condition, *self.conditions.values()]
+        parts = [part for one in conditions if one is not None for part in subexpressions(one)]
+        indices = {*self.kernel.axes, *(loop.variable for loop in loops(self.kernel.body))}
+        atoms = {name for part in parts if isinstance(part, IndexValue) for name in part.form.atoms() - indices}
+        sizes |= {name for name in atoms if isinstance(name, str) and self.names(name) in words}
         self.passed = passed_names(self.kernel, self.names, [*self.box, *map(Affine.variable, sizes)])
         if not self.dialect.is_pure:
             return "\n".join(without_unused_real([head_text(self.kernel, self.passed), *lines]))
         self.passed = [name for name in (*self.passed, *self.dialect.preamble) if name in words]
         return "\n".join([head_text(self.kernel, self.passed), *lines])
+
+    def masked(self, frame: Frame, condition: Scalar) -> Frame:
+        """Append the definition of a mask; return the frame in which values are used where it holds."""
+        key = condition, frame.mask, id(frame.block)
+        if key not in self.used_masks:
+            mask = self.names.fresh("mask")
+            test = condition if frame.mask is None else Operation("and", (frame.mask, condition))
+            with self.values.inside(frame):
+                frame.block.line(f"{mask} = {self.values.scalar(test)}")
+                self.values.stored[mask] = StoredValue(frame.lanes, self.values.varies(test), None)
+            self.used_masks[key] = Name(mask)
+        return frame._replace(mask=self.used_masks[key])
 
     def _array_text(self) -> str:
         """Return the name of the array that the kernel fills, as text."""
@@ -310,7 +338,9 @@ class KernelPrinter:
         """Append the assignment of a name; its value is an array if it differs between the entries computed
         together.
         """
-        text = self.values.argument(statement.value)
+        condition = self.conditions.get((self.kernel.array, statement.name))
+        with self.values.inside(frame if condition is None else self.masked(frame, condition)):
+            text = self.values.argument(statement.value)
         self.values.stored[statement.name] = StoredValue(frame.lanes, self.values.varies(statement.value), frame.mask)
         frame.block.line(f"{self.names(statement.name)} = {text}")
 

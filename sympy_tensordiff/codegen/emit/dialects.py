@@ -33,6 +33,8 @@ class Dialect:
     imports: tuple[str, ...]
     is_pure: bool = True
     is_fused: bool = False
+    is_differentiated: bool = False
+    """Whether the library differentiates programs, so that masked entries must have finite derivatives."""
     own: Mapping[str, str] = field(default_factory=dict)
     other_helpers: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[Reduction, str] = field(default_factory=dict)
@@ -43,6 +45,8 @@ class Dialect:
     extrema: str = "np.{}imum"
     """The function of the greater or lesser one of two integers, one of which is an array."""
     negation: str = "np.logical_not"
+    condition: str = "{}"
+    """The condition of ``where`` that is true if a Python bool is."""
     correlation: str = "np."
     """The text in front of ``correlate`` and ``convolve``."""
     arange: str = "np.arange"
@@ -108,17 +112,17 @@ DIALECTS = {
         ),
         Dialect(
             "jax", "JAX", "jnp", ("import jax", "import jax.numpy as jnp", "from jax.scipy import linalg, special"),
-            is_fused=True, adds_to_slices=True, other_helpers=JAX_HELPERS,
+            is_fused=True, is_differentiated=True, adds_to_slices=True, other_helpers=JAX_HELPERS,
             own=_SPECIAL | _CALLED | {"sigmoid": "jax.nn.sigmoid", "softplus": "jax.nn.softplus"},
             integers="jnp.asarray({}, int)", preamble={"real": "functools.partial(jnp.asarray, dtype=dtype)"},
         ),
         Dialect(
-            "torch", "PyTorch", "torch", ("import torch",), other_helpers=TORCH_HELPERS,
+            "torch", "PyTorch", "torch", ("import torch",), is_differentiated=True, other_helpers=TORCH_HELPERS,
             own=_CALLED | {
                 "gamma": "gamma", "cbrt": "cbrt", "sigmoid": "torch.sigmoid",
             },
             methods={"max": "amax", "min": "amin"}, transpose="permute", reverse=".flip(0)", extrema="{}imum",
-            negation="logical_not", arange="arange", correlation="", reduces_several=False,
+            negation="logical_not", condition="real({}) != 0", arange="arange", correlation="", reduces_several=False,
             integers="torch.as_tensor({}, device=device).to(torch.int64)",
             preamble={
                 "real": "functools.partial(torch.as_tensor, dtype=dtype, device=device)",

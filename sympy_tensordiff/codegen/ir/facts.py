@@ -263,6 +263,15 @@ def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
     return (Constraint("ge", left - right - (function == "le")),)
 
 
+def nonzero_forms(condition: Scalar) -> Iterator[Affine]:
+    """Yield the integer forms that are not 0 where a condition holds: ``i - j`` for ``i != j and i > 0``."""
+    for part, holds in _conjuncts(condition, True):
+        if isinstance(part, Operation) and part.function == ("ne" if holds else "eq"):
+            left, right = map(integer_form, part.arguments)
+            if left is not None and right is not None:
+                yield left - right
+
+
 def condition_of(rows: Sequence[Constraint]) -> Scalar:
     """Return constraints as one boolean scalar expression."""
     parts = [_comparison(row) for row in rows]

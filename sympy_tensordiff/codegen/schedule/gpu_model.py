@@ -2,7 +2,7 @@
 
 Memory is read in sectors of 32 bytes. A warp of 32 threads that reads entries side by side needs as many sectors as the
 entries fill; one that reads scattered entries needs one for each. The figures are counted at one warp in the middle of
-the grid, at the middle of each loop; nothing is timed.
+the grid, at the middle of each loop; nothing is timed. A roofline gives the least time on a named device (`CARD`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes, function_name, subexpressions
 from sympy_tensordiff.codegen.schedule.block_nests import block_nest
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, shared_size
 from sympy_tensordiff.codegen.schedule.launches import Device, common_axes, on_device, thread_nest
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.errors import VerificationError
@@ -31,6 +31,35 @@ TYPICAL = 1024
 """The sizes for which ``.plan`` shows the model."""
 
 Values = Mapping[Any, Any]
+
+
+class Card(NamedTuple):
+    """A device: its processors, the limits of one of them, and its rates per second.
+
+    Attributes
+    ----------
+    threads, registers, shared, blocks : int
+        The most threads, registers, bytes of shared memory and blocks of one processor at a time.
+    bandwidth : float
+        Bytes of global memory.
+    rates : dict from int to float
+        Operations on numbers of so many bytes.
+    """
+
+    name: str
+    processors: int
+    threads: int
+    registers: int
+    shared: int
+    blocks: int
+    bandwidth: float
+    rates: Mapping[int, float]
+
+
+CARD = Card("H200", 132, 2048, 2**16, 228 * 1024, 32, 4.8e12, {8: 34e12, 4: 67e12})
+"""The device of ``.plan``, by its data sheet."""
+REGISTERS, TILE_REGISTERS = 64, 80
+"""The most registers of a thread, and of one with a tile of a product; tests compare them with the assembler's."""
 
 
 class LaunchCosts(NamedTuple):
@@ -50,6 +79,13 @@ class LaunchCosts(NamedTuple):
         The sectors of a warp for the worst of the reads that occur most often, over those that its entries fill.
     serial : int
         The rounds of the longest nest of loops.
+    occupancy : float
+        The part of the threads of a processor that its registers and its shared memory admit.
+    slots : float
+        The threads of the launch over those that the device runs at a time.
+    seconds : float
+        The least time: that of all operations, by the processors that have a block, or that of reading and writing
+        each entry once, whichever is longer.
     """
 
     name: str
@@ -60,6 +96,9 @@ class LaunchCosts(NamedTuple):
     operations: int
     sectors: float
     serial: int
+    occupancy: float
+    slots: float
+    seconds: float
 
 
 def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -84,7 +123,8 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
         if isinstance(step, Kernel | FusedKernels):
             own = nests.get(step.array)
             launch = _Threads(step, shapes, known) if own is None else _ModelBlocks(own, known)
-            found.append(_Count(launch, shapes, known, itemsize).figures(function_name(step)))
+            written = [kernel.array for kernel in kernels_of(step)]
+            found.append(_Count(launch, shapes, known, itemsize).figures(function_name(step), written))
     return found
 
 
@@ -110,13 +150,15 @@ class _Threads:
             assert isinstance(loop, Loop)
             self.body = loop.body
         self.shared: Sequence[Alloc] = ()
+        self.has_tiles = False
         self.axes, self.box = axes, box
         *outer, rows, columns = [1, 1, *box]
         self.extents = (columns, rows, prod(outer))
         self.block = block_shape(*self.extents) if prod(box) else (1, 1, 1)
         blocks = [ceil(extent / size) for extent, size in zip(self.extents, self.block, strict=True)]
         self.start = [count // 2 * size for count, size in zip(blocks, self.block, strict=True)]
-        self.threads = prod(blocks) * ceil(prod(self.block) / WARP) * WARP
+        self.count, self.size = prod(blocks), ceil(prod(self.block) / WARP) * WARP
+        self.threads = self.count * self.size
         self.lanes = prod(box) / max(1, self.threads)
 
     def lane(self, number: int) -> dict[str, int] | None:
@@ -140,14 +182,15 @@ class _ModelBlocks:
     """The threads of a GPU kernel whose blocks share memory: block shape, number, and the coordinates of each."""
 
     def __init__(self, nest: BlockNest, known: Values) -> None:
-        self.nest, self.body, self.shared = nest, nest.body, nest.shared
+        self.nest, self.body, self.shared, self.has_tiles = nest, nest.body, nest.shared, bool(nest.tiles)
         self.width, self.height = (int(extent.evaluate(known)) for _, extent in (nest.x, nest.y))
         self.box = [(name, int(extent.evaluate(known))) for name, extent in (*nest.blocks, *nest.entries)]
         self.each = {"x": self.width, "y": self.height, "": 1}[nest.along]
-        count = ceil(prod(extent for _, extent in self.box) / self.each)
-        self.middle = count // 2
-        self.threads = count * ceil(self.width * self.height / WARP) * WARP
-        self.lanes = prod(extent for _, extent in self.box) / (count * self.each)
+        self.count = ceil(prod(extent for _, extent in self.box) / self.each)
+        self.middle = self.count // 2
+        self.size = ceil(self.width * self.height / WARP) * WARP
+        self.threads = self.count * self.size
+        self.lanes = prod(extent for _, extent in self.box) / (self.count * self.each)
         for tile, extent, full in nest.tiles:
             self.lanes *= int(extent.evaluate(known)) / (full * dict(self.box)[tile])
 
@@ -170,6 +213,11 @@ class _Count:
     def __init__(self, launch: _Threads | _ModelBlocks, shapes: Shapes, known: Values, itemsize: int) -> None:
         self.launch, self.itemsize = launch, itemsize
         self.shared = {alloc.name for alloc in launch.shared}
+        self.entries = {
+            name: prod(max(0, int(form.evaluate(known))) for form in shape) for name, shape in shapes.items()
+        }
+        self.reads: dict[str, int] = {}
+        """The reads of a thread from each array."""
         self.strides = {
             name: [prod(int(form.evaluate(known)) for form in shape[axis + 1 :]) for axis in range(len(shape))]
             for name, shape in shapes.items()
@@ -182,13 +230,34 @@ class _Count:
         self.short: list[Loop] = []
         """The loops of a few constant iterations around the current statement."""
 
-    def figures(self, name: str) -> LaunchCosts:
+    def figures(self, name: str, written: Sequence[str]) -> LaunchCosts:
         """Return the predicted costs of a kernel launch, counted in its statements for one warp of threads."""
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
         sectors = self.worst[max(self.worst)] if self.worst else 1.0
-        counts = self.loads, self.shared_loads, self.operations
-        return LaunchCosts(name, self.launch.threads, self.launch.lanes, *counts, sectors, self.serial)
+        resident = self.resident_blocks() * self.launch.size
+        slots = self.launch.threads / max(1, CARD.processors * resident)
+        return LaunchCosts(
+            name, self.launch.threads, self.launch.lanes, self.loads, self.shared_loads, self.operations, sectors,
+            self.serial, resident / CARD.threads, slots, self.least_seconds(written),
+        )  # fmt: skip
+
+    def resident_blocks(self) -> int:
+        """Return how many blocks a processor runs at a time."""
+        threads = max(WARP, self.launch.size)
+        registers = threads * (TILE_REGISTERS if self.launch.has_tiles else REGISTERS)
+        shared = self.itemsize * sum(map(shared_size, self.launch.shared))
+        most = min(CARD.blocks, CARD.threads // threads, CARD.registers // registers)
+        return min(most, CARD.shared // shared) if shared else most
+
+    def least_seconds(self, written: Sequence[str]) -> float:
+        """Return the roofline bound of the launch, which writes the arrays `written`."""
+        threads = round(self.launch.threads * self.launch.lanes)
+        share = min(1.0, self.launch.count / CARD.processors)
+        entries = [min(self.entries[array], count * threads) for array, count in self.reads.items()]
+        moved = self.itemsize * (sum(entries) + sum(self.entries[array] for array in written))
+        compute = self.operations * threads / CARD.rates[self.itemsize]
+        return max(compute / share if share else 0.0, moved / CARD.bandwidth)
 
     def count(self, body: Sequence[Statement], warp: Sequence[dict[Any, Any]], times: int) -> None:
         """Add to the counts what the statements `body` cost, which the threads of `warp` execute `times` times."""
@@ -216,6 +285,7 @@ class _Count:
                 self.shared_loads += times
                 continue
             self.loads += times
+            self.reads[load.array] = self.reads.get(load.array, 0) + times
             try:
                 ratio = self.sectors(load, warp)
             except (KeyError, TypeError, VerificationError):
@@ -309,10 +379,15 @@ def describe_model(program: Program) -> Iterator[str]:
     sizes = dict.fromkeys(names, TYPICAL)
     found, memory = figures(device, sizes), temporary_bytes(device.program, sizes) / 2**20
     where = f" for sizes of {TYPICAL}" if sizes else ""
-    yield f"model of a device{where}, in float64: {len(found)} launches, {memory:.3g} MB of temporaries"
+    least = 1e6 * sum(one.seconds for one in found)
+    yield (
+        f"model of an {CARD.name}{where}, in float64: {len(found)} launches, {memory:.3g} MB of temporaries, "
+        f"at least {least:.3g} microseconds"
+    )
     for one in found:
         per = one.loads / max(1, one.operations)
         yield (
             f"  {one.name}: {one.threads} threads, {100 * one.lanes:.0f} % of lanes, {per:.2g} loads per operation, "
-            f"{one.sectors:.2g} of the ideal sectors, {one.serial} rounds"
+            f"{one.sectors:.2g} of the ideal sectors, {one.serial} rounds, {100 * one.occupancy:.0f} % occupancy, "
+            f"at least {1e6 * one.seconds:.3g} microseconds"
         )

@@ -47,6 +47,7 @@ from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, is_jammabl
 from sympy_tensordiff.codegen.schedule.tiles import tiling, without_guard
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
+from sympy_tensordiff.integer.indirect import bound_of_data
 from sympy_tensordiff.integer.products import quotient_by, times
 
 SHORT = 24
@@ -416,14 +417,21 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
-    """Return the greatest number of iterations of a loop for any values of the axes in ``box`` (axes with extents), as
-    a form without the names `own`; None if there is no such form.
+    """Return the greatest number of iterations of a loop for any values of the axes in ``box`` (axes with extents) and
+    of data, as a form without the names `own`; None if there is no such form.
     """
     loop = at_extremes(loop, box or {})
-    bounds = (*loop.lows, *loop.highs)
-    if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
+    if len(loop.lows) > 1 or loop.lows[0].divisor > 1:
         return None
-    return minimum_of([quotient(high.form, high.divisor) + 1 for high in loop.highs]) - loop.lows[0].form
+    low = bound_of_data(loop.lows[0].form, -1)  # the host, which counts threads, reads no data
+    highs = [(form, high.divisor) for high in loop.highs if (form := bound_of_data(high.form, 1)) is not None]
+    if (
+        low is None
+        or not highs
+        or any(not own.isdisjoint(form.atoms()) for form in (low, *(form for form, _ in highs)))
+    ):
+        return None
+    return minimum_of([quotient(form, divisor) + 1 for form, divisor in highs]) - low
 
 
 def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:

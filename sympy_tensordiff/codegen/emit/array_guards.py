@@ -1,0 +1,172 @@
+"""Conditions under which values are used: entries of temporary arrays, and named values of kernels.
+
+A library that differentiates a program multiplies the derivative of a value that is not used by 0, which is nan where
+it is singular, as ``1/r[i, j]`` is at ``i = j``. So a value is computed from other arguments where it is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from sympy_tensordiff.codegen.emit.array_scalars import is_singular
+from sympy_tensordiff.codegen.ir.dataflow import uses
+from sympy_tensordiff.codegen.ir.facts import (
+    Prover,
+    as_integer_or_condition,
+    axis_rows,
+    condition_of,
+    condition_rows,
+    enclosing_rows,
+    nonzero_forms,
+    with_integers,
+)
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_let
+from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Scatter
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import dependences, loops, scalar_names, walk
+from sympy_tensordiff.integer.affine import Affine, Constraint
+
+Condition: TypeAlias = "Constraint | Affine"
+"""A constraint, or a form that is not 0."""
+Conditions: TypeAlias = frozenset[Condition]
+
+
+class UseConditions(NamedTuple):
+    """The conditions, in the indices of a kernel, under which values with infinite derivatives are used.
+
+    ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
+    """
+
+    arrays: dict[str, Scalar]
+    lets: dict[tuple[str, str], Scalar]
+
+
+def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
+    """Return the conditions under which a program uses values; those that are always used are left out."""
+    result = UseConditions({}, {})
+    common: dict[str, Conditions] = dict.fromkeys([array.name for array in program.outputs], frozenset())
+    """The conditions that all reads of an array so far have in common, in terms of its axes."""
+    for step in reversed(program.kernels):
+        if isinstance(step, Kernel):
+            _UsesInKernel(step, prover, common, result).visit()
+        else:
+            common |= dict.fromkeys(uses(step).arrays, frozenset())
+    return result
+
+
+class _UsesInKernel:
+    """Visits the statements of one kernel, the last first."""
+
+    def __init__(self, step: Kernel, prover: Prover, common: dict[str, Conditions], result: UseConditions) -> None:
+        self.step, self.box, self.common, self.result = step, axis_rows(step, prover.shapes), common, result
+        self.inner = {*step.axes, *(loop.variable for loop in loops(step.body))}
+        self.depends = dependences(step)
+        names = {_axis(number): Affine.variable(name) for number, name in enumerate(step.axes)}
+        known = () if isinstance(step, Scatter) else common.get(step.array, ())
+        own = [_mapped(condition, names) for condition in known]
+        self.own = frozenset([one for one in own if isinstance(one, Affine) or not prover.proves(one, self.box)])
+        self.lets: dict[str, Conditions] = {}
+        """The conditions that all uses of a named value so far have in common."""
+
+    def visit(self) -> None:
+        """Add the conditions of the arrays that the kernel reads and of its named values."""
+        needed: Conditions = frozenset()
+        integers: dict[str, Scalar] = {}
+        found = list(walk(self.step.body))
+        for statement, _ in found:
+            if isinstance(statement, Set) and is_let(statement):
+                value = as_integer_or_condition(with_integers(statement.value, integers))
+                integers |= {} if value is None else {statement.name: value}
+        for statement, around in reversed(found):
+            if not isinstance(statement, Set):
+                continue
+            value = with_integers(statement.value, integers)
+            rows, mine = enclosing_rows(around, self.box), frozenset[Condition]()
+            outside = frozenset([*rows, *_differences(rows, self.inner)])
+            if is_let(statement):
+                scope = {*self.step.axes, *(one.variable for one in around if isinstance(one, Loop))}
+                used = self.lets.pop(statement.name, frozenset()) - self.own - outside
+                mine = frozenset([one for one in used if _names(one) & self.inner <= scope])
+            missing: Conditions = frozenset()
+            for node, conditions in self._nodes(value, outside):
+                if is_singular(node) and scalar_names(node, self.depends) & self.inner:
+                    needed |= self.own - conditions
+                    missing |= mine - conditions
+                elif isinstance(node, Name):
+                    uses_of_name = conditions | mine | self.own
+                    self.lets[node.name] = self.lets.get(node.name, uses_of_name) & uses_of_name
+                elif isinstance(node, Load):
+                    self._add_read(node, conditions | mine | self.own)
+            if missing:
+                self.result.lets[self.step.array, statement.name] = _as_scalar(missing)
+        if needed:
+            self.result.arrays[self.step.array] = _as_scalar(needed)
+
+    def _add_read(self, load: Load, conditions: Conditions) -> None:
+        """Add the conditions of a read, in terms of the axes of its array."""
+        images: dict[str, Affine] = {}
+        for number, form in enumerate(load.index):
+            names = form.atoms() & self.inner
+            if len(names) == 1 and not form.compounds():
+                (name,) = names
+                if form.coefficient(name) == 1 and name not in images:
+                    images[name] = Affine.variable(_axis(number)) - (form - Affine.variable(name))
+        own = [one for one in conditions if _names(one) & self.inner <= images.keys()]
+        found = frozenset([_mapped(one, images) for one in own])
+        self.common[load.array] = self.common.get(load.array, found) & found
+
+    def _nodes(self, value: Scalar, conditions: Conditions) -> Iterator[tuple[Scalar, Conditions]]:
+        """Yield the nodes of a scalar expression, with ``conditions`` and those of the choices around them."""
+        stack = [(value, conditions)]
+        while stack:
+            node, known = stack.pop()
+            yield node, known
+            if isinstance(node, Operation) and node.function == "select":
+                condition, chosen, otherwise = node.arguments
+                fails = Operation("not", (condition,))
+                stack += [(condition, known), (chosen, known | self._following(condition))]
+                stack.append((otherwise, known | self._following(fails)))
+            elif isinstance(node, Operation):
+                stack.extend((argument, known) for argument in node.arguments)
+
+    def _following(self, condition: Scalar) -> Conditions:
+        """Return the conditions on integers that follow if ``condition`` holds."""
+        rows = [row for row in condition_rows(condition, True) if not row.form.compounds()]
+        forms = [_mapped(form, {}) for form in nonzero_forms(condition) if not form.compounds()]
+        return frozenset([*rows, *forms, *_differences(rows, self.inner)])
+
+
+def _differences(rows: Iterable[Constraint], inner: set[str]) -> Iterator[Condition]:
+    """Yield the forms that are not 0 because two of the indices `inner` are in order: ``i - j`` for ``i > j``."""
+    for row in rows:
+        if row.kind == "ge" and sorted(c for _, c in row.form.terms) == [-1, 1] and row.form.atoms() <= inner:
+            yield _mapped(row.form + 1, {})
+
+
+def _axis(number: int) -> str:
+    """Return the name that conditions on an array have for one of its axes."""
+    return f"axis {number}"
+
+
+def _names(condition: Condition) -> set[str]:
+    """Return the variables of a condition."""
+    return {str(name) for name in (condition.form if isinstance(condition, Constraint) else condition).atoms()}
+
+
+def _mapped(condition: Condition, images: dict[str, Affine]) -> Condition:
+    """Return a condition with its variables replaced; a form that is not 0 has the sign that is sorted last."""
+    if isinstance(condition, Constraint):
+        return condition._replace(form=condition.form.substitute(images))
+    form = condition.substitute(images)
+    return max(form, -form, key=str)
+
+
+def _as_scalar(conditions: Iterable[Condition]) -> Scalar:
+    """Return conditions, joined by "and", as a boolean scalar expression."""
+    conditions = sorted(conditions, key=str)
+    rows = [one for one in conditions if isinstance(one, Constraint)]
+    forms = [one for one in conditions if isinstance(one, Affine)]
+    forms = [form for form in forms if not any(row.form + 1 in (form, -form) for row in rows)]
+    parts = [*([condition_of(rows)] if rows else []), *(Operation("ne", (IndexValue(f), Number(0))) for f in forms)]
+    return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
