@@ -136,22 +136,48 @@ def regular_at_zero(
     whole = _with_entries_of(graph, nodes, arrays, choices)
     accurate = {*choices, *choices.values()}
     parts = ArithmeticParts()
-    found: dict[Node, tuple[Node, Node]] = {}
+    found: dict[Node, list[SeriesChoice]] = {}
     for node in reversed(nodes):
         if node in outer:
-            choice = by_series(graph, parts, whole[node]) if _may_cancel(node) and node not in accurate else None
-            if choice is None:
-                outer.update(_separate_arguments(parts, whole, node))
-            else:
-                found[node] = choice
+            chosen = by_series(graph, parts, node, whole) if _may_cancel(node) and node not in accurate else []
+            inside = {arg for choice in chosen for arg in choice.members}
+            if chosen:
+                found[node] = chosen
+            if node not in inside:
+                outer.update(arg for arg in _separate_arguments(parts, whole, node) if arg not in inside)
     if not found:
         return list(roots)
-    graph.laws["series at 0"] = len(found)
+    graph.laws["series at 0"] = sum(map(len, found.values()))
     done: dict[Node, Node] = {}
     for node in nodes:
-        new = graph.with_args(node, [done[arg] for arg in node.args])
-        done[node] = graph.select(*found[node], new) if node in found else new
+        done[node] = graph.with_args(node, [done[arg] for arg in node.args])
+        if node in found:
+            done[node] = _with_choices(graph, node, found[node], done)
     return [done[root] for root in roots]
+
+
+class SeriesChoice(NamedTuple):
+    """A ``series`` that replaces the sum of the ``members`` of an entry where ``condition`` holds.
+
+    The members are terms of the entry, an addition, or the entry itself as the only one.
+    """
+
+    condition: Node
+    series: Node
+    members: tuple[Node, ...]
+
+
+def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done: Mapping[Node, Node]) -> Node:
+    """Return the entry `node` with its series; ``done[node]`` is its form elsewhere, and `done` has those of its
+    terms.
+    """
+    if chosen[0].members == (node,):
+        return graph.select(chosen[0].condition, chosen[0].series, done[node])
+    inside = {arg for choice in chosen for arg in choice.members}
+    terms = [done[arg] for arg in node.args if arg not in inside]
+    for condition, series, members in chosen:
+        terms.append(graph.select(condition, series, graph.add([done[arg] for arg in members])))
+    return graph.add(terms)
 
 
 def _may_cancel(node: Node) -> bool:
@@ -220,17 +246,59 @@ def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node
     return node.args if len(growing) < 2 else [arg for arg in node.args if arg not in growing]
 
 
-def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
-    """Return ``(condition, series)``: where the condition holds, near 0, `node` is to be replaced by the series because
-    its terms cancel there. None if no terms cancel, or if `node` has too many functions.
+def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node]) -> list[SeriesChoice]:
+    """Return the series that replace the entry `node`, or terms of it, near 0, because its terms cancel there; [] if no
+    terms cancel, or if `node` has too many functions. ``whole`` has the forms of nodes without reads.
     """
-    if len(parts.functions(node)) > MAX_FUNCTIONS:
+    form = whole[node]
+    if len(parts.functions(form)) > MAX_FUNCTIONS:
+        return []
+    plain = form.args if form.op == "add" else (form,)
+    for terms in (plain, _multiplied_out(graph, plain)):
+        groups = _series_of_groups(graph, parts, form, terms) if terms else []
+        if groups and (choice := _of_entry(graph, node, terms, groups)) is not None:
+            return [choice]
+    return _by_terms(graph, parts, node, whole) if node.op == "add" else []
+
+
+def _of_entry(
+    graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[_Group]
+) -> SeriesChoice | None:
+    """Return the choice for the entry `node`, the sum of `terms`, if all of them are in `groups`, or some of them have
+    poles that cancel; else None.
+    """
+    series = {n for group in groups for n in group.members}
+    others = [term for n, term in enumerate(terms) if n not in series]
+    if others and (node.op == "add" or any(map(_is_quotient, others))):
         return None
-    plain = node.args if node.op == "add" else (node,)
-    spread = _multiplied_out(graph, plain)
-    return _by_series_of_terms(graph, parts, node, plain) or (
-        _by_series_of_terms(graph, parts, node, spread) if spread else None
-    )
+    variable, radius = groups[0].variable, min(group.radius for group in groups)
+    if any(group.variable is not variable for group in groups):
+        return None
+    return SeriesChoice(_is_near(graph, variable, radius), graph.add([*(g.near for g in groups), *others]), (node,))
+
+
+def _by_terms(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node]) -> list[SeriesChoice]:
+    """Return the series of groups of terms of the addition `node`; [] if no terms cancel."""
+    args = [(arg, term) for arg in node.args for term in _terms_of(whole[arg])]
+    found: list[SeriesChoice] = []
+    taken: set[Node] = set()
+    for group in _series_of_groups(graph, parts, whole[node], [term for _, term in args]):
+        members = dict.fromkeys(args[n][0] for n in group.members)
+        is_whole = sum(arg in members for arg, _ in args) == len(group.members)  # no other terms in the same array
+        if len(members) > 1 and is_whole and taken.isdisjoint(members):
+            taken.update(members)
+            found.append(SeriesChoice(_is_near(graph, group.variable, group.radius), group.near, tuple(members)))
+    return found
+
+
+def _terms_of(node: Node) -> tuple[Node, ...]:
+    """Return the terms of an addition; another node as the only one."""
+    return node.args if node.op == "add" else (node,)
+
+
+def _is_near(graph: Graph, variable: Variable, radius: float) -> Node:
+    """Return the condition ``abs(u) < radius``."""
+    return graph.compare("lt", graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius)))
 
 
 def _multiplied_out(graph: Graph, terms: Sequence[Node]) -> list[Node]:
@@ -238,9 +306,11 @@ def _multiplied_out(graph: Graph, terms: Sequence[Node]) -> list[Node]:
     with a pole, which no series in ``s*t`` has. [] if there is no such product, or more than `MAX_SPREAD_TERMS`.
     """
     found: list[Node] = []
-    for term in terms if len(terms) > 1 else ():
+    for term in terms:
         factors = graph.factors(term)
-        total = next((part for part in factors if part.op == "add" and any(map(_is_quotient, part.args))), None)
+        is_divided = len(terms) == 1 and any(map(_is_quotient, factors))
+        totals = [part for part in factors if part.op == "add"]
+        total = next((part for part in totals if is_divided or any(map(_is_quotient, part.args))), None)
         rest = [part for part in factors if part is not total]
         found += [term] if total is None or not rest else [graph.mul((*rest, part)) for part in total.args]
     return found if len(terms) < len(found) <= MAX_SPREAD_TERMS else []
@@ -252,30 +322,53 @@ def _is_quotient(node: Node) -> bool:
     return any(part.op == "pow" and part.args[1].op == "const" and part.args[1].data < 0 for part in parts)
 
 
-def _by_series_of_terms(
+class _Group(NamedTuple):
+    """Terms of an entry with one common factor that does not depend on ``u``, at positions ``members``, and the series
+    of their sum.
+    """
+
+    members: tuple[int, ...]
+    variable: Variable
+    radius: float
+    near: Node
+
+
+def _series_of_groups(
     graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]
-) -> tuple[Node, Node] | None:
-    """Return what `by_series` returns for `node`, the sum of `addends`."""
+) -> list[_Group]:
+    """Return the groups of `addends`, whose sum is `node`, that cancel near 0: those of the first variable that has
+    any. The addends of a group have a factor in common, and what is left depends on ``u`` only.
+    """
     for variable in _variables(graph, parts, node):
-        terms: list[SeriesTerm] = []
-        for part in addends:
-            terms.append(_term(graph, parts, part, variable))
-            if terms[-1].rest is not terms[0].rest:
-                break
-        rest = terms[0].rest
-        if terms[-1].rest is not rest or all(factor.op == "const" for term in terms for factor in term.factors):
-            continue
-        few = _series(terms, variable.powers, _COEFFICIENTS_TO_TELL)
-        has_pole = any(_has_pole(term, variable) for term in terms)
-        if few is None or few.order < 0 or not (few.order > few.terms_order or has_pole):
-            continue
-        series = _series(terms, variable.powers, LENGTH)
-        if series is not None and (chosen := _radius(terms, variable.powers, series)) is not None:
-            radius, count = chosen
-            inside = graph.compare("lt", graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius)))
-            near = graph.mul((rest, _polynomial(graph, variable.node, series, count)))
-            return inside, near
-    return None
+        groups: dict[Node, list[tuple[int, SeriesTerm]]] = {}
+        for n, part in enumerate(addends):
+            term = _term(graph, parts, part, variable)
+            groups.setdefault(term.rest, []).append((n, term))
+        found = []
+        for rest, members in groups.items():
+            terms = [term for _, term in members]
+            if (chosen := _series_of_group(graph, terms, rest, variable)) is not None:
+                found.append(_Group(tuple(n for n, _ in members), variable, *chosen))
+        if found:
+            return found
+    return []
+
+
+def _series_of_group(
+    graph: Graph, terms: Sequence[SeriesTerm], rest: Node, variable: Variable
+) -> tuple[float, Node] | None:
+    """Return ``(radius, series)`` for the sum of `terms` times `rest` if its terms cancel near 0; else None."""
+    if all(factor.op == "const" for term in terms for factor in term.factors):
+        return None
+    few = _series(terms, variable.powers, _COEFFICIENTS_TO_TELL)
+    has_pole = any(_has_pole(term, variable) for term in terms)
+    if few is None or few.order < 0 or not (few.order > few.terms_order or has_pole):
+        return None
+    series = _series(terms, variable.powers, LENGTH)
+    if series is None or (chosen := _radius(terms, variable.powers, series)) is None:
+        return None
+    radius, count = chosen
+    return radius, graph.mul((rest, _polynomial(graph, variable.node, series, count)))
 
 
 # ---------------------------------------------------------------------------- variables and terms
