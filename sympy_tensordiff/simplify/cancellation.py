@@ -32,6 +32,7 @@ Computing log(1 - exp(-|a|))*.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
@@ -118,7 +119,7 @@ def without_cancellation(
     tables = {**products, **dict(zip(arrays, roots, strict=False))}
     roots = with_covariances(graph, roots, tables)
     rewriter = _Rewriter(graph, tables)
-    roots = rewritten(graph, roots, rewriter.form)
+    roots = rewritten(graph, roots, rewriter.form_or_spread)
     roots = regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)), rewriter.choices)
     # Series are found where all exponentials have arguments of one sign.
     bounded = lambda node: with_bounded_quotients(graph, node, MAX_POWER) if node.op == "mul" else node  # noqa: E731
@@ -139,6 +140,14 @@ class _Rewriter:
         """From logarithms as `log_of_close_quotient` writes them to their arguments."""
         self.choices: dict[Node, Node] = {}
         """From differences that became choices between two forms to the differences as they were written."""
+
+    def form_or_spread(self, node: Node) -> Node:
+        """Return the form of the entry `node`, an addition where no rule applies with its products multiplied out, if a
+        rule applies then.
+        """
+        found = self.form(node)
+        is_addition = node.op == "add" and not node.shape and len(node.args) <= MAX_TERMS
+        return self.of_terms_multiplied_out(node) or node if found is node and is_addition else found
 
     def form(self, node: Node) -> Node:
         """Return the entry `node`, whose arguments are already rewritten, with the first applicable rule applied; whole
@@ -233,6 +242,18 @@ class _Rewriter:
         """
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
+        if (found := self.of_several_terms(node, terms)) is not None:
+            return found
+        for n, one in enumerate(terms):
+            for m, other in enumerate(terms):
+                if n != m and (joined := self.joined(one, other)) is not None:
+                    rest = [arg for k, arg in enumerate(node.args) if k not in (n, m)]
+                    return self.form(graph.add((*rest, joined))) if rest else joined
+        return self.of_terms_with_a_factor(node) or node
+
+    def of_several_terms(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
+        """Return the addition `node` of `terms` by the first rule for more than two terms; None if no rule applies."""
+        graph = self.graph
         if (found := self.log_cosh(node, terms)) is not None:
             return self.noted("log(cosh(u))", found)
         if (found := self.opposite_softplus(node, terms)) is not None:
@@ -246,12 +267,42 @@ class _Rewriter:
                 return self.form(self.noted(name, found))
         if (found := with_slopes(graph, node)) is not node:
             return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
-        for n, one in enumerate(terms):
-            for m, other in enumerate(terms):
-                if n != m and (joined := self.joined(one, other)) is not None:
-                    rest = [arg for k, arg in enumerate(node.args) if k not in (n, m)]
-                    return self.form(graph.add((*rest, joined))) if rest else joined
-        return node
+        return None
+
+    def of_terms_with_a_factor(self, node: Node) -> Node | None:
+        """Return the addition `node` with terms that have one factor in common by a rule for several terms, as
+        ``c*(1/(x + 1) - 2/x + 1/(x - 1))``; None if no rule applies.
+        """
+        graph = self.graph
+        factors = [graph.factors(graph.split_coefficient(arg)[1]) for arg in node.args]
+        for factor, count in Counter(part for own in factors for part in own).items():
+            if count < 3 or factor.op == "const":
+                continue
+            inside = [n for n, own in enumerate(factors) if factor in own]
+            rests = [graph.mul((graph.const(graph.split_coefficient(node.args[n])[0]), *_without(factors[n], factor))) for n in inside]
+            inner = graph.add(rests)
+            found = self.of_several_terms(inner, [self.term(arg) for arg in inner.args]) if inner.op == "add" else None
+            if found is not None:
+                others = [arg for n, arg in enumerate(node.args) if n not in inside]
+                return self.form(graph.add((*others, graph.mul((factor, found)))))
+        return None
+
+    def of_terms_multiplied_out(self, node: Node) -> Node | None:
+        """Return the addition `node` by a rule for pairs of the terms of its products, as ``(1 + x)*exp(x) - 1`` as
+        ``expm1(x) + x*exp(x)``; None if no rule applies, or if more than one function is added.
+        """
+        graph = self.graph
+        terms: list[Node] = []
+        for arg in node.args:
+            factors = graph.factors(arg)
+            total = next((part for part in factors if part.op == "add"), None)
+            rest = [part for part in factors if part is not total]
+            terms += [arg] if total is None else [graph.mul((*rest, part)) for part in total.args]
+        whole = graph.add(terms)
+        if len(terms) == len(node.args) or whole.op != "add" or len(whole.args) > MAX_TERMS:
+            return None
+        found = self.difference(whole)
+        return None if found is whole or _calls(found) > _calls(node) + 1 else found
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
         """Return a sum with the terms of log(cosh(u)) in a form that is accurate near 0, too; None without such terms.
@@ -370,13 +421,18 @@ class _Rewriter:
         to the difference.
         """
         graph = self.graph
-        factors = graph.factors(one.base), graph.factors(other.base)
-        common = [part for part in factors[0] if part in factors[1] and part is not graph.one]
+        powers = _powers(graph, one.base), _powers(graph, other.base)
+        common = {base: e for base, e in powers[0].items() if base in powers[1] and _is_part(e, powers[1][base])}
+        common |= {base: e for base, e in powers[1].items() if base in powers[0] and _is_part(e, powers[0][base])}
         if not common:
             return None
-        rests = [graph.mul([part for part in own if part not in common]) for own in factors]
+        rests = [
+            graph.mul([graph.pow(base, graph.const(e - common.get(base, 0))) for base, e in own.items()])
+            for own in powers
+        ]
         inner = self.joined(ScaledTerm(one.factor, rests[0]), ScaledTerm(other.factor, rests[1]))
-        return None if inner is None else graph.mul((*common, inner))
+        outside = [graph.pow(base, graph.const(e)) for base, e in common.items()]
+        return None if inner is None else graph.mul((*outside, inner))
 
     def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
         """Return ``factor*(one - other)`` by the rule for their function, as for ``exp(a) - exp(b)``; None if there is
@@ -563,6 +619,32 @@ def body_of(table: Node) -> Node:
 def _is_guarded(node: Node) -> bool:
     """Return whether `node` is a choice between a value and 0."""
     return node.op == "select" and node.args[2].op == "const" and node.args[2].data == 0
+
+
+def _powers(graph: Graph, product: Node) -> dict[Node, Number]:
+    """Return the bases of a product with their exponents: ``{x: 2, y: -1}`` for ``x**2/y``."""
+    found: dict[Node, Number] = {}
+    for factor in graph.factors(product):
+        is_power = factor.op == "pow" and factor.args[1].op == "const" and isinstance(factor.args[1].data, int | Fraction)
+        base, exponent = (factor.args[0], factor.args[1].data) if is_power else (factor, 1)
+        found[base] = found.get(base, 0) + exponent
+    return {} if product is graph.one else found
+
+
+def _is_part(exponent: Number, other: Number) -> bool:
+    """Return whether `exponent` is `other`, or is between 0 and it and an integer apart: the powers have it in common."""
+    rest = Fraction(other) - Fraction(exponent)
+    return rest == 0 or (rest.denominator == 1 and rest * exponent > 0)
+
+
+def _without(factors: Sequence[Node], factor: Node) -> list[Node]:
+    """Return `factors` without `factor`."""
+    return [part for part in factors if part is not factor]
+
+
+def _calls(node: Node) -> int:
+    """Return the number of functions that `node` calls; equal calls count once."""
+    return sum(part.op == "call" for part in reachable(node))
 
 
 def _is_of_indices(node: Node) -> bool:

@@ -59,7 +59,7 @@ CPU of a chain of 8 hyperbolic tangents and its gradient: 1 s with series, 0.1 s
 MAX_ENTRIES = 500
 """The number of entries of arrays that are looked into at most."""
 
-MAX_SPREAD_TERMS = 8
+MAX_SPREAD_TERMS = 12
 """More terms than these are not looked at with their products multiplied out."""
 
 _COEFFICIENTS_TO_TELL = 14
@@ -254,10 +254,12 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
     if len(parts.functions(form)) > MAX_FUNCTIONS:
         return []
     plain = form.args if form.op == "add" else (form,)
-    for terms in (plain, _multiplied_out(graph, plain)):
-        groups = _series_of_groups(graph, parts, form, terms) if terms else []
+    terms: Sequence[Node] = plain
+    while terms:
+        groups = _series_of_groups(graph, parts, form, terms)
         if groups and (choice := _of_entry(graph, node, terms, groups)) is not None:
             return [choice]
+        terms = _multiplied_out(graph, terms)
     return _by_terms(graph, parts, node, whole) if node.op == "add" else []
 
 
@@ -269,7 +271,7 @@ def _of_entry(
     """
     series = {n for group in groups for n in group.members}
     others = [term for n, term in enumerate(terms) if n not in series]
-    if others and (node.op == "add" or any(map(_is_quotient, others))):
+    if others and (len(terms) == len(node.args) or any(map(_is_quotient, others))):
         return None
     variable, radius = groups[0].variable, min(group.radius for group in groups)
     if any(group.variable is not variable for group in groups):
@@ -302,13 +304,16 @@ def _is_near(graph: Graph, variable: Variable, radius: float) -> Node:
 
 
 def _multiplied_out(graph: Graph, terms: Sequence[Node]) -> list[Node]:
-    """Return `terms` with products like ``(t + 1/s)*exp(-s*t)`` multiplied out: in front of the exponential is a sum
-    with a pole, which no series in ``s*t`` has. [] if there is no such product, or more than `MAX_SPREAD_TERMS`.
+    """Return `terms` with one sum in each product with divisors multiplied out, such as that of
+    ``(c + d + (c + d)*x/t)/t`` or ``(t + 1/s)*exp(-s*t)``; [] if there is no such product, or more than
+    `MAX_SPREAD_TERMS`.
+
+    What is added in the sum may depend on more than ``u``, or have a pole that no series in ``s*t`` has.
     """
     found: list[Node] = []
     for term in terms:
         factors = graph.factors(term)
-        is_divided = len(terms) == 1 and any(map(_is_quotient, factors))
+        is_divided = any(map(_is_quotient, factors))
         totals = [part for part in factors if part.op == "add"]
         total = next((part for part in totals if is_divided or any(map(_is_quotient, part.args))), None)
         rest = [part for part in factors if part is not total]
