@@ -18,6 +18,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -62,6 +63,9 @@ MAX_ENTRIES = 500
 MAX_SPREAD_TERMS = 12
 """More terms than these are not looked at with their products multiplied out."""
 
+MAX_LETTERS = 3
+"""The number of letters that are tried as large ones."""
+
 _COEFFICIENTS_TO_TELL = 14
 """The number of coefficients by which cancellation is recognised."""
 
@@ -99,6 +103,8 @@ class Variable(NamedTuple):
     powers: Powers
     lead: Node
     others: Node
+    is_inverse: bool = False
+    """Whether ``u`` is ``1/lead``, so that its series hold where that is large."""
 
 
 class SeriesTerm(NamedTuple):
@@ -253,18 +259,26 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
     form = whole[node]
     if len(parts.functions(form)) > MAX_FUNCTIONS:
         return []
+    return _choices(graph, parts, node, whole, _series_of_groups) or _choices(graph, parts, node, whole, groups_far_out)
+
+
+def _choices(
+    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], groups_of: GroupsOf
+) -> list[SeriesChoice]:
+    """Return what `by_series` returns, of the groups of terms that `groups_of` finds."""
+    form = whole[node]
     plain = form.args if form.op == "add" else (form,)
     terms: Sequence[Node] = plain
     while terms:
-        groups = _series_of_groups(graph, parts, form, terms)
+        groups = groups_of(graph, parts, form, terms)
         if groups and (choice := _of_entry(graph, node, terms, groups)) is not None:
             return [choice]
         terms = _multiplied_out(graph, terms)
-    return _by_terms(graph, parts, node, whole) if node.op == "add" else []
+    return _by_terms(graph, parts, node, whole, groups_of) if node.op == "add" else []
 
 
 def _of_entry(
-    graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[_Group]
+    graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]
 ) -> SeriesChoice | None:
     """Return the choice for the entry `node`, the sum of `terms`, if all of them are in `groups`, or some of them have
     poles that cancel; else None.
@@ -279,12 +293,14 @@ def _of_entry(
     return SeriesChoice(_is_near(graph, variable, radius), graph.add([*(g.near for g in groups), *others]), (node,))
 
 
-def _by_terms(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node]) -> list[SeriesChoice]:
+def _by_terms(
+    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], groups_of: GroupsOf
+) -> list[SeriesChoice]:
     """Return the series of groups of terms of the addition `node`; [] if no terms cancel."""
     args = [(arg, term) for arg in node.args for term in _terms_of(whole[arg])]
     found: list[SeriesChoice] = []
     taken: set[Node] = set()
-    for group in _series_of_groups(graph, parts, whole[node], [term for _, term in args]):
+    for group in groups_of(graph, parts, whole[node], [term for _, term in args]):
         members = dict.fromkeys(args[n][0] for n in group.members)
         is_whole = sum(arg in members for arg, _ in args) == len(group.members)  # no other terms in the same array
         if len(members) > 1 and is_whole and taken.isdisjoint(members):
@@ -299,8 +315,11 @@ def _terms_of(node: Node) -> tuple[Node, ...]:
 
 
 def _is_near(graph: Graph, variable: Variable, radius: float) -> Node:
-    """Return the condition ``abs(u) < radius``."""
-    return graph.compare("lt", graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius)))
+    """Return the condition ``abs(u) < radius``; for ``u = 1/b`` it is ``1/radius < abs(b)``."""
+    sizes = [graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius))]
+    if is_far_out(variable):
+        sizes = [graph.const(_number(1 / radius)), graph.call(sympy.Abs, (variable.lead,))]
+    return graph.compare("lt", *sizes)
 
 
 def _multiplied_out(graph: Graph, terms: Sequence[Node]) -> list[Node]:
@@ -327,7 +346,11 @@ def _is_quotient(node: Node) -> bool:
     return any(part.op == "pow" and part.args[1].op == "const" and part.args[1].data < 0 for part in parts)
 
 
-class _Group(NamedTuple):
+GroupsOf = Callable[[Graph, "ArithmeticParts", Node, Sequence[Node]], "list[Group]"]
+"""A function like `_series_of_groups`."""
+
+
+class Group(NamedTuple):
     """Terms of an entry with one common factor that does not depend on ``u``, at positions ``members``, and the series
     of their sum.
     """
@@ -340,7 +363,7 @@ class _Group(NamedTuple):
 
 def _series_of_groups(
     graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]
-) -> list[_Group]:
+) -> list[Group]:
     """Return the groups of `addends`, whose sum is `node`, that cancel near 0: those of the first variable that has
     any. The addends of a group have a factor in common, and what is left depends on ``u`` only.
     """
@@ -353,7 +376,7 @@ def _series_of_groups(
         for rest, members in groups.items():
             terms = [term for _, term in members]
             if (chosen := _series_of_group(graph, terms, rest, variable)) is not None:
-                found.append(_Group(tuple(n for n, _ in members), variable, *chosen))
+                found.append(Group(tuple(n for n, _ in members), variable, *chosen))
         if found:
             return found
     return []
@@ -366,14 +389,148 @@ def _series_of_group(
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
     few = _series(terms, variable.powers, _COEFFICIENTS_TO_TELL)
-    has_pole = any(_has_pole(term, variable) for term in terms)
-    if few is None or few.order < 0 or not (few.order > few.terms_order or has_pole):
+    has_pole = not variable.is_inverse and any(_has_pole(term, variable) for term in terms)
+    if few is None or (few.order < 0 and not variable.is_inverse) or not (few.order > few.terms_order or has_pole):
         return None
     series = _series(terms, variable.powers, LENGTH)
     if series is None or (chosen := _radius(terms, variable.powers, series)) is None:
         return None
     radius, count = chosen
     return radius, graph.mul((rest, _polynomial(graph, variable.node, series, count)))
+
+
+# ---------------------------------------------------------------------------- far out
+
+
+def is_far_out(variable: Variable) -> bool:
+    """Return whether ``u`` is ``1/b`` for a letter b: its series hold where b is large."""
+    return variable.is_inverse
+
+
+def groups_far_out(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
+    """Return the groups of `addends`, whose sum is `node`, that cancel where a letter b is large: series in ``1/b``.
+
+    Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
+    Logarithms of b have to cancel.
+    """
+    for base in _letters(parts, node):
+        variable = Variable(graph.pow(base, graph.const(-1)), Powers({base: -1}), base, graph.one, is_inverse=True)
+        groups: dict[Node, list[tuple[int, SeriesTerm]]] = {}
+        for n, part in enumerate(addends):
+            for term in _terms_far_out(graph, parts, part, variable):
+                groups.setdefault(term.rest, []).append((n, term))
+        found = [one for one in map(partial(_joined_group, graph, variable), _with_common_members(groups)) if one]
+        if found:
+            return found
+    return []
+
+
+_Terms = list[tuple[int, SeriesTerm]]
+
+
+def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
+    """Return the `groups` in lists of those that have addends in common."""
+    found: list[dict[Node, _Terms]] = []
+    for rest, terms in groups.items():
+        own = {n for n, _ in terms}
+        same = [one for one in found if any(n in own for other in one.values() for n, _ in other)]
+        found = [one for one in found if one not in same]
+        found.append({key: value for one in (*same, {rest: terms}) for key, value in one.items()})
+    return found
+
+
+def _joined_group(graph: Graph, variable: Variable, groups: Mapping[Node, _Terms]) -> Group | None:
+    """Return `groups` as one, if the terms of each cancel, far out or everywhere; else None."""
+    radii: list[float] = []
+    near: list[Node] = []
+    for rest, members in groups.items():
+        terms = [term for _, term in members]
+        if all(not term.factors for term in terms) or any(
+            variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is None for term in terms for factor in term.factors
+        ):
+            return None
+        if _series(terms, variable.powers, _COEFFICIENTS_TO_TELL) is None:
+            continue  # they cancel everywhere
+        chosen = _series_of_group(graph, terms, rest, variable)
+        if chosen is None:
+            return None
+        radii.append(chosen[0])
+        near.append(chosen[1])
+    members = tuple(sorted({n for own in groups.values() for n, _ in own}))
+    return Group(members, variable, min(radii), graph.add(near)) if near else None
+
+
+def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
+    """Return the scalars and entries of tensors in sums below a power or a logarithm in `node`."""
+    sums = [part.args[0] for part in parts.functions(node) if part.op == "pow" or part.data in (sympy.log, log1p)]
+    letters = {part: None for inner in sums for part in parts[inner] if part.op in ("read", "scalar")}
+    return sorted(letters, key=lambda part: part.id)[:MAX_LETTERS]
+
+
+def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> list[SeriesTerm]:
+    """Return the term `node` as a sum of terms ``rest*u**order*f(u)*...`` for ``u = 1/b``: logarithms of sums such as
+    ``b + 1`` are two terms.
+    """
+    base, order = variable.lead, 0
+    rest: list[Node] = []
+    factors: list[Node] = []
+    sums: list[list[Node]] = [[]]
+
+    def take(degree: Fraction, step: int) -> None:
+        """Count the power ``b**degree``, of ``abs(b)`` if `step` is 2: up to a remainder it is a power of ``u``."""
+        nonlocal order
+        whole = step * math.ceil(degree / step)
+        order -= whole
+        part = graph.call(sympy.Abs, (base,)) if step == 2 else base
+        rest.append(graph.pow(part, graph.const(_number(degree - whole))))
+
+    for factor in node.args if node.op == "mul" else (node,):
+        own, exponent = _base_and_exponent(factor)
+        if own is base and isinstance(exponent, int | Fraction):
+            take(Fraction(exponent), 1)
+            continue
+        inner = own if isinstance(exponent, Fraction) else factor.args[0] if _is_logarithm(factor) else None
+        if inner is not None and factor.data is log1p:
+            inner = graph.add((graph.one, inner))
+        unit = None if inner is None else _unit(graph, inner, variable)
+        if unit is None and (factor.op == "const" or variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is not None):
+            factors.append(factor)
+        elif unit is None or (len(sums[0]) > 0 and own is not inner):
+            rest.append(factor)
+        elif own is inner:
+            take(unit.degree * Fraction(exponent), 2 if unit.degree % 2 == 0 else 1)
+            factors.append(graph.pow(unit.node, graph.const(exponent)))
+        else:
+            size = base if unit.degree % 2 else graph.call(sympy.Abs, (base,))
+            sums = [[graph.call(sympy.log, (unit.node,))], [graph.const(unit.degree), graph.call(sympy.log, (size,))]]
+    found = []
+    for extra in sums:
+        is_known = [part.op == "const" or (part.data is sympy.log and part.args[0].op == "add") for part in extra]
+        known = [part for part, fits in zip(extra, is_known, strict=True) if fits]
+        own_rest = [part for part in extra if part not in known]
+        found.append(SeriesTerm(graph.mul((*rest, *own_rest)), order, (*factors, *known)))
+    return found
+
+
+class _Unit(NamedTuple):
+    """A sum ``b**degree*node``, where `node` is 1 far out."""
+
+    degree: int
+    node: Node
+
+
+def _unit(graph: Graph, total: Node, variable: Variable) -> _Unit | None:
+    """Return the sum `total` as a power of the letter and a factor that is 1 far out; None for others."""
+    series = variable.powers.series(total, _COEFFICIENTS_TO_TELL) if total.op == "add" else None
+    if series is None or series.order >= 0 or series.coefficients[0] != 1:
+        return None
+    inverse = graph.pow(variable.lead, graph.const(series.order))
+    return _Unit(-series.order, graph.add([graph.mul((inverse, part)) for part in total.args]))
+
+
+def _is_logarithm(node: Node) -> bool:
+    """Return whether `node` is a logarithm."""
+    return node.op == "call" and node.data in (sympy.log, log1p)
 
 
 # ---------------------------------------------------------------------------- variables and terms
