@@ -211,6 +211,8 @@ class _Rewriter:
             return new
         for name, rule in _PRODUCTS.items():
             if node.op == "mul" and (new := rule(self.graph, node)) is not node:
+                if rule is with_large_squares:
+                    self.choices[new] = node
                 node = self.noted(name, new)
         return node
 

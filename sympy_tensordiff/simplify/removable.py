@@ -471,23 +471,15 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
     """Return the term `node` as a sum of terms ``rest*u**order*f(u)*...`` for ``u = 1/b``: logarithms of sums such as
     ``b + 1`` are two terms.
     """
-    base, order = variable.lead, 0
+    base = variable.lead
+    degrees = [Fraction(0), Fraction(0)]  # of b, and of abs(b)
     rest: list[Node] = []
     factors: list[Node] = []
     sums: list[list[Node]] = [[]]
-
-    def take(degree: Fraction, step: int) -> None:
-        """Count the power ``b**degree``, of ``abs(b)`` if `step` is 2: up to a remainder it is a power of ``u``."""
-        nonlocal order
-        whole = step * math.ceil(degree / step)
-        order -= whole
-        part = graph.call(sympy.Abs, (base,)) if step == 2 else base
-        rest.append(graph.pow(part, graph.const(_number(degree - whole))))
-
     for factor in node.args if node.op == "mul" else (node,):
         own, exponent = _base_and_exponent(factor)
         if own is base and isinstance(exponent, int | Fraction):
-            take(Fraction(exponent), 1)
+            degrees[0] += exponent
             continue
         inner = own if isinstance(exponent, Fraction) else factor.args[0] if _is_logarithm(factor) else None
         if inner is not None and factor.data is log1p:
@@ -498,11 +490,16 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
         elif unit is None or (len(sums[0]) > 0 and own is not inner):
             rest.append(factor)
         elif own is inner:
-            take(unit.degree * Fraction(exponent), 2 if unit.degree % 2 == 0 else 1)
+            degrees[1 - unit.degree % 2] += unit.degree * Fraction(exponent)
             factors.append(graph.pow(unit.node, graph.const(exponent)))
         else:
             size = base if unit.degree % 2 else graph.call(sympy.Abs, (base,))
             sums = [[graph.call(sympy.log, (unit.node,))], [graph.const(unit.degree), graph.call(sympy.log, (size,))]]
+    order = 0
+    for size, degree, step in zip((base, graph.call(sympy.Abs, (base,))), degrees, (1, 2), strict=True):
+        whole = step * math.ceil(degree / step)  # what is left has no positive exponent, and does not overflow
+        order -= whole
+        rest.append(graph.pow(size, graph.const(_number(degree - whole))))
     found = []
     for extra in sums:
         is_known = [part.op == "const" or (part.data is sympy.log and part.args[0].op == "add") for part in extra]
