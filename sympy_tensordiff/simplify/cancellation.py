@@ -92,7 +92,7 @@ _LINEAR_LOG_COSH = 30
 _READ_DEPTH = 5
 """The levels of arguments in which entries of arrays are looked at, such as terms, factors and bases."""
 
-_READS = 2
+_READS = 3
 """The number of arrays that are looked through one after the other."""
 
 MAX_POWER = 4
@@ -158,16 +158,27 @@ class _Rewriter:
         if node.shape or node.op not in ("add", "mul", "pow", "call"):
             return node
         found = self.form_as_written(node)
-        if found is node and self.entries:
+        if found is node and self.entries and not _is_multiple(node):
             whole = self.with_entries(node, _READ_DEPTH, _READS)
             if whole is not node:
                 self.is_of_arrays = True
-                args = rewritten(self.graph, whole.args, self.form_as_written)
+                args = rewritten(self.graph, whole.args, self.inner_form)
                 whole = self.without_parentheses(self.graph.with_args(whole, args))
                 new = self.form_as_written(whole)
                 self.is_of_arrays = False
                 return node if new is whole else new
         return found
+
+    def inner_form(self, node: Node) -> Node:
+        """Return `node`, a part of a formula that was read from an array, in the form of a rule; its own reads are
+        replaced by formulas if that makes a rule applicable.
+        """
+        found = self.form_as_written(node)
+        if found is not node or node.shape or node.op not in ("mul", "add") or _is_multiple(node):
+            return found
+        whole = self.with_entries(node, _READ_DEPTH, 1)
+        new = node if whole is node else self.form_as_written(whole)
+        return node if new is whole else new
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
         """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see
@@ -278,7 +289,7 @@ class _Rewriter:
         graph = self.graph
         factors = [graph.factors(graph.split_coefficient(arg)[1]) for arg in node.args]
         for factor, count in Counter(part for own in factors for part in own).items():
-            if count < 3 or factor.op == "const":
+            if count < 2 or factor.op == "const":
                 continue
             inside = [n for n, own in enumerate(factors) if factor in own]
             rests = [graph.mul((graph.const(graph.split_coefficient(node.args[n])[0]), *_without(factors[n], factor))) for n in inside]
@@ -637,6 +648,11 @@ def _is_part(exponent: Number, other: Number) -> bool:
     """Return whether `exponent` is `other`, or is between 0 and it and an integer apart: the powers have it in common."""
     rest = Fraction(other) - Fraction(exponent)
     return rest == 0 or (rest.denominator == 1 and rest * exponent > 0)
+
+
+def _is_multiple(node: Node) -> bool:
+    """Return whether `node` is a number times an entry of an array, to whose formula the rules were applied before."""
+    return node.op == "mul" and len(node.args) == 2 and node.args[0].op == "const" and node.args[1].op == "read"
 
 
 def _without(factors: Sequence[Node], factor: Node) -> list[Node]:

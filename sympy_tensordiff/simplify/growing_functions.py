@@ -240,7 +240,8 @@ def with_scaled_erfc(graph: Graph, product: Node) -> Node:
     """
     exponential = next((factor for factor in product.args if is_call(factor, sympy.exp)), None)
     if exponential is None:
-        return product
+        whole = _with_exponential_outside(graph, product)
+        return product if whole is product else with_scaled_erfc(graph, whole)
     others = [factor for factor in product.args if factor is not exponential]
     for factor in others:
         base, power = factor.args if factor.op == "pow" else (factor, graph.one)
@@ -255,6 +256,21 @@ def with_scaled_erfc(graph: Graph, product: Node) -> Node:
                 new = graph.mul((*(f for f in others if f is not factor), scaled, left))
                 return with_scaled_erfc(graph, new) if new.op == "mul" else new
     return _distributed(graph, product, exponential, others)
+
+
+def _with_exponential_outside(graph: Graph, product: Node) -> Node:
+    """Return a product with ``erfc`` and a sum, all terms of which have one exponential in common, with that in front
+    of the sum; another product unchanged.
+    """
+    if not any(is_call(part, sympy.erfc) for factor in product.args for part in (factor, *factor.args[:1])):
+        return product
+    for total in (factor for factor in product.args if factor.op == "add"):
+        terms = [graph.factors(term) for term in total.args]
+        common = next((part for part in terms[0] if is_call(part, sympy.exp) and all(part in own for own in terms)), None)
+        if common is not None:
+            rest = graph.add([graph.mul([part for part in own if part is not common]) for own in terms])
+            return graph.mul((*(factor for factor in product.args if factor is not total), common, rest))
+    return product
 
 
 def _square(graph: Graph, u: Node) -> Node:

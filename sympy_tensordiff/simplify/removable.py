@@ -206,8 +206,10 @@ def _with_entries_of(
     while pending:
         node = pending[-1]
         table = arrays.get(node.args[0]) if node.op == "read" and len(entries) < MAX_ENTRIES else None
-        if table is not None and node not in entries and table.op == "comprehension" and is_arithmetic(table.args[0]):
-            entries[node] = graph.entry(table, node.data)
+        if table is not None and node not in entries:
+            body = table.args[0] if table.op == "comprehension" else table
+            if not body.shape and is_arithmetic(body):
+                entries[node] = graph.entry(table, node.data) if body is not table else table
         needed = () if node.shape else (entries[node],) if node in entries else node.args
         missing = [arg for arg in needed if arg not in done]
         if missing:
