@@ -292,7 +292,10 @@ class _Rewriter:
             if count < 2 or factor.op == "const":
                 continue
             inside = [n for n, own in enumerate(factors) if factor in own]
-            rests = [graph.mul((graph.const(graph.split_coefficient(node.args[n])[0]), *_without(factors[n], factor))) for n in inside]
+            rests = [
+                graph.mul((graph.const(graph.split_coefficient(node.args[n])[0]), *_without(factors[n], factor)))
+                for n in inside
+            ]
             inner = graph.add(rests)
             found = self.of_several_terms(inner, [self.term(arg) for arg in inner.args]) if inner.op == "add" else None
             if found is not None:
@@ -638,14 +641,18 @@ def _powers(graph: Graph, product: Node) -> dict[Node, Number]:
     """Return the bases of a product with their exponents: ``{x: 2, y: -1}`` for ``x**2/y``."""
     found: dict[Node, Number] = {}
     for factor in graph.factors(product):
-        is_power = factor.op == "pow" and factor.args[1].op == "const" and isinstance(factor.args[1].data, int | Fraction)
+        is_power = (
+            factor.op == "pow" and factor.args[1].op == "const" and isinstance(factor.args[1].data, int | Fraction)
+        )
         base, exponent = (factor.args[0], factor.args[1].data) if is_power else (factor, 1)
         found[base] = found.get(base, 0) + exponent
     return {} if product is graph.one else found
 
 
 def _is_part(exponent: Number, other: Number) -> bool:
-    """Return whether `exponent` is `other`, or is between 0 and it and an integer apart: the powers have it in common."""
+    """Return whether `exponent` is `other`, or between 0 and `other` and an integer less: the powers have it in
+    common.
+    """
     rest = Fraction(other) - Fraction(exponent)
     return rest == 0 or (rest.denominator == 1 and rest * exponent > 0)
 
@@ -661,8 +668,11 @@ def _without(factors: Sequence[Node], factor: Node) -> list[Node]:
 
 
 def _calls(node: Node) -> int:
-    """Return the number of functions that `node` calls; equal calls count once."""
-    return sum(part.op == "call" for part in reachable(node))
+    """Return the number of functions that `node` calls, without absolute values and those of numbers; equal calls count
+    once.
+    """
+    calls = [part for part in reachable(node) if part.op == "call" and part.data is not sympy.Abs]
+    return sum(any(arg.op != "const" for arg in part.args) for part in calls)
 
 
 def _is_of_indices(node: Node) -> bool:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import islice
+from itertools import product as product_of
 from typing import Any, NamedTuple
 
 import sympy
@@ -103,8 +104,8 @@ class Variable(NamedTuple):
     powers: Powers
     lead: Node
     others: Node
-    is_inverse: bool = False
-    """Whether ``u`` is ``1/lead``, so that its series hold where that is large."""
+    side: int | None = None
+    """If ``u`` is ``1/lead``, so that its series hold where that is large: the sign that it has there, 0 for both."""
 
 
 class SeriesTerm(NamedTuple):
@@ -279,9 +280,7 @@ def _choices(
     return _by_terms(graph, parts, node, whole, groups_of) if node.op == "add" else []
 
 
-def _of_entry(
-    graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]
-) -> SeriesChoice | None:
+def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
     """Return the choice for the entry `node`, the sum of `terms`, if all of them are in `groups`, or some of them have
     poles that cancel; else None.
     """
@@ -319,8 +318,9 @@ def _terms_of(node: Node) -> tuple[Node, ...]:
 def _is_near(graph: Graph, variable: Variable, radius: float) -> Node:
     """Return the condition ``abs(u) < radius``; for ``u = 1/b`` it is ``1/radius < abs(b)``."""
     sizes = [graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius))]
-    if is_far_out(variable):
-        sizes = [graph.const(_number(1 / radius)), graph.call(sympy.Abs, (variable.lead,))]
+    if variable.side is not None:
+        size = graph.scale(variable.side, variable.lead) if variable.side else graph.call(sympy.Abs, (variable.lead,))
+        sizes = [graph.const(_number(1 / radius)), size]
     return graph.compare("lt", *sizes)
 
 
@@ -363,9 +363,7 @@ class Group(NamedTuple):
     near: Node
 
 
-def _series_of_groups(
-    graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]
-) -> list[Group]:
+def _series_of_groups(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
     """Return the groups of `addends`, whose sum is `node`, that cancel near 0: those of the first variable that has
     any. The addends of a group have a factor in common, and what is left depends on ``u`` only.
     """
@@ -391,8 +389,8 @@ def _series_of_group(
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
     few = _series(terms, variable.powers, _COEFFICIENTS_TO_TELL)
-    has_pole = not variable.is_inverse and any(_has_pole(term, variable) for term in terms)
-    if few is None or (few.order < 0 and not variable.is_inverse) or not (few.order > few.terms_order or has_pole):
+    has_pole = variable.side is None and any(_has_pole(term, variable) for term in terms)
+    if few is None or (few.order < 0 and variable.side is None) or not (few.order > few.terms_order or has_pole):
         return None
     series = _series(terms, variable.powers, LENGTH)
     if series is None or (chosen := _radius(terms, variable.powers, series)) is None:
@@ -404,19 +402,14 @@ def _series_of_group(
 # ---------------------------------------------------------------------------- far out
 
 
-def is_far_out(variable: Variable) -> bool:
-    """Return whether ``u`` is ``1/b`` for a letter b: its series hold where b is large."""
-    return variable.is_inverse
-
-
 def groups_far_out(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
     """Return the groups of `addends`, whose sum is `node`, that cancel where a letter b is large: series in ``1/b``.
 
     Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
     Logarithms of b have to cancel.
     """
-    for base in _letters(parts, node):
-        variable = Variable(graph.pow(base, graph.const(-1)), Powers({base: -1}), base, graph.one, is_inverse=True)
+    for base, side in product_of(_letters(parts, node), (0, 1, -1)):
+        variable = Variable(graph.pow(base, graph.const(-1)), Powers({base: -1}), base, graph.one, side)
         groups: dict[Node, list[tuple[int, SeriesTerm]]] = {}
         for n, part in enumerate(addends):
             for term in _terms_far_out(graph, parts, part, variable):
@@ -458,8 +451,8 @@ def _joined_group(graph: Graph, variable: Variable, groups: Mapping[Node, _Terms
             return None
         radii.append(chosen[0])
         near.append(chosen[1])
-    members = tuple(sorted({n for own in groups.values() for n, _ in own}))
-    return Group(members, variable, min(radii), graph.add(near)) if near else None
+    positions = tuple(sorted({n for own in groups.values() for n, _ in own}))
+    return Group(positions, variable, min(radii), graph.add(near)) if near else None
 
 
 def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
@@ -498,6 +491,9 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
             size = base if unit.degree % 2 else graph.call(sympy.Abs, (base,))
             sums = [[graph.call(sympy.log, (unit.node,))], [graph.const(unit.degree), graph.call(sympy.log, (size,))]]
     order = 0
+    if variable.side and degrees[1].denominator == 1:  # abs(b) is b or -b
+        factors += [graph.const(-1)] if variable.side < 0 and degrees[1] % 2 else []
+        degrees = [degrees[0] + degrees[1], Fraction(0)]
     for size, degree, step in zip((base, graph.call(sympy.Abs, (base,))), degrees, (1, 2), strict=True):
         whole = step * math.ceil(degree / step)  # what is left has no positive exponent, and does not overflow
         order -= whole
