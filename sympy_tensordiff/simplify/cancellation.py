@@ -136,6 +136,8 @@ class _Rewriter:
         """Whether entries of arrays are looked at, which are stored in any case."""
         self.minus_one = graph.const(-1)
         self.distances: dict[tuple[Node, Node], Node | None] = {}
+        self.inner_forms: dict[Node, Node] = {}
+        """The results of `inner_form`."""
         self.close_quotients: dict[Node, Node] = {}
         """From logarithms as `log_of_close_quotient` writes them to their arguments."""
         self.choices: dict[Node, Node] = {}
@@ -173,12 +175,14 @@ class _Rewriter:
         """Return `node`, a part of a formula that was read from an array, in the form of a rule; its own reads are
         replaced by formulas if that makes a rule applicable.
         """
-        found = self.form_as_written(node)
-        if found is not node or node.shape or node.op not in ("mul", "add") or _is_multiple(node):
-            return found
-        whole = self.with_entries(node, _READ_DEPTH, 1)
-        new = node if whole is node else self.form_as_written(whole)
-        return node if new is whole else new
+        if node not in self.inner_forms:
+            found = self.form_as_written(node)
+            if found is node and not node.shape and node.op in ("mul", "add") and not _is_multiple(node):
+                whole = self.with_entries(node, _READ_DEPTH, 1)
+                new = node if whole is node else self.form_as_written(whole)
+                found = node if new is whole else new
+            self.inner_forms[node] = found
+        return self.inner_forms[node]
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
         """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see

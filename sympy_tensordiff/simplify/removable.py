@@ -408,7 +408,9 @@ def groups_far_out(graph: Graph, parts: ArithmeticParts, node: Node, addends: Se
     Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
     Logarithms of b have to cancel.
     """
-    for base, side in product_of(_letters(parts, node), (0, 1, -1)):
+    has_roots = any(part.op == "pow" and isinstance(part.args[1].data, Fraction) for part in parts.functions(node))
+    sides = (0, 1, -1) if has_roots else (0,)  # the root of b**2 is abs(b)
+    for base, side in product_of(_letters(parts, node) if len(addends) > 1 else (), sides):
         variable = Variable(graph.pow(base, graph.const(-1)), Powers({base: -1}), base, graph.one, side)
         groups: dict[Node, list[tuple[int, SeriesTerm]]] = {}
         for n, part in enumerate(addends):
