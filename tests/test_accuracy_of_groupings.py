@@ -59,8 +59,6 @@ GROUPINGS = {
     "squared": lambda f: f**2,
     "with a cosine": lambda f: multiplied_in(f, cos(s)),
 }
-LEFT = {("Langevin", "with the variable, beside a penalty", 0)}
-"""Formula, grouping and order that are computed as written."""
 
 
 def whole(formula):
