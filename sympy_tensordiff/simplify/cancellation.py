@@ -243,7 +243,8 @@ class _Rewriter:
             written = self.choices.get(chosen, chosen)
             if written.op != "add" or not all(is_call(graph.factors(term)[-1], sympy.exp) for term in written.args):
                 continue
-            if node.op == "call" or is_power or any(map(has_exponential, (*args[:n], *args[n + 1 :]))):
+            is_divisor = is_power and not _is_positive_number(arg.args[1])
+            if node.op == "call" or is_divisor or any(map(has_exponential, (*args[:n], *args[n + 1 :]))):
                 plain = graph.add([graph.scale(factor, term) for term in written.args])
                 args = (*args[:n], graph.with_args(arg, (plain, *arg.args[1:])) if is_power else plain, *args[n + 1 :])
         return graph.with_args(node, args)
@@ -659,6 +660,11 @@ def _is_part(exponent: Number, other: Number) -> bool:
     """
     rest = Fraction(other) - Fraction(exponent)
     return rest == 0 or (rest.denominator == 1 and rest * exponent > 0)
+
+
+def _is_positive_number(node: Node) -> bool:
+    """Return whether `node` is a positive number."""
+    return node.op == "const" and bool(node.data > 0)
 
 
 def _is_multiple(node: Node) -> bool:
