@@ -32,6 +32,7 @@ Computing log(1 - exp(-|a|))*.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
@@ -91,7 +92,7 @@ _LINEAR_LOG_COSH = 30
 _READ_DEPTH = 5
 """The levels of arguments in which entries of arrays are looked at, such as terms, factors and bases."""
 
-_READS = 2
+_READS = 3
 """The number of arrays that are looked through one after the other."""
 
 MAX_POWER = 4
@@ -118,7 +119,7 @@ def without_cancellation(
     tables = {**products, **dict(zip(arrays, roots, strict=False))}
     roots = with_covariances(graph, roots, tables)
     rewriter = _Rewriter(graph, tables)
-    roots = rewritten(graph, roots, rewriter.form)
+    roots = rewritten(graph, roots, rewriter.form_or_spread)
     roots = regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)), rewriter.choices)
     # Series are found where all exponentials have arguments of one sign.
     bounded = lambda node: with_bounded_quotients(graph, node, MAX_POWER) if node.op == "mul" else node  # noqa: E731
@@ -135,10 +136,20 @@ class _Rewriter:
         """Whether entries of arrays are looked at, which are stored in any case."""
         self.minus_one = graph.const(-1)
         self.distances: dict[tuple[Node, Node], Node | None] = {}
+        self.inner_forms: dict[Node, Node] = {}
+        """The results of `inner_form`."""
         self.close_quotients: dict[Node, Node] = {}
         """From logarithms as `log_of_close_quotient` writes them to their arguments."""
         self.choices: dict[Node, Node] = {}
         """From differences that became choices between two forms to the differences as they were written."""
+
+    def form_or_spread(self, node: Node) -> Node:
+        """Return the form of the entry `node`, an addition where no rule applies with its products multiplied out, if a
+        rule applies then.
+        """
+        found = self.form(node)
+        is_addition = node.op == "add" and not node.shape and len(node.args) <= MAX_TERMS
+        return self.of_terms_multiplied_out(node) or node if found is node and is_addition else found
 
     def form(self, node: Node) -> Node:
         """Return the entry `node`, whose arguments are already rewritten, with the first applicable rule applied; whole
@@ -149,16 +160,29 @@ class _Rewriter:
         if node.shape or node.op not in ("add", "mul", "pow", "call"):
             return node
         found = self.form_as_written(node)
-        if found is node and self.entries:
+        if found is node and self.entries and not _is_multiple(node):
             whole = self.with_entries(node, _READ_DEPTH, _READS)
             if whole is not node:
                 self.is_of_arrays = True
-                args = rewritten(self.graph, whole.args, self.form_as_written)
+                args = rewritten(self.graph, whole.args, self.inner_form)
                 whole = self.without_parentheses(self.graph.with_args(whole, args))
                 new = self.form_as_written(whole)
                 self.is_of_arrays = False
                 return node if new is whole else new
         return found
+
+    def inner_form(self, node: Node) -> Node:
+        """Return `node`, a part of a formula that was read from an array, in the form of a rule; its own reads are
+        replaced by formulas if that makes a rule applicable.
+        """
+        if node not in self.inner_forms:
+            found = self.form_as_written(node)
+            if found is node and not node.shape and node.op in ("mul", "add") and not _is_multiple(node):
+                whole = self.with_entries(node, _READ_DEPTH, 1)
+                new = node if whole is node else self.form_as_written(whole)
+                found = node if new is whole else new
+            self.inner_forms[node] = found
+        return self.inner_forms[node]
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
         """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see
@@ -202,6 +226,8 @@ class _Rewriter:
             return new
         for name, rule in _PRODUCTS.items():
             if node.op == "mul" and (new := rule(self.graph, node)) is not node:
+                if rule is with_large_squares:
+                    self.choices[new] = node
                 node = self.noted(name, new)
         return node
 
@@ -217,7 +243,8 @@ class _Rewriter:
             written = self.choices.get(chosen, chosen)
             if written.op != "add" or not all(is_call(graph.factors(term)[-1], sympy.exp) for term in written.args):
                 continue
-            if node.op == "call" or is_power or any(map(has_exponential, (*args[:n], *args[n + 1 :]))):
+            is_divisor = is_power and not _is_positive_number(arg.args[1])
+            if node.op == "call" or is_divisor or any(map(has_exponential, (*args[:n], *args[n + 1 :]))):
                 plain = graph.add([graph.scale(factor, term) for term in written.args])
                 args = (*args[:n], graph.with_args(arg, (plain, *arg.args[1:])) if is_power else plain, *args[n + 1 :])
         return graph.with_args(node, args)
@@ -233,6 +260,18 @@ class _Rewriter:
         """
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
+        if (found := self.of_several_terms(node, terms)) is not None:
+            return found
+        for n, one in enumerate(terms):
+            for m, other in enumerate(terms):
+                if n != m and (joined := self.joined(one, other)) is not None:
+                    rest = [arg for k, arg in enumerate(node.args) if k not in (n, m)]
+                    return self.form(graph.add((*rest, joined))) if rest else joined
+        return self.of_terms_with_a_factor(node) or node
+
+    def of_several_terms(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
+        """Return the addition `node` of `terms` by the first rule for more than two terms; None if no rule applies."""
+        graph = self.graph
         if (found := self.log_cosh(node, terms)) is not None:
             return self.noted("log(cosh(u))", found)
         if (found := self.opposite_softplus(node, terms)) is not None:
@@ -246,12 +285,45 @@ class _Rewriter:
                 return self.form(self.noted(name, found))
         if (found := with_slopes(graph, node)) is not node:
             return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
-        for n, one in enumerate(terms):
-            for m, other in enumerate(terms):
-                if n != m and (joined := self.joined(one, other)) is not None:
-                    rest = [arg for k, arg in enumerate(node.args) if k not in (n, m)]
-                    return self.form(graph.add((*rest, joined))) if rest else joined
-        return node
+        return None
+
+    def of_terms_with_a_factor(self, node: Node) -> Node | None:
+        """Return the addition `node` with terms that have one factor in common by a rule for several terms, as
+        ``c*(1/(x + 1) - 2/x + 1/(x - 1))``; None if no rule applies.
+        """
+        graph = self.graph
+        factors = [graph.factors(graph.split_coefficient(arg)[1]) for arg in node.args]
+        for factor, count in Counter(part for own in factors for part in own).items():
+            if count < 2 or factor.op == "const":
+                continue
+            inside = [n for n, own in enumerate(factors) if factor in own]
+            rests = [
+                graph.mul((graph.const(graph.split_coefficient(node.args[n])[0]), *_without(factors[n], factor)))
+                for n in inside
+            ]
+            inner = graph.add(rests)
+            found = self.of_several_terms(inner, [self.term(arg) for arg in inner.args]) if inner.op == "add" else None
+            if found is not None:
+                others = [arg for n, arg in enumerate(node.args) if n not in inside]
+                return self.form(graph.add((*others, graph.mul((factor, found)))))
+        return None
+
+    def of_terms_multiplied_out(self, node: Node) -> Node | None:
+        """Return the addition `node` by a rule for pairs of the terms of its products, as ``(1 + x)*exp(x) - 1`` as
+        ``expm1(x) + x*exp(x)``; None if no rule applies, or if more than one function is added.
+        """
+        graph = self.graph
+        terms: list[Node] = []
+        for arg in node.args:
+            factors = graph.factors(arg)
+            total = next((part for part in factors if part.op == "add"), None)
+            rest = [part for part in factors if part is not total]
+            terms += [arg] if total is None else [graph.mul((*rest, part)) for part in total.args]
+        whole = graph.add(terms)
+        if len(terms) == len(node.args) or whole.op != "add" or len(whole.args) > MAX_TERMS:
+            return None
+        found = self.difference(whole)
+        return None if found is whole or _calls(found) > _calls(node) + 1 else found
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
         """Return a sum with the terms of log(cosh(u)) in a form that is accurate near 0, too; None without such terms.
@@ -370,13 +442,18 @@ class _Rewriter:
         to the difference.
         """
         graph = self.graph
-        factors = graph.factors(one.base), graph.factors(other.base)
-        common = [part for part in factors[0] if part in factors[1] and part is not graph.one]
+        powers = _powers(graph, one.base), _powers(graph, other.base)
+        common = {base: e for base, e in powers[0].items() if base in powers[1] and _is_part(e, powers[1][base])}
+        common |= {base: e for base, e in powers[1].items() if base in powers[0] and _is_part(e, powers[0][base])}
         if not common:
             return None
-        rests = [graph.mul([part for part in own if part not in common]) for own in factors]
+        rests = [
+            graph.mul([graph.pow(base, graph.const(e - common.get(base, 0))) for base, e in own.items()])
+            for own in powers
+        ]
         inner = self.joined(ScaledTerm(one.factor, rests[0]), ScaledTerm(other.factor, rests[1]))
-        return None if inner is None else graph.mul((*common, inner))
+        outside = [graph.pow(base, graph.const(e)) for base, e in common.items()]
+        return None if inner is None else graph.mul((*outside, inner))
 
     def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
         """Return ``factor*(one - other)`` by the rule for their function, as for ``exp(a) - exp(b)``; None if there is
@@ -563,6 +640,49 @@ def body_of(table: Node) -> Node:
 def _is_guarded(node: Node) -> bool:
     """Return whether `node` is a choice between a value and 0."""
     return node.op == "select" and node.args[2].op == "const" and node.args[2].data == 0
+
+
+def _powers(graph: Graph, product: Node) -> dict[Node, Number]:
+    """Return the bases of a product with their exponents: ``{x: 2, y: -1}`` for ``x**2/y``."""
+    found: dict[Node, Number] = {}
+    for factor in graph.factors(product):
+        is_power = (
+            factor.op == "pow" and factor.args[1].op == "const" and isinstance(factor.args[1].data, int | Fraction)
+        )
+        base, exponent = (factor.args[0], factor.args[1].data) if is_power else (factor, 1)
+        found[base] = found.get(base, 0) + exponent
+    return {} if product is graph.one else found
+
+
+def _is_part(exponent: Number, other: Number) -> bool:
+    """Return whether `exponent` is `other`, or between 0 and `other` and an integer less: the powers have it in
+    common.
+    """
+    rest = Fraction(other) - Fraction(exponent)
+    return rest == 0 or (rest.denominator == 1 and rest * exponent > 0)
+
+
+def _is_positive_number(node: Node) -> bool:
+    """Return whether `node` is a positive number."""
+    return node.op == "const" and bool(node.data > 0)
+
+
+def _is_multiple(node: Node) -> bool:
+    """Return whether `node` is a number times an entry of an array, to whose formula the rules were applied before."""
+    return node.op == "mul" and len(node.args) == 2 and node.args[0].op == "const" and node.args[1].op == "read"
+
+
+def _without(factors: Sequence[Node], factor: Node) -> list[Node]:
+    """Return `factors` without `factor`."""
+    return [part for part in factors if part is not factor]
+
+
+def _calls(node: Node) -> int:
+    """Return the number of functions that `node` calls, without absolute values and those of numbers; equal calls count
+    once.
+    """
+    calls = [part for part in reachable(node) if part.op == "call" and part.data is not sympy.Abs]
+    return sum(any(arg.op != "const" for arg in part.args) for part in calls)
 
 
 def _is_of_indices(node: Node) -> bool:

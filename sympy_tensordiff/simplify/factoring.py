@@ -287,7 +287,10 @@ class _Sum:
         """
         graph = self.graph
         terms = [self.terms[n] for n in where]
-        exponent = max(_exponent(self.terms[n].parts[m][0]) for n, m in where.items())
+        exponents = [_exponent(self.terms[n].parts[m][0]) for n, m in where.items()]
+        exponent = max(exponents)
+        if candidate.power is not None and min(exponents) < exponent:  # cofactors have a power of the divisor
+            candidate = candidate._replace(others=candidate.others.union(candidate.roles))
         factor = candidate.base if candidate.power is None else graph.pow(candidate.base, graph.const(exponent))
         rests = graph.add([self._cofactor_of(candidate, self.terms[n], m, exponent) for n, m in where.items()])
         if candidate.roles:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from math import factorial
 from typing import Any
 
@@ -240,7 +241,8 @@ def with_scaled_erfc(graph: Graph, product: Node) -> Node:
     """
     exponential = next((factor for factor in product.args if is_call(factor, sympy.exp)), None)
     if exponential is None:
-        return product
+        whole = _with_exponential_outside(graph, product)
+        return product if whole is product else with_scaled_erfc(graph, whole)
     others = [factor for factor in product.args if factor is not exponential]
     for factor in others:
         base, power = factor.args if factor.op == "pow" else (factor, graph.one)
@@ -248,13 +250,34 @@ def with_scaled_erfc(graph: Graph, product: Node) -> Node:
             square = graph.mul((power, _square(graph, base.args[0])))
             exponent = exponential.args[0]
             terms = exponent.args if exponent.op == "add" else (exponent,)
-            if square in terms:
+            if any(map(partial(_contains_square, graph, square), terms)):
                 rest = graph.add((exponent, graph.neg(square)))
                 scaled = graph.pow(graph.call(erfcx, base.args), power)
                 left = graph.one if rest is graph.zero else graph.call(sympy.exp, (rest,))
                 new = graph.mul((*(f for f in others if f is not factor), scaled, left))
                 return with_scaled_erfc(graph, new) if new.op == "mul" else new
     return _distributed(graph, product, exponential, others)
+
+
+def _contains_square(graph: Graph, square: Node, term: Node) -> bool:
+    """Return whether `term` is `square` or a larger multiple of it: ``2*u**2`` contains ``u**2``."""
+    (own, base), (factor, other) = graph.split_coefficient(square), graph.split_coefficient(term)
+    return base is other and Fraction(factor) / Fraction(own) >= 1
+
+
+def _with_exponential_outside(graph: Graph, product: Node) -> Node:
+    """Return a product with ``erfc`` and a sum, all terms of which have one exponential in common, with that in front
+    of the sum; another product unchanged.
+    """
+    if not any(is_call(part, sympy.erfc) for factor in product.args for part in (factor, *factor.args[:1])):
+        return product
+    for total in (factor for factor in product.args if factor.op == "add"):
+        terms = [graph.factors(term) for term in total.args]
+        shared = [part for part in terms[0] if is_call(part, sympy.exp) and all(part in own for own in terms)]
+        if shared:
+            rest = graph.add([graph.mul([part for part in own if part is not shared[0]]) for own in terms])
+            return graph.mul((*(factor for factor in product.args if factor is not total), shared[0], rest))
+    return product
 
 
 def _square(graph: Graph, u: Node) -> Node:

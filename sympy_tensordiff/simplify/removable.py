@@ -18,7 +18,9 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import islice
+from itertools import product as product_of
 from typing import Any, NamedTuple
 
 import sympy
@@ -59,8 +61,11 @@ CPU of a chain of 8 hyperbolic tangents and its gradient: 1 s with series, 0.1 s
 MAX_ENTRIES = 500
 """The number of entries of arrays that are looked into at most."""
 
-MAX_SPREAD_TERMS = 8
+MAX_SPREAD_TERMS = 12
 """More terms than these are not looked at with their products multiplied out."""
+
+MAX_LETTERS = 3
+"""The number of letters that are tried as large ones."""
 
 _COEFFICIENTS_TO_TELL = 14
 """The number of coefficients by which cancellation is recognised."""
@@ -99,6 +104,8 @@ class Variable(NamedTuple):
     powers: Powers
     lead: Node
     others: Node
+    side: int | None = None
+    """If ``u`` is ``1/lead``, so that its series hold where that is large: the sign that it has there, 0 for both."""
 
 
 class SeriesTerm(NamedTuple):
@@ -136,22 +143,48 @@ def regular_at_zero(
     whole = _with_entries_of(graph, nodes, arrays, choices)
     accurate = {*choices, *choices.values()}
     parts = ArithmeticParts()
-    found: dict[Node, tuple[Node, Node]] = {}
+    found: dict[Node, list[SeriesChoice]] = {}
     for node in reversed(nodes):
         if node in outer:
-            choice = by_series(graph, parts, whole[node]) if _may_cancel(node) and node not in accurate else None
-            if choice is None:
-                outer.update(_separate_arguments(parts, whole, node))
-            else:
-                found[node] = choice
+            chosen = by_series(graph, parts, node, whole) if _may_cancel(node) and node not in accurate else []
+            inside = {arg for choice in chosen for arg in choice.members}
+            if chosen:
+                found[node] = chosen
+            if node not in inside:
+                outer.update(arg for arg in _separate_arguments(parts, whole, node) if arg not in inside)
     if not found:
         return list(roots)
-    graph.laws["series at 0"] = len(found)
+    graph.laws["series at 0"] = sum(map(len, found.values()))
     done: dict[Node, Node] = {}
     for node in nodes:
-        new = graph.with_args(node, [done[arg] for arg in node.args])
-        done[node] = graph.select(*found[node], new) if node in found else new
+        done[node] = graph.with_args(node, [done[arg] for arg in node.args])
+        if node in found:
+            done[node] = _with_choices(graph, node, found[node], done)
     return [done[root] for root in roots]
+
+
+class SeriesChoice(NamedTuple):
+    """A ``series`` that replaces the sum of the ``members`` of an entry where ``condition`` holds.
+
+    The members are terms of the entry, an addition, or the entry itself as the only one.
+    """
+
+    condition: Node
+    series: Node
+    members: tuple[Node, ...]
+
+
+def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done: Mapping[Node, Node]) -> Node:
+    """Return the entry `node` with its series; ``done[node]`` is its form elsewhere, and `done` has those of its
+    terms.
+    """
+    if chosen[0].members == (node,):
+        return graph.select(chosen[0].condition, chosen[0].series, done[node])
+    inside = {arg for choice in chosen for arg in choice.members}
+    terms = [done[arg] for arg in node.args if arg not in inside]
+    for condition, series, members in chosen:
+        terms.append(graph.select(condition, series, graph.add([done[arg] for arg in members])))
+    return graph.add(terms)
 
 
 def _may_cancel(node: Node) -> bool:
@@ -174,8 +207,10 @@ def _with_entries_of(
     while pending:
         node = pending[-1]
         table = arrays.get(node.args[0]) if node.op == "read" and len(entries) < MAX_ENTRIES else None
-        if table is not None and node not in entries and table.op == "comprehension" and is_arithmetic(table.args[0]):
-            entries[node] = graph.entry(table, node.data)
+        if table is not None and node not in entries:
+            body = table.args[0] if table.op == "comprehension" else table
+            if not body.shape and is_arithmetic(body):
+                entries[node] = graph.entry(table, node.data) if body is not table else table
         needed = () if node.shape else (entries[node],) if node in entries else node.args
         missing = [arg for arg in needed if arg not in done]
         if missing:
@@ -220,27 +255,88 @@ def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node
     return node.args if len(growing) < 2 else [arg for arg in node.args if arg not in growing]
 
 
-def by_series(graph: Graph, parts: ArithmeticParts, node: Node) -> tuple[Node, Node] | None:
-    """Return ``(condition, series)``: where the condition holds, near 0, `node` is to be replaced by the series because
-    its terms cancel there. None if no terms cancel, or if `node` has too many functions.
+def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node]) -> list[SeriesChoice]:
+    """Return the series that replace the entry `node`, or terms of it, near 0, because its terms cancel there; [] if no
+    terms cancel, or if `node` has too many functions. ``whole`` has the forms of nodes without reads.
     """
-    if len(parts.functions(node)) > MAX_FUNCTIONS:
+    form = whole[node]
+    if len(parts.functions(form)) > MAX_FUNCTIONS:
+        return []
+    return _choices(graph, parts, node, whole, _series_of_groups) or _choices(graph, parts, node, whole, groups_far_out)
+
+
+def _choices(
+    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], groups_of: GroupsOf
+) -> list[SeriesChoice]:
+    """Return what `by_series` returns, of the groups of terms that `groups_of` finds."""
+    form = whole[node]
+    plain = form.args if form.op == "add" else (form,)
+    terms: Sequence[Node] = plain
+    while terms:
+        groups = groups_of(graph, parts, form, terms)
+        if groups and (choice := _of_entry(graph, node, terms, groups)) is not None:
+            return [choice]
+        terms = _multiplied_out(graph, terms)
+    return _by_terms(graph, parts, node, whole, groups_of) if node.op == "add" else []
+
+
+def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
+    """Return the choice for the entry `node`, the sum of `terms`, if all of them are in `groups`, or some of them have
+    poles that cancel; else None.
+    """
+    series = {n for group in groups for n in group.members}
+    others = [term for n, term in enumerate(terms) if n not in series]
+    if others and (len(terms) == len(node.args) or any(map(_is_quotient, others))):
         return None
-    plain = node.args if node.op == "add" else (node,)
-    spread = _multiplied_out(graph, plain)
-    return _by_series_of_terms(graph, parts, node, plain) or (
-        _by_series_of_terms(graph, parts, node, spread) if spread else None
-    )
+    variable, radius = groups[0].variable, min(group.radius for group in groups)
+    if any(group.variable is not variable for group in groups):
+        return None
+    return SeriesChoice(_is_near(graph, variable, radius), graph.add([*(g.near for g in groups), *others]), (node,))
+
+
+def _by_terms(
+    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], groups_of: GroupsOf
+) -> list[SeriesChoice]:
+    """Return the series of groups of terms of the addition `node`; [] if no terms cancel."""
+    args = [(arg, term) for arg in node.args for term in _terms_of(whole[arg])]
+    found: list[SeriesChoice] = []
+    taken: set[Node] = set()
+    for group in groups_of(graph, parts, whole[node], [term for _, term in args]):
+        members = dict.fromkeys(args[n][0] for n in group.members)
+        is_whole = sum(arg in members for arg, _ in args) == len(group.members)  # no other terms in the same array
+        if len(members) > 1 and is_whole and taken.isdisjoint(members):
+            taken.update(members)
+            found.append(SeriesChoice(_is_near(graph, group.variable, group.radius), group.near, tuple(members)))
+    return found
+
+
+def _terms_of(node: Node) -> tuple[Node, ...]:
+    """Return the terms of an addition; another node as the only one."""
+    return node.args if node.op == "add" else (node,)
+
+
+def _is_near(graph: Graph, variable: Variable, radius: float) -> Node:
+    """Return the condition ``abs(u) < radius``; for ``u = 1/b`` it is ``1/radius < abs(b)``."""
+    sizes = [graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius))]
+    if variable.side is not None:
+        size = graph.scale(variable.side, variable.lead) if variable.side else graph.call(sympy.Abs, (variable.lead,))
+        sizes = [graph.const(_number(1 / radius)), size]
+    return graph.compare("lt", *sizes)
 
 
 def _multiplied_out(graph: Graph, terms: Sequence[Node]) -> list[Node]:
-    """Return `terms` with products like ``(t + 1/s)*exp(-s*t)`` multiplied out: in front of the exponential is a sum
-    with a pole, which no series in ``s*t`` has. [] if there is no such product, or more than `MAX_SPREAD_TERMS`.
+    """Return `terms` with one sum in each product with divisors multiplied out, such as that of
+    ``(c + d + (c + d)*x/t)/t`` or ``(t + 1/s)*exp(-s*t)``; [] if there is no such product, or more than
+    `MAX_SPREAD_TERMS`.
+
+    What is added in the sum may depend on more than ``u``, or have a pole that no series in ``s*t`` has.
     """
     found: list[Node] = []
-    for term in terms if len(terms) > 1 else ():
+    for term in terms:
         factors = graph.factors(term)
-        total = next((part for part in factors if part.op == "add" and any(map(_is_quotient, part.args))), None)
+        is_divided = any(map(_is_quotient, factors))
+        totals = [part for part in factors if part.op == "add"]
+        total = next((part for part in totals if is_divided or any(map(_is_quotient, part.args))), None)
         rest = [part for part in factors if part is not total]
         found += [term] if total is None or not rest else [graph.mul((*rest, part)) for part in total.args]
     return found if len(terms) < len(found) <= MAX_SPREAD_TERMS else []
@@ -252,30 +348,186 @@ def _is_quotient(node: Node) -> bool:
     return any(part.op == "pow" and part.args[1].op == "const" and part.args[1].data < 0 for part in parts)
 
 
-def _by_series_of_terms(
-    graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]
-) -> tuple[Node, Node] | None:
-    """Return what `by_series` returns for `node`, the sum of `addends`."""
+GroupsOf = Callable[[Graph, "ArithmeticParts", Node, Sequence[Node]], "list[Group]"]
+"""A function like `_series_of_groups`."""
+
+
+class Group(NamedTuple):
+    """Terms of an entry with one common factor that does not depend on ``u``, at positions ``members``, and the series
+    of their sum.
+    """
+
+    members: tuple[int, ...]
+    variable: Variable
+    radius: float
+    near: Node
+
+
+def _series_of_groups(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
+    """Return the groups of `addends`, whose sum is `node`, that cancel near 0: those of the first variable that has
+    any. The addends of a group have a factor in common, and what is left depends on ``u`` only.
+    """
     for variable in _variables(graph, parts, node):
-        terms: list[SeriesTerm] = []
-        for part in addends:
-            terms.append(_term(graph, parts, part, variable))
-            if terms[-1].rest is not terms[0].rest:
-                break
-        rest = terms[0].rest
-        if terms[-1].rest is not rest or all(factor.op == "const" for term in terms for factor in term.factors):
+        groups: dict[Node, list[tuple[int, SeriesTerm]]] = {}
+        for n, part in enumerate(addends):
+            term = _term(graph, parts, part, variable)
+            groups.setdefault(term.rest, []).append((n, term))
+        found = []
+        for rest, members in groups.items():
+            terms = [term for _, term in members]
+            if (chosen := _series_of_group(graph, terms, rest, variable)) is not None:
+                found.append(Group(tuple(n for n, _ in members), variable, *chosen))
+        if found:
+            return found
+    return []
+
+
+def _series_of_group(
+    graph: Graph, terms: Sequence[SeriesTerm], rest: Node, variable: Variable
+) -> tuple[float, Node] | None:
+    """Return ``(radius, series)`` for the sum of `terms` times `rest` if its terms cancel near 0; else None."""
+    if all(factor.op == "const" for term in terms for factor in term.factors):
+        return None
+    few = _series(terms, variable.powers, _COEFFICIENTS_TO_TELL)
+    has_pole = variable.side is None and any(_has_pole(term, variable) for term in terms)
+    if few is None or (few.order < 0 and variable.side is None) or not (few.order > few.terms_order or has_pole):
+        return None
+    series = _series(terms, variable.powers, LENGTH)
+    if series is None or (chosen := _radius(terms, variable.powers, series)) is None:
+        return None
+    radius, count = chosen
+    return radius, graph.mul((rest, _polynomial(graph, variable.node, series, count)))
+
+
+# ---------------------------------------------------------------------------- far out
+
+
+def groups_far_out(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
+    """Return the groups of `addends`, whose sum is `node`, that cancel where a letter b is large: series in ``1/b``.
+
+    Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
+    Logarithms of b have to cancel.
+    """
+    has_roots = any(part.op == "pow" and isinstance(part.args[1].data, Fraction) for part in parts.functions(node))
+    sides = (0, 1, -1) if has_roots else (0,)  # the root of b**2 is abs(b)
+    for base, side in product_of(_letters(parts, node) if len(addends) > 1 else (), sides):
+        variable = Variable(graph.pow(base, graph.const(-1)), Powers({base: -1}), base, graph.one, side)
+        groups: dict[Node, list[tuple[int, SeriesTerm]]] = {}
+        for n, part in enumerate(addends):
+            for term in _terms_far_out(graph, parts, part, variable):
+                groups.setdefault(term.rest, []).append((n, term))
+        found = [one for one in map(partial(_joined_group, graph, variable), _with_common_members(groups)) if one]
+        if found:
+            return found
+    return []
+
+
+_Terms = list[tuple[int, SeriesTerm]]
+
+
+def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
+    """Return the `groups` in lists of those that have addends in common."""
+    found: list[dict[Node, _Terms]] = []
+    for rest, terms in groups.items():
+        own = {n for n, _ in terms}
+        same = [one for one in found if any(n in own for other in one.values() for n, _ in other)]
+        found = [one for one in found if one not in same]
+        found.append({key: value for one in (*same, {rest: terms}) for key, value in one.items()})
+    return found
+
+
+def _joined_group(graph: Graph, variable: Variable, groups: Mapping[Node, _Terms]) -> Group | None:
+    """Return `groups` as one, if the terms of each cancel, far out or everywhere; else None."""
+    radii: list[float] = []
+    near: list[Node] = []
+    for rest, members in groups.items():
+        terms = [term for _, term in members]
+        if all(not term.factors for term in terms) or any(
+            variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is None for term in terms for factor in term.factors
+        ):
+            return None
+        if _series(terms, variable.powers, _COEFFICIENTS_TO_TELL) is None:
+            continue  # they cancel everywhere
+        chosen = _series_of_group(graph, terms, rest, variable)
+        if chosen is None:
+            return None
+        radii.append(chosen[0])
+        near.append(chosen[1])
+    positions = tuple(sorted({n for own in groups.values() for n, _ in own}))
+    return Group(positions, variable, min(radii), graph.add(near)) if near else None
+
+
+def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
+    """Return the scalars and entries of tensors in sums below a power or a logarithm in `node`."""
+    sums = [part.args[0] for part in parts.functions(node) if part.op == "pow" or part.data in (sympy.log, log1p)]
+    letters = {part: None for inner in sums for part in parts[inner] if part.op in ("read", "scalar")}
+    return sorted(letters, key=lambda part: part.id)[:MAX_LETTERS]
+
+
+def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> list[SeriesTerm]:
+    """Return the term `node` as a sum of terms ``rest*u**order*f(u)*...`` for ``u = 1/b``: logarithms of sums such as
+    ``b + 1`` are two terms.
+    """
+    base = variable.lead
+    degrees = [Fraction(0), Fraction(0)]  # of b, and of abs(b)
+    rest: list[Node] = []
+    factors: list[Node] = []
+    sums: list[list[Node]] = [[]]
+    for factor in node.args if node.op == "mul" else (node,):
+        own, exponent = _base_and_exponent(factor)
+        if own is base and isinstance(exponent, int | Fraction):
+            degrees[0] += exponent
             continue
-        few = _series(terms, variable.powers, _COEFFICIENTS_TO_TELL)
-        has_pole = any(_has_pole(term, variable) for term in terms)
-        if few is None or few.order < 0 or not (few.order > few.terms_order or has_pole):
-            continue
-        series = _series(terms, variable.powers, LENGTH)
-        if series is not None and (chosen := _radius(terms, variable.powers, series)) is not None:
-            radius, count = chosen
-            inside = graph.compare("lt", graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius)))
-            near = graph.mul((rest, _polynomial(graph, variable.node, series, count)))
-            return inside, near
-    return None
+        inner = own if isinstance(exponent, Fraction) else factor.args[0] if _is_logarithm(factor) else None
+        if inner is not None and factor.data is log1p:
+            inner = graph.add((graph.one, inner))
+        unit = None if inner is None else _unit(graph, inner, variable)
+        if unit is None and (factor.op == "const" or variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is not None):
+            factors.append(factor)
+        elif unit is None or (len(sums[0]) > 0 and own is not inner):
+            rest.append(factor)
+        elif own is inner:
+            degrees[1 - unit.degree % 2] += unit.degree * Fraction(exponent)
+            factors.append(graph.pow(unit.node, graph.const(exponent)))
+        else:
+            size = base if unit.degree % 2 else graph.call(sympy.Abs, (base,))
+            sums = [[graph.call(sympy.log, (unit.node,))], [graph.const(unit.degree), graph.call(sympy.log, (size,))]]
+    order = 0
+    if variable.side and degrees[1].denominator == 1:  # abs(b) is b or -b
+        factors += [graph.const(-1)] if variable.side < 0 and degrees[1] % 2 else []
+        degrees = [degrees[0] + degrees[1], Fraction(0)]
+    for size, degree, step in zip((base, graph.call(sympy.Abs, (base,))), degrees, (1, 2), strict=True):
+        whole = step * math.ceil(degree / step)  # what is left has no positive exponent, and does not overflow
+        order -= whole
+        rest.append(graph.pow(size, graph.const(_number(degree - whole))))
+    found = []
+    for extra in sums:
+        is_known = [part.op == "const" or (part.data is sympy.log and part.args[0].op == "add") for part in extra]
+        known = [part for part, fits in zip(extra, is_known, strict=True) if fits]
+        own_rest = [part for part in extra if part not in known]
+        found.append(SeriesTerm(graph.mul((*rest, *own_rest)), order, (*factors, *known)))
+    return found
+
+
+class _Unit(NamedTuple):
+    """A sum ``b**degree*node``, where `node` is 1 far out."""
+
+    degree: int
+    node: Node
+
+
+def _unit(graph: Graph, total: Node, variable: Variable) -> _Unit | None:
+    """Return the sum `total` as a power of the letter and a factor that is 1 far out; None for others."""
+    series = variable.powers.series(total, _COEFFICIENTS_TO_TELL) if total.op == "add" else None
+    if series is None or series.order >= 0 or series.coefficients[0] != 1:
+        return None
+    inverse = graph.pow(variable.lead, graph.const(series.order))
+    return _Unit(-series.order, graph.add([graph.mul((inverse, part)) for part in total.args]))
+
+
+def _is_logarithm(node: Node) -> bool:
+    """Return whether `node` is a logarithm."""
+    return node.op == "call" and node.data in (sympy.log, log1p)
 
 
 # ---------------------------------------------------------------------------- variables and terms

@@ -194,8 +194,8 @@ def implementation(name: str, count: int, backend: str) -> Function | None:
     special = _BY_NAME[name, count]
     if backend == "numpy":
         return special.formula(*map(_array_function, special.names))
-    if backend == "cuda" or special.compiled is None:
-        return None
+    if backend in ("cuda", "cupy", "jax", "torch") or special.compiled is None:
+        return None  # the compiled functions take single numbers
     names = ("psi",) if name == "polygamma" else special.names
     return special.compiled(*map(_compiled_function, names))
 
