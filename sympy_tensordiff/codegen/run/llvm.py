@@ -366,10 +366,21 @@ def load(module: ObjectCode) -> SimpleNamespace:
 
 def _may_raise(own: str, name: str) -> bool:
     """Return whether a user's function can return an error code, so that callers have to test it. ``own`` is the LLVM
-    text that Numba made of the function, ``name`` its name there.
+    text that Numba made of the function, ``name`` its name there. The code of another function in the text is its
+    own.
     """
-    found = re.search(rf"^define [^\n]*@{name.removeprefix('cfunc.')}\(.*?^}}", own, re.MULTILINE | re.DOTALL)
-    return found is None or set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) != {"i32 0"}
+    found = re.search(
+        rf"^define [^\n]*@{re.escape(name.removeprefix('cfunc.'))}\(.*?^}}", own, re.MULTILINE | re.DOTALL
+    )
+    if found is None:
+        return True
+    for code in set(re.findall(r"^ +ret (.*)", found[0], re.MULTILINE)) - {"i32 0"}:
+        call = re.search(
+            rf"^ +{re.escape(code.removeprefix('i32 '))} = [a-z ]*call i32 @([\w.]+)\(", found[0], re.MULTILINE
+        )
+        if call is None or call[1] == name or _may_raise(own, call[1]):
+            return True
+    return False
 
 
 @functools.cache
