@@ -6,7 +6,7 @@ A file needs ``math.h`` only. It allocates no memory unless asked to, and has no
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.emit.c_elementary import c_functions
@@ -78,6 +78,10 @@ class CFile:
     """The names that the file defines in addition to those of all C files."""
     loop_printer: type[CRecurrencePrinter] = CRecurrencePrinter
     """The printer of loops over time."""
+    batch_axes: Mapping[str, int] = {}
+    """In the body of a recurrence that blocks of a device run, the axes of the batch, see `BlockLoop`."""
+    entry_storage = "static"
+    """The storage of the function of a step of a recurrence."""
     is_body = False
     """Whether the program is the body of a recurrence."""
     stream_parameters: tuple[str, ...] = ()
@@ -165,17 +169,27 @@ class CFile:
 
     def step_text(self, step: Step) -> StepText:
         """Return the C function of a step; for a recurrence preceded by the functions of its body."""
-        if not isinstance(step, Recurrence):
-            return self.printer.step(step)
+        return self.recurrence(step) if isinstance(step, Recurrence) else self.printer.step(step)
+
+    def recurrence(self, step: Recurrence) -> StepText:
+        """Return the function of a recurrence, preceded by the functions of its body."""
         name = f"{self.options.name}_{step_function(step)}"
         body = type(self)(step.body, replace(self.options, name=name, allocate=False, parallel=False))
-        body.is_body = True
+        return self.loop_over_time(step, body, self.loop_printer)
+
+    def loop_over_time(self, step: Recurrence, body: CFile, printer: type[CRecurrencePrinter]) -> StepText:
+        """Return the function of a recurrence, as its ``printer`` prints it, preceded by the functions of its ``body``,
+        the file of one step.
+        """
+        name, body.is_body = body.options.name, True
         pieces, entries = body.function_texts()
-        entries = [re.sub(rf"^(?=(int|ptrdiff_t) {name})", "static ", text) for text in entries]
+        entries = [re.sub(rf"^(?=int {name})", f"{body.entry_storage} ", text) for text in entries]
+        entries = [re.sub(rf"^(?=ptrdiff_t {name})", "static ", text) for text in entries]
         forms = dict(step.integers) | ({step.time: Affine.of(0)} if step.time else {})
         sizes = ", ".join(self.forms.form(forms[one]) for one in body.integers)
         local = self.names.copy()
-        loop = self.loop_printer(step, local, self.forms, f"{name}_unchecked", f"{name}_scratch({sizes})")
+        loop = printer(step, local, self.forms, f"{name}_unchecked", f"{name}_scratch({sizes})")
+        loop.axes = body.batch_axes
         found = self.printer.function(step, [*loop.lines()], local, {loop.work: loop.size})
         return found._replace(text="\n\n".join([*with_own_functions(step, pieces, entries), found.text]))
 
