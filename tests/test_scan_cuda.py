@@ -82,7 +82,13 @@ def series() -> Any:
     return [y, v0, a], (v[0], *td.gradient(td.sum(td.log(v)), (v0, y, a))), [arrays[0], arrays[1] ** 2, 0.3]
 
 
+def growing() -> Any:
+    table, exprs = test_scan.of_growing_arrays()
+    return [table], exprs, [np.random.default_rng(6).normal(size=(5, 5)) / 5]
+
+
 CASES = {
+    "growing": growing,
     "batch": batch,
     "batch last": lambda: batch(False),
     "series": series,
@@ -118,7 +124,7 @@ def simulate(name: str, most: int) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 20, device_loops.MAX_BLOCK_OPERATIONS])
-@pytest.mark.parametrize("name", ["recurrences", "volatility", "elo", "soft_dtw", "batch", "batch last"])
+@pytest.mark.parametrize("name", ["recurrences", "volatility", "elo", "soft_dtw", "growing", "batch", "batch last"])
 def test_simulator_computes_the_same(name: str, most: int, simulator: Any) -> None:
     simulator(simulate, name, most)
 

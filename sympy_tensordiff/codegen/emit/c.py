@@ -186,9 +186,14 @@ class CFile:
         entries = [re.sub(rf"^(?=int {name})", f"{body.entry_storage} ", text) for text in entries]
         entries = [re.sub(rf"^(?=ptrdiff_t {name})", "static ", text) for text in entries]
         forms = dict(step.integers) | ({step.time: Affine.of(0)} if step.time else {})
-        sizes = ", ".join(self.forms.form(forms[one]) for one in body.integers)
+        sizes = [self.forms.form(forms[one]) for one in body.integers]
+        scratch = f"{name}_scratch({', '.join(sizes)})"
+        if step.time and f"(void){body.names(step.time)};" not in entries[0]:
+            entries.insert(1, body.most_scratch_function(step.time))
+            sizes[body.integers.index(step.time)] = self.forms.form(step.length)
+            scratch = f"{name}_most({', '.join(sizes)})"
         local = self.names.copy()
-        loop = printer(step, local, self.forms, f"{name}_unchecked", f"{name}_scratch({sizes})")
+        loop = printer(step, local, self.forms, f"{name}_unchecked", scratch)
         loop.axes = body.batch_axes
         found = self.printer.function(step, [*loop.lines()], local, {loop.work: loop.size})
         return found._replace(text="\n\n".join([*with_own_functions(step, pieces, entries), found.text]))
@@ -297,6 +302,26 @@ class CFile:
         storage = "static " * self.options.allocate
         lines = [*self.size_lines(), f"{INDENT}return {text};"]
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
+
+    def most_scratch_function(self, time: str) -> str:
+        """Return the function that computes the number of entries of the scratch memory of a step, the greatest one of
+        all steps of a recurrence; ``time`` is their time.
+        """
+        names, name = self.names.copy(), self.options.name
+        own, most, length = names(time), names.fresh("most"), names.fresh("length")
+        sizes = list(map(names, self.integers))
+        passed = ", ".join(f"ptrdiff_t {length if one == own else one}" for one in sizes)
+        call = f"{name}_scratch({', '.join(sizes)})"
+        lines = [
+            f"static ptrdiff_t {name}_most({passed}) {{",
+            f"{INDENT}ptrdiff_t {most} = 0;",
+            f"{INDENT}for (ptrdiff_t {own} = 0; {own} < {length}; {own}++) {{",
+            f"{INDENT * 2}{most} = greatest({most}, {call});",
+            f"{INDENT}}}",
+            f"{INDENT}return {most};",
+            "}",
+        ]
+        return "\n".join(lines)
 
     def search_entries(self, search: CFile) -> str:
         """Return the C expression for the number of entries of scratch memory that ``search`` needs, the file part that

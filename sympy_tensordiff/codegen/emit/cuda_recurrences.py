@@ -16,13 +16,13 @@ from sympy_tensordiff.integer.affine import Affine
 
 HELPERS = '''
 class Memory(dict):
-    """The arrays of a loop over time, which are allocated once for all steps."""
+    """The arrays of a loop over time, which are allocated once for all steps unless they grow."""
 
     def __init__(self, empty, stream):
         self.empty, self.stream = empty, stream
 
     def __call__(self, name, entries, dtype):
-        if name not in self:
+        if name not in self or self[name].size < entries:
             self[name] = self.empty(entries, dtype, stream=self.stream)
         return self[name]
 

@@ -71,16 +71,16 @@ class BlockLoop(NamedTuple):
 
 
 def block_loop(step: Recurrence) -> BlockLoop | None:
-    """Return the loop over time of a recurrence for blocks of threads; None if its steps call a library, or are known
-    to be large.
+    """Return the loop over time of a recurrence for blocks of threads; None if its steps call a library, are known to
+    be large, or need more memory from step to step.
     """
     loop = _block_loop(step)
     return None if loop is None or loop.is_small is False else loop
 
 
 def _block_loop(step: Recurrence) -> BlockLoop | None:
-    """Return the loop over time of a recurrence for blocks of threads, however large; None if its steps call a
-    library.
+    """Return the loop over time of a recurrence for blocks of threads, however large its steps are; None as in
+    `block_loop`.
     """
     inner: dict[str, BlockLoop] = {}
     for one in step.body.kernels:
@@ -97,6 +97,8 @@ def _block_loop(step: Recurrence) -> BlockLoop | None:
     memory = [shapes[array.name] for array in body.temporaries if array.name not in private]
     memory += [output.shape for output in body.outputs if output.name not in stored]
     memory += [shapes[name] for name in {state.result: None for state in step.carried} if name not in stored]
+    if any(step.is_timed(shape) for shape in memory):
+        return None
     entries: list[Extents] = []
     operations: list[Extents] = []
     for one in body.kernels:
@@ -188,8 +190,10 @@ def batch_axes(body: Program, states: Sequence[tuple[str, str]]) -> dict[str, in
     """
     if not states or any(not isinstance(k, Kernel | FusedKernels) or isinstance(k, Scatter) for k in body.kernels):
         return {}
-    first = states[0][0]
-    for axis in range(len(array_shapes(body)[first])):
+    shapes, first = array_shapes(body), states[0][0]
+    if any(shapes[argument] != shapes[result] for argument, result in states):
+        return {}  # numbers, which are arrays of one entry
+    for axis in range(len(shapes[first])):
         found = {first: axis}
         while _is_extended(found, body, states):
             pass
