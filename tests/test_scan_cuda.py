@@ -87,7 +87,21 @@ def growing() -> Any:
     return [table], exprs, [np.random.default_rng(6).normal(size=(5, 5)) / 5]
 
 
+def rows() -> Any:
+    """Steps that fill short rows of a matrix together with the state; the rows are added over time."""
+    W, h0, x = (td.TensorSymbol(*one) for one in (("W", (4, 4)), ("h0", 4), ("x", (T, 4))))
+
+    def step(h: Any, x: Any) -> Any:
+        new = td.tanh(W @ h + x)
+        return new, td.TensorComprehension(new[i] * (j + 1) + h[i] ** 2, (i, 4), (j, 3))
+
+    i, j = td.indices("i j")
+    (last, total), draw = td.scan(step, h0, x, last=True, total=True), np.random.default_rng(9).normal
+    return [W, h0, x], (last, total), [draw(size=size) / 2 for size in ((4, 4), 4, (5, 4))]
+
+
 CASES = {
+    "rows": rows,
     "growing": growing,
     "batch": batch,
     "batch last": lambda: batch(False),
