@@ -83,7 +83,7 @@ def series() -> Any:
 
 
 def growing() -> Any:
-    table, exprs = test_scan.of_growing_arrays()
+    table, exprs = test_scan.of_growing_arrays(True)
     return [table], exprs, [np.random.default_rng(6).normal(size=(5, 5)) / 5]
 
 
