@@ -79,7 +79,7 @@ class CFile:
     loop_printer: type[CRecurrencePrinter] = CRecurrencePrinter
     """The printer of loops over time."""
     batch_axes: Mapping[str, int] = {}
-    """In the body of a recurrence that blocks of a device run, the axes of the batch, see `BlockLoop`."""
+    """In the body of a recurrence that blocks of a device run, the axes of the batch, see `BlockRecurrence`."""
     entry_storage = "static"
     """The storage of the function of a step of a recurrence."""
     is_body = False

@@ -22,7 +22,7 @@ class CRecurrencePrinter:
     has_code: ClassVar[bool] = True
     """Whether the function of a step returns a code."""
     axes: Mapping[str, int] = {}
-    """The axes of the batch of a recurrence that blocks of a device run, see `BlockLoop`."""
+    """The axes of the batch of a recurrence that blocks of a device run, see `BlockRecurrence`."""
 
     def __init__(self, step: Recurrence, names: FormNames, forms: CForms, function: str, scratch: str) -> None:
         self.step, self.names, self.forms, self.function = step, names, forms, function
@@ -157,7 +157,7 @@ class CudaRecurrencePrinter(CRecurrencePrinter):
 
 
 class CudaBlockRecurrencePrinter(CRecurrencePrinter):
-    """Prints the kernel in which blocks of threads run a recurrence, see `BlockLoop`."""
+    """Prints the kernel in which blocks of threads run a recurrence, see `BlockRecurrence`."""
 
     has_code = False
 

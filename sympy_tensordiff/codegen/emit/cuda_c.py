@@ -47,7 +47,7 @@ from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
 from sympy_tensordiff.codegen.schedule.block_nests import block_nest
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, shared_size
 from sympy_tensordiff.codegen.schedule.cpu import Nest
-from sympy_tensordiff.codegen.schedule.device_loops import MAX_BLOCK_OPERATIONS, BlockLoop, block_loop
+from sympy_tensordiff.codegen.schedule.device_loops import MAX_BLOCK_OPERATIONS, BlockRecurrence, block_loop
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop
@@ -223,7 +223,7 @@ class CudaStepPrinter(CStepPrinter):
     storage = 'extern "C" __global__'
     with_code = ()
     axes: Mapping[str, int] = {}
-    """The axes of the batch of a recurrence that blocks run, see `BlockLoop`."""
+    """The axes of the batch of a recurrence that blocks run, see `BlockRecurrence`."""
 
     def step(self, step: Step) -> StepText:
         """Return the kernel of a step; raise NotInCError for a routine of linear algebra."""
@@ -287,7 +287,7 @@ class CudaFile(CFile):
     def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
         self.shared_loops: Mapping[str, SharedLoop] = {}
         super().__init__(program, options, is_search)
-        self.loops: dict[str, tuple[BlockLoop, str]] = {}
+        self.loops: dict[str, tuple[BlockRecurrence, str]] = {}
         """The recurrences that blocks run, by their arrays, and the texts of the launches."""
         self.steps = self.step_printer(
             self.program, self.prover, self.names, self.integers, options.dtype == "float32", False
@@ -385,7 +385,7 @@ class CudaFile(CFile):
         ((name, size),), (most,) = host.work.items(), found.work.values()
         return host._replace(text=f"{found.text}\n\n{host.text}", work={name: f"greatest({size}, {most})"})
 
-    def in_blocks(self, loop: BlockLoop) -> StepText:
+    def in_blocks(self, loop: BlockRecurrence) -> StepText:
         """Return the kernel in which blocks run a recurrence, and store the text of its launch in `loops`."""
         step = loop.step
         name = f"{self.options.name}_{step_function(step)}_in_block"

@@ -45,7 +45,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest
-from sympy_tensordiff.codegen.schedule.device_loops import MAX_BLOCK_OPERATIONS, BlockLoop, block_loop
+from sympy_tensordiff.codegen.schedule.device_loops import MAX_BLOCK_OPERATIONS, BlockRecurrence, block_loop
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 from sympy_tensordiff.integer.affine import Affine
 
@@ -87,7 +87,7 @@ def _printed(program: Program, step: str = "") -> _Printed:
     shapes = prover.shapes
     functions = Functions(names)
     loops: list[str] = []
-    block_loops: dict[str, BlockLoop] = {}
+    block_loops: dict[str, BlockRecurrence] = {}
     uses_library = False
     for one in program.kernels:
         if isinstance(one, Recurrence):
@@ -164,7 +164,7 @@ def compute_text(
     functions: Functions,
     by_library: Mapping[str, Sequence[str]],
     blocks: Mapping[str, BlockNest],
-    block_loops: Mapping[str, BlockLoop],
+    block_loops: Mapping[str, BlockRecurrence],
     step: str = "",
 ) -> str:
     """Return the text of the function that launches the kernels of all steps on arrays on the device.
@@ -257,7 +257,7 @@ def loop_pieces(
 
 
 def loop_lines(
-    loop: BlockLoop, host: Sequence[str], names: FormNames, temporaries: Temporaries, dtype: str, in_step: bool
+    loop: BlockRecurrence, host: Sequence[str], names: FormNames, temporaries: Temporaries, dtype: str, in_step: bool
 ) -> list[str]:
     """Return the lines that launch the kernel of a recurrence which blocks run, or where its steps are large, the
     lines ``host``, in which the host runs it. ``in_step`` says whether this is in a step of another recurrence.

@@ -45,7 +45,7 @@ BLOCK_THREADS = 256
 Extents = tuple[Affine, ...]
 
 
-class BlockLoop(NamedTuple):
+class BlockRecurrence(NamedTuple):
     """A recurrence whose loop over time blocks of threads can run.
 
     ``step`` has the kernels of one step for a block. ``axes`` maps each array of its body that has the batch as an axis
@@ -70,7 +70,7 @@ class BlockLoop(NamedTuple):
         return sum(counts) <= MAX_BLOCK_OPERATIONS
 
 
-def block_loop(step: Recurrence) -> BlockLoop | None:
+def block_loop(step: Recurrence) -> BlockRecurrence | None:
     """Return the loop over time of a recurrence for blocks of threads; None if its steps call a library, are known to
     be large, or need more memory from step to step.
     """
@@ -78,11 +78,11 @@ def block_loop(step: Recurrence) -> BlockLoop | None:
     return None if loop is None or loop.is_small is False else loop
 
 
-def _block_loop(step: Recurrence) -> BlockLoop | None:
+def _block_loop(step: Recurrence) -> BlockRecurrence | None:
     """Return the loop over time of a recurrence for blocks of threads, however large its steps are; None as in
     `block_loop`.
     """
-    inner: dict[str, BlockLoop] = {}
+    inner: dict[str, BlockRecurrence] = {}
     for one in step.body.kernels:
         if isinstance(one, Recurrence):
             loop = _block_loop(one)
@@ -114,7 +114,7 @@ def _block_loop(step: Recurrence) -> BlockLoop | None:
             return None
     outside = dict(step.integers) | ({step.time: step.length - 1} if step.time else {})
     array, axis = next(iter(axes.items()), ("", 0))
-    return BlockLoop(
+    return BlockRecurrence(
         replace(step, body=body),
         shapes[array][axis].substitute(outside) if axes else None,
         axes,
