@@ -32,7 +32,8 @@ class Shared:
 def with_pauses(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """A kernel with barriers, or with functions that have some, as a generator; None for one without."""
     known, names = function.__globals__, function.__code__.co_names
-    called = {name: with_pauses(known[name].fn) for name in names if getattr(known.get(name), "_device", False)}
+    device = [name for name in names if getattr(known.get(name), "_device", False) and known[name].fn is not function]
+    called = {name: with_pauses(known[name].fn) for name in device}
     paused = {f"{name}_with_pauses": inner for name, inner in called.items() if inner is not None}
     if "syncthreads" not in names and not paused:
         return None

@@ -195,8 +195,8 @@ class _DeviceLoop:
 
 
 class BlockLoopPrinter(_DeviceLoop):
-    """Prints the kernel in which blocks of threads run a recurrence, see `BlockRecurrence`; in the steps of another one, the
-    function that they call. ``axes`` are the axes of the batch.
+    """Prints the kernel in which blocks of threads run a recurrence, see `BlockRecurrence`; in the steps of another
+    one, the function that they call. ``axes`` are the axes of the batch.
     """
 
     last_parameters = ("work",)
