@@ -10,16 +10,21 @@ import numpy as np
 
 
 def call(library: Any, name: str, passed: Sequence[Any], sizes: Sequence[int], results: Sequence[Any]) -> int:
-    """What a function returns; an array without axes is passed as a number."""
+    """What a function returns; an array without axes is passed as a number. It must not use more scratch memory than it
+    says.
+    """
     dtype = results[0].dtype
     texts = [_passed(value) for value in (*passed, *results)]
     texts[len(passed) :] = [ctypes.c_void_p(result.ctypes.data) for result in results]
     count = getattr(library, f"{name}_scratch", None)
-    if count is not None:
-        count.restype = ctypes.c_ssize_t
-        scratch = np.full(count(*map(ctypes.c_ssize_t, sizes)), np.nan, dtype)
-        texts.append(ctypes.c_void_p(scratch.ctypes.data))
-    return int(getattr(library, name)(*texts))
+    if count is None:
+        return int(getattr(library, name)(*texts))
+    count.restype = ctypes.c_ssize_t
+    entries = count(*map(ctypes.c_ssize_t, sizes))
+    scratch = np.full(entries + 64, np.nan, dtype)
+    code = int(getattr(library, name)(*texts, ctypes.c_void_p(scratch.ctypes.data)))
+    assert np.isnan(scratch[entries:]).all(), "written behind the scratch memory"
+    return code
 
 
 def _passed(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -29,13 +30,22 @@ class Shared:
 
 @cache
 def with_pauses(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """A kernel with barriers as a generator; None for one without."""
-    if "syncthreads" not in function.__code__.co_names:
+    """A kernel with barriers, or with functions that have some, as a generator; None for one without."""
+    known, names = function.__globals__, function.__code__.co_names
+    device = [name for name in names if getattr(known.get(name), "_device", False) and known[name].fn is not function]
+    called = {name: with_pauses(known[name].fn) for name in device}
+    paused = {f"{name}_with_pauses": inner for name, inner in called.items() if inner is not None}
+    if "syncthreads" not in names and not paused:
         return None
+    known |= paused
     lines = inspect.getsource(function).splitlines()
     text = "\n".join(lines[next(n for n, line in enumerate(lines) if line.startswith("def ")) :])
     scope: dict[str, Any] = {}
-    exec(text.replace("cuda.syncthreads()", "yield"), function.__globals__, scope)
+    text = text.replace("cuda.syncthreads()", "yield")
+    for name in sorted(called, key=len, reverse=True):
+        if called[name] is not None:
+            text = re.sub(rf"\b{name}\(", f"yield from {name}_with_pauses(", text)
+    exec(text, known, scope)
     return scope[function.__name__]  # type: ignore[no-any-return]
 
 

@@ -268,6 +268,38 @@ def test_loop_over_time_is_compiled() -> None:
 # ---------------------------------------------------------------------------- from practice
 
 
+def of_growing_arrays(is_growing: bool) -> tuple[Any, Any]:
+    """A loss of steps whose arrays have more, or fewer, entries from step to step, with its gradient by the table that
+    all steps read.
+    """
+    table, j = td.TensorSymbol("table", (T, T)), td.indices("j")
+
+    def grows(s: Any, t: Any) -> Any:
+        return s / 2 + td.sum(td.exp(td.TensorComprehension(table[t, j] * s, (j, t + 1))) ** 2)
+
+    def shrinks(s: Any, t: Any) -> Any:
+        row = td.TensorComprehension(td.exp(table[j, t] * s), (j, T - t))
+        return s / 2 + td.sum(row / (1 + td.dot(row, row)))
+
+    loss = td.scan(grows if is_growing else shrinks, 1, length=T, last=True) ** 2
+    return table, (loss, td.gradient(loss, table))
+
+
+@pytest.mark.parametrize("is_growing", [True, False])
+@pytest.mark.parametrize("backend", ["llvm", "numba", "c"])
+def test_arrays_of_steps_may_grow_and_shrink(backend: str, is_growing: bool, tmp_path: Path) -> None:
+    table, exprs = of_growing_arrays(is_growing)
+    array = np.random.default_rng(6).normal(size=(5, 5)) / 5
+    if backend == "c":
+        program = build_program([table], exprs, library=False)
+        found = in_c.Function(in_c.build(in_c.sources({"f": program})[0], tmp_path, "-O1"), "f", program)(array)
+    else:
+        found = td.lambdify([table], exprs, backend)(array)
+    for own, expected in zip(found, td.lambdify([table], exprs, "numpy")(array), strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-12)
+    np.testing.assert_allclose(found[0], float(evaluate(exprs[0], {table: array})), rtol=1e-12)
+
+
 def test_derivatives_of_a_markov_chain_are_posterior_marginals() -> None:
     start, move, seen = td.TensorSymbol("p", n), td.TensorSymbol("A", (n, n)), td.TensorSymbol("B", (T, n))
     forward = td.scan(lambda a, b: td.logsumexp(a[:, None] + move, axis=0) + b, start, seen, last=True)

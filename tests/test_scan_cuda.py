@@ -1,4 +1,6 @@
-"""Recurrences on a device: the loop over time of the host, in CUDA C on the processor and in Numba's simulator."""
+"""Recurrences on a device: loops over time of blocks and of the host, in CUDA C on the processor and in Numba's
+simulator.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,14 @@ import test_scan_data
 import test_scan_practice
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.emit import cuda_c, numba_cuda
+from sympy_tensordiff.codegen.ir.programs import Recurrence
+from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.codegen.schedule import device_loops
+from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import NotInCError, UnsupportedError
 
-T = td.indices("T")
+n, B, T = td.indices("n B T")
 
 
 def recurrences() -> Any:
@@ -51,7 +58,54 @@ def of_practice(name: str) -> Any:
     return [*program.tensors], (program.loss, *slopes), arrays
 
 
+def batch(first: bool = True) -> Any:
+    """A network for each entry of a batch, the first or the second axis of its states, with the gradients that depend
+    on no other entry.
+    """
+    shape = (B, n) if first else (n, B)
+    W, h0, X = (td.TensorSymbol(*one) for one in (("W", (n, n)), ("h0", shape), ("X", (T, *shape))))
+    inner = (lambda h: h @ W) if first else (lambda h: W @ h)
+    step = lambda h, x: (td.tanh(inner(h) + x), td.sum(h * x, axis=int(first)))  # noqa: E731
+    h, costs = td.scan(step, h0, X, total=True)
+    loss = td.sum(h**2) + td.sum(costs**2)
+    draw = np.random.default_rng(7).normal
+    sizes = {n: 3, B: 5, T: 4}
+    arrays = [draw(size=[sizes[extent] for extent in one.shape]) for one in (W, h0, X)]
+    return [W, h0, X], (h, costs, *td.gradient(loss, (h0, X, W))), arrays
+
+
+def series() -> Any:
+    """A scalar state for each of many series, more than a block has threads."""
+    y, v0, a = td.TensorSymbol("y", (T, B)), td.TensorSymbol("v0", B), td.TensorSymbol("a", ())
+    v = td.scan(lambda v, y: a * v + (1 - a) * y**2, v0, y, reverse=True)
+    arrays = [np.random.default_rng(8).normal(size=size) for size in ((3, 300), 300)]
+    return [y, v0, a], (v[0], *td.gradient(td.sum(td.log(v)), (v0, y, a))), [arrays[0], arrays[1] ** 2, 0.3]
+
+
+def growing() -> Any:
+    table, exprs = test_scan.of_growing_arrays(True)
+    return [table], exprs, [np.random.default_rng(6).normal(size=(5, 5)) / 5]
+
+
+def rows() -> Any:
+    """Steps that fill short rows of a matrix together with the state; the rows are added over time."""
+    W, h0, x = (td.TensorSymbol(*one) for one in (("W", (4, 4)), ("h0", 4), ("x", (T, 4))))
+
+    def step(h: Any, x: Any) -> Any:
+        new = td.tanh(W @ h + x)
+        return new, td.TensorComprehension(new[i] * (j + 1) + h[i] ** 2, (i, 4), (j, 3))
+
+    i, j = td.indices("i j")
+    (last, total), draw = td.scan(step, h0, x, last=True, total=True), np.random.default_rng(9).normal
+    return [W, h0, x], (last, total), [draw(size=size) / 2 for size in ((4, 4), 4, (5, 4))]
+
+
 CASES = {
+    "rows": rows,
+    "growing": growing,
+    "batch": batch,
+    "batch last": lambda: batch(False),
+    "series": series,
     "recurrences": recurrences,
     "volatility": volatility,
     **{name: lambda name=name: of_data(name) for name in test_scan_data.PROGRAMS},
@@ -66,23 +120,29 @@ def agree(found: Any, args: Any, exprs: Any, arrays: Any) -> None:
 
 @pytest.mark.in_turns(2)
 @pytest.mark.skipif(in_cuda.COMPILER is None, reason="there is no compiler of C++")
+@pytest.mark.parametrize("most", [0, 20, device_loops.MAX_BLOCK_OPERATIONS])
 @pytest.mark.parametrize("name", CASES)
-def test_cuda_c_computes_the_same_in_any_order_of_threads(name: str, tmp_path: Path) -> None:
+def test_cuda_c_computes_the_same_in_any_order(name: str, most: int, tmp_path: Path, monkeypatch: Any) -> None:
+    """The host runs the loops with more operations in a step."""
+    monkeypatch.setattr(cuda_c, "MAX_BLOCK_OPERATIONS", most)
+    monkeypatch.setattr(device_loops, "MAX_BLOCK_OPERATIONS", most)
     args, exprs, arrays = CASES[name]()
     function = in_cuda.compiled(args, exprs, tmp_path, "scan", "float64")
     for function.order in (1, -1):
         agree(function(*arrays), args, exprs, arrays)
 
 
-def simulate(name: str) -> None:
+def simulate(name: str, most: int) -> None:
+    numba_cuda.MAX_BLOCK_OPERATIONS = device_loops.MAX_BLOCK_OPERATIONS = most
     args, exprs, arrays = CASES[name]()
     agree(td.lambdify(args, exprs, "cuda")(*arrays), args, exprs, arrays)
 
 
 @pytest.mark.in_turns(2)
-@pytest.mark.parametrize("name", ["recurrences", "volatility", "elo", "soft_dtw"])
-def test_simulator_computes_the_same(name: str, simulator: Any) -> None:
-    simulator(simulate, name)
+@pytest.mark.parametrize("most", [0, 20, device_loops.MAX_BLOCK_OPERATIONS])
+@pytest.mark.parametrize("name", ["recurrences", "volatility", "elo", "soft_dtw", "growing", "batch", "batch last"])
+def test_simulator_computes_the_same(name: str, most: int, simulator: Any) -> None:
+    simulator(simulate, name, most)
 
 
 def test_steps_allocate_nothing() -> None:
@@ -98,8 +158,28 @@ def plan_of(name: str) -> str:
     return str(td.lambdify(args, exprs, "cuda").plan)
 
 
-def test_plan_says_what_the_host_launches(simulator: Any) -> None:
-    assert "launched by the host in each step of" in simulator(plan_of, "volatility")
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("volatility", "one block runs the loop for "),
+        ("soft_dtw", "one block runs the loop of steps of at most 65536 operations for "),
+        ("soft_dtw", "other ones are launched by the host in each step of "),
+        ("batch", "blocks run, each for some of B entries, the loop of steps of "),
+        ("series", "blocks run, each for some of B entries, the loop for "),
+    ],
+)
+def test_plan_says_what_runs_loops(name: str, line: str, simulator: Any) -> None:
+    assert line in simulator(plan_of, name)
+
+
+def test_steps_that_depend_on_other_entries_are_no_batch() -> None:
+    """Neighbours, another order, and sums over the batch."""
+    x0 = td.TensorSymbol("x0", n)
+    for step in (lambda x: td.roll(x, 1) / 2, lambda x: td.flip(x), lambda x: x / td.sum(x)):
+        program = prepared(build_program([x0], td.scan(step, x0, length=3), library=False, rows=False), "cuda")
+        (found,) = [one for one in program.kernels if isinstance(one, Recurrence)]
+        loop = device_loops.block_loop(found)
+        assert loop is not None and loop.batch is None and not loop.axes
 
 
 def test_inverses_in_steps_are_refused_without_a_library() -> None:

@@ -6,7 +6,7 @@ A file needs ``math.h`` only. It allocates no memory unless asked to, and has no
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.emit.c_elementary import c_functions
@@ -78,6 +78,10 @@ class CFile:
     """The names that the file defines in addition to those of all C files."""
     loop_printer: type[CRecurrencePrinter] = CRecurrencePrinter
     """The printer of loops over time."""
+    batch_axes: Mapping[str, int] = {}
+    """In the body of a recurrence that blocks of a device run, the axes of the batch, see `BlockRecurrence`."""
+    entry_storage = "static"
+    """The storage of the function of a step of a recurrence."""
     is_body = False
     """Whether the program is the body of a recurrence."""
     stream_parameters: tuple[str, ...] = ()
@@ -165,17 +169,32 @@ class CFile:
 
     def step_text(self, step: Step) -> StepText:
         """Return the C function of a step; for a recurrence preceded by the functions of its body."""
-        if not isinstance(step, Recurrence):
-            return self.printer.step(step)
+        return self.recurrence(step) if isinstance(step, Recurrence) else self.printer.step(step)
+
+    def recurrence(self, step: Recurrence) -> StepText:
+        """Return the function of a recurrence, preceded by the functions of its body."""
         name = f"{self.options.name}_{step_function(step)}"
         body = type(self)(step.body, replace(self.options, name=name, allocate=False, parallel=False))
-        body.is_body = True
+        return self.loop_over_time(step, body, self.loop_printer)
+
+    def loop_over_time(self, step: Recurrence, body: CFile, printer: type[CRecurrencePrinter]) -> StepText:
+        """Return the function of a recurrence, as its ``printer`` prints it, preceded by the functions of its ``body``,
+        the file of one step.
+        """
+        name, body.is_body = body.options.name, True
         pieces, entries = body.function_texts()
-        entries = [re.sub(rf"^(?=(int|ptrdiff_t) {name})", "static ", text) for text in entries]
+        entries = [re.sub(rf"^(?=int {name})", f"{body.entry_storage} ", text) for text in entries]
+        entries = [re.sub(rf"^(?=ptrdiff_t {name})", "static ", text) for text in entries]
         forms = dict(step.integers) | ({step.time: Affine.of(0)} if step.time else {})
-        sizes = ", ".join(self.forms.form(forms[one]) for one in body.integers)
+        sizes = [self.forms.form(forms[one]) for one in body.integers]
+        scratch = f"{name}_scratch({', '.join(sizes)})"
+        if step.time and f"(void){body.names(step.time)};" not in entries[0]:
+            entries.insert(1, body.most_scratch_function(step.time))
+            sizes[body.integers.index(step.time)] = self.forms.form(step.length)
+            scratch = f"{name}_most({', '.join(sizes)})"
         local = self.names.copy()
-        loop = self.loop_printer(step, local, self.forms, f"{name}_unchecked", f"{name}_scratch({sizes})")
+        loop = printer(step, local, self.forms, f"{name}_unchecked", scratch)
+        loop.axes = body.batch_axes
         found = self.printer.function(step, [*loop.lines()], local, {loop.work: loop.size})
         return found._replace(text="\n\n".join([*with_own_functions(step, pieces, entries), found.text]))
 
@@ -283,6 +302,26 @@ class CFile:
         storage = "static " * self.options.allocate
         lines = [*self.size_lines(), f"{INDENT}return {text};"]
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
+
+    def most_scratch_function(self, time: str) -> str:
+        """Return the function that computes the number of entries of the scratch memory of a step, the greatest one of
+        all steps of a recurrence; ``time`` is their time.
+        """
+        names, name = self.names.copy(), self.options.name
+        own, most, length = names(time), names.fresh("most"), names.fresh("length")
+        sizes = list(map(names, self.integers))
+        passed = ", ".join(f"ptrdiff_t {length if one == own else one}" for one in sizes)
+        call = f"{name}_scratch({', '.join(sizes)})"
+        lines = [
+            f"static ptrdiff_t {name}_most({passed}) {{",
+            f"{INDENT}ptrdiff_t {most} = 0;",
+            f"{INDENT}for (ptrdiff_t {own} = 0; {own} < {length}; {own}++) {{",
+            f"{INDENT * 2}{most} = greatest({most}, {call});",
+            f"{INDENT}}}",
+            f"{INDENT}return {most};",
+            "}",
+        ]
+        return "\n".join(lines)
 
     def search_entries(self, search: CFile) -> str:
         """Return the C expression for the number of entries of scratch memory that ``search`` needs, the file part that

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from sympy_tensordiff.codegen.emit.c_nests import CForms
 from sympy_tensordiff.codegen.emit.forms import INDENT, UNARY, FormNames
 from sympy_tensordiff.codegen.ir.programs import Recurrence
+from sympy_tensordiff.codegen.schedule.device_loops import without_axis
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -17,6 +18,11 @@ class CRecurrencePrinter:
     ``function`` is the C function of one step, which has memory of its own after its results: as many numbers as the
     text ``scratch`` says.
     """
+
+    has_code: ClassVar[bool] = True
+    """Whether the function of a step returns a code."""
+    axes: Mapping[str, int] = {}
+    """The axes of the batch of a recurrence that blocks of a device run, see `BlockRecurrence`."""
 
     def __init__(self, step: Recurrence, names: FormNames, forms: CForms, function: str, scratch: str) -> None:
         self.step, self.names, self.forms, self.function = step, names, forms, function
@@ -47,7 +53,8 @@ class CRecurrencePrinter:
     def lines(self) -> Iterator[str]:
         """Yield the lines of the C function that runs a recurrence."""
         step = self.step
-        yield f"{INDENT}int {self.code} = 0;"
+        if self.has_code:
+            yield f"{INDENT}int {self.code} = 0;"
         for state in step.carried:
             yield f"{INDENT}const real *{self.states[state.argument]} = {self.names(state.initial)};"
         place = self.work
@@ -61,7 +68,7 @@ class CRecurrencePrinter:
             place = f"{place} + {self.entries(self.results[name])}"
         for kept in step.recorded:
             if kept.kind == "sum":
-                yield self.zeroed(self.names(kept.array), self.results[kept.result])
+                yield from self.zeroed(self.names(kept.array), kept.result)
         length = self.forms.form(step.length)
         first, test, change = ("0", f"< {length}", "++") if not step.is_reversed else (f"{length} - 1", ">= 0", "--")
         yield f"{INDENT}for (ptrdiff_t {self.time} = {first}; {self.time} {test}; {self.time}{change}) {{"
@@ -70,29 +77,30 @@ class CRecurrencePrinter:
         yield f"{INDENT}}}"
         for kept in step.recorded:
             if kept.kind == "last":
-                yield self.copied(self.names(kept.array), self.last_value(kept.result), self.results[kept.result])
-        yield f"{INDENT}return {self.code};"
+                yield from self.copied(self.names(kept.array), self.last_value(kept.result), kept.result)
+        if self.has_code:
+            yield f"{INDENT}return {self.code};"
 
     def last_value(self, result: str) -> str:
         """Return the C pointer to the last value of a result, after the loop over time has exchanged the buffers."""
         return self.spare.get(result, self.pointers[result])
 
-    def zeroed(self, target: str, shape: Sequence[Affine]) -> str:
-        """Return the line that sets the entries at a pointer to 0."""
-        return self.loop_over_entries(shape, f"{target}[{self.index}] = 0;")
+    def zeroed(self, target: str, result: str) -> list[str]:
+        """Return the lines that set the entries at a pointer to 0; it has the shape of a `result` of the steps."""
+        return self.loop_over_entries(result, f"{target}[{self.index}] = 0;")
 
-    def copied(self, target: str, source: str, shape: Sequence[Affine]) -> str:
-        """Return the line that copies entries from one pointer to another."""
-        return self.loop_over_entries(shape, f"{target}[{self.index}] = {source}[{self.index}];")
+    def copied(self, target: str, source: str, result: str) -> list[str]:
+        """Return the lines that copy the entries of a `result` of the steps from one pointer to another."""
+        return self.loop_over_entries(result, f"{target}[{self.index}] = {source}[{self.index}];")
 
-    def added(self, target: str, source: str, shape: Sequence[Affine]) -> str:
-        """Return the line that adds the entries at one pointer to those at another."""
-        return self.loop_over_entries(shape, f"{target}[{self.index}] += {source}[{self.index}];")
+    def added(self, target: str, source: str, result: str) -> list[str]:
+        """Return the lines that add the entries of a `result` of the steps at one pointer to those at another."""
+        return self.loop_over_entries(result, f"{target}[{self.index}] += {source}[{self.index}];")
 
-    def loop_over_entries(self, shape: Sequence[Affine], text: str) -> str:
-        """Return a C loop that runs the statement `text` for each entry of an array with this shape."""
+    def loop_over_entries(self, result: str, text: str) -> list[str]:
+        """Return a C loop that runs the statement `text` for each entry of a `result` of the steps."""
         i = self.index
-        return f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(shape)}; {i}++) {{ {text} }}"
+        return [f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(self.results[result])}; {i}++) {{ {text} }}"]
 
     def step_lines(self, scratch: str) -> Iterator[str]:
         """Yield the lines of one time step: the call of the step's function, the additions to sums, and the exchange of
@@ -109,13 +117,13 @@ class CRecurrencePrinter:
         for name, array in step.constants:
             values[name] = names(array) if self.given[name] else f"{names(array)}[0]"
         passed = [*(values[a.name] for a in step.body.arguments), *self.pointers.values(), scratch, *self.passed]
-        yield f"{INDENT}{self.code} |= {self.function}({', '.join(passed)});"
+        yield f"{INDENT}{f'{self.code} |= ' * self.has_code}{self.function}({', '.join(passed)});"
         for kept in step.recorded:
-            own, shape = self.pointers[kept.result], self.results[kept.result]
+            own = self.pointers[kept.result]
             if kept.kind == "sum":
-                yield self.added(names(kept.array), own, shape)
+                yield from self.added(names(kept.array), own, kept.result)
             elif kept.kind == "stack" and self.stacked[kept.result] != kept.array:
-                yield self.copied(f"({self.row(kept.array, shape)})", own, shape)
+                yield from self.copied(f"({self.row(kept.array, self.results[kept.result])})", own, kept.result)
         for state in step.carried:
             yield f"{INDENT}{self.states[state.argument]} = {self.pointers[state.result]};"
         for name, own in self.spare.items():
@@ -127,19 +135,51 @@ class CRecurrencePrinter:
 class CudaRecurrencePrinter(CRecurrencePrinter):
     """Prints the function of the host that runs a recurrence on a device: its steps launch kernels on the stream."""
 
+    has_code = False
+
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.passed = ("stream",)
 
-    def zeroed(self, target: str, shape: Sequence[Affine]) -> str:
+    def zeroed(self, target: str, result: str) -> list[str]:
         """Return the line that sets the entries at a pointer to 0, on the device."""
-        return f"{INDENT}cudaMemsetAsync({target}, 0, sizeof(real)*(size_t)({self.entries(shape)}), stream);"
+        size = f"sizeof(real)*(size_t)({self.entries(self.results[result])})"
+        return [f"{INDENT}cudaMemsetAsync({target}, 0, {size}, stream);"]
 
-    def copied(self, target: str, source: str, shape: Sequence[Affine]) -> str:
-        """Return the line that copies entries from one pointer to another, on the device."""
-        size = f"sizeof(real)*(size_t)({self.entries(shape)})"
-        return f"{INDENT}cudaMemcpyAsync({target}, {source}, {size}, cudaMemcpyDeviceToDevice, stream);"
+    def copied(self, target: str, source: str, result: str) -> list[str]:
+        """Return the line that copies the entries of a `result` from one pointer to another, on the device."""
+        size = f"sizeof(real)*(size_t)({self.entries(self.results[result])})"
+        return [f"{INDENT}cudaMemcpyAsync({target}, {source}, {size}, cudaMemcpyDeviceToDevice, stream);"]
 
-    def added(self, target: str, source: str, shape: Sequence[Affine]) -> str:
-        """Return the line that adds the entries at one pointer to those at another, on the device."""
-        return f"{INDENT}add_entries({target}, {source}, {self.entries(shape)}, stream);"
+    def added(self, target: str, source: str, result: str) -> list[str]:
+        """Return the line that adds the entries of a `result` at one pointer to those at another, on the device."""
+        return [f"{INDENT}add_entries({target}, {source}, {self.entries(self.results[result])}, stream);"]
+
+
+class CudaBlockRecurrencePrinter(CRecurrencePrinter):
+    """Prints the kernel in which blocks of threads run a recurrence, see `BlockRecurrence`."""
+
+    has_code = False
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.entry = self.names.fresh("entry")
+
+    def loop_over_entries(self, result: str, text: str) -> list[str]:
+        """Return the lines in which the threads of a block run the statement `text` for the entries of a `result` of
+        the steps that belong to the block, and wait for each other.
+        """
+        shape, axis, i = self.results[result], self.axes.get(result), self.index
+        own = without_axis(shape, axis)
+        lines = [f"for (ptrdiff_t {i} = threadIdx.x; {i} < {self.entries(own)}; {i} += blockDim.x) {{ {text} }}"]
+        if axis is not None:
+            entry, row, batch = self.entry, self.entries(shape[axis + 1 :]), self.entries(shape[axis:][:1])
+            place = f"({entry}/({row})*{batch} + {BATCH})*({row}) + {entry} % ({row})"
+            head = f"for (ptrdiff_t {entry} = threadIdx.x; {entry} < {self.entries(own)}; {entry} += blockDim.x) {{"
+            lines = [f"if ({BATCH} < {batch}) {{", INDENT + head, f"{INDENT * 2}const ptrdiff_t {i} = {place};"]
+            lines += [f"{INDENT * 2}{text}", f"{INDENT}}}", "}"]
+        return [INDENT + line for line in (*lines, "__syncthreads();")]
+
+
+BATCH = "((ptrdiff_t)blockIdx.x*blockDim.y + threadIdx.y)"
+"""The entry of the batch that a thread of a loop over time works on."""

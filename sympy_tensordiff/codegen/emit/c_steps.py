@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from sympy_tensordiff.codegen.emit.base import number_text
 from sympy_tensordiff.codegen.emit.c_library import COLUMNS, HELPERS, PRODUCT_HELPERS, ROWS, TERMS, TILE
@@ -52,6 +52,8 @@ class CStepPrinter:
     """Prints the steps of a program as C functions; ``integers`` are the arguments and sizes that are integers."""
 
     storage = "static"
+    with_code: ClassVar[tuple[type, ...]] = (Solve, Apply, Recurrence)
+    """The kinds of steps whose functions return a code."""
 
     def __init__(
         self,
@@ -140,7 +142,7 @@ class CStepPrinter:
         declared += [f"real *restrict {name}" for name in work]
         what = " and ".join(map(self.names, filled_arrays(step)))
         comment = task_text(step, local) if isinstance(step, Kernel) else f"Fill {what}"
-        has_code = isinstance(step, Solve | Apply | Recurrence)
+        has_code = isinstance(step, self.with_code)
         head = f"{self.storage} {'int' if has_code else 'void'} {function_name(step)}({', '.join(declared)}) {{"
         text = "\n".join([f"/* {comment}. */", head, *lines, "}"])
         return StepText(text, passed, work, has_code)

@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
 
 from sympy_tensordiff.codegen.emit.c import CFile, COptions, CSource
 from sympy_tensordiff.codegen.emit.c_library import c_helpers
 from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter
-from sympy_tensordiff.codegen.emit.c_recurrences import CudaRecurrencePrinter
+from sympy_tensordiff.codegen.emit.c_recurrences import (
+    BATCH,
+    CRecurrencePrinter,
+    CudaBlockRecurrencePrinter,
+    CudaRecurrencePrinter,
+)
 from sympy_tensordiff.codegen.emit.c_steps import CStepPrinter, StepText
 from sympy_tensordiff.codegen.emit.cuda_c_library import DEVICE_HELPERS, LAUNCH, LAUNCH_HELPERS, OWN_NAMES, PREAMBLE
 from sympy_tensordiff.codegen.emit.cuda_nests import checked_nest, known_names
 from sympy_tensordiff.codegen.emit.driver import Functions
 from sympy_tensordiff.codegen.emit.forms import INDENT, SUM, UNARY, FormNames
 from sympy_tensordiff.codegen.emit.helpers import called_by
+from sympy_tensordiff.codegen.emit.recurrences import step_function
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Barrier, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.programs import (
@@ -34,15 +42,17 @@ from sympy_tensordiff.codegen.ir.scalars import Ends, Load
 from sympy_tensordiff.codegen.ir.sizes import check_determined
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import forms as all_forms
-from sympy_tensordiff.codegen.ir.walk import scalar_arrays
+from sympy_tensordiff.codegen.ir.walk import function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
 from sympy_tensordiff.codegen.schedule.block_nests import block_nest
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest, alloc_shape, shared_size
 from sympy_tensordiff.codegen.schedule.cpu import Nest
+from sympy_tensordiff.codegen.schedule.device_loops import MAX_BLOCK_OPERATIONS, BlockRecurrence, block_loop
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop
 from sympy_tensordiff.errors import ArgumentError, NotInCError
+from sympy_tensordiff.integer.affine import Affine
 
 
 def print_cuda_c(program: Program, options: COptions) -> CSource:
@@ -128,6 +138,10 @@ class CudaCPrinter(CudaTexts):
         if axes:
             self.line(1, f"const ptrdiff_t {axes[-1]} = THREAD_X;")
             heads.insert(0, f"if ({axes[-1]} < {extents[-1]}) {{")
+        self.print_inside(heads, body)
+
+    def print_inside(self, heads: Sequence[str], body: Sequence[Statement]) -> None:
+        """Append a nest inside of the blocks that begin with those of the ``heads`` that end with a brace."""
         depth = 1
         for head in heads:
             self.line(depth, head)
@@ -138,6 +152,38 @@ class CudaCPrinter(CudaTexts):
         while depth > 1:
             depth -= 1
             self.line(depth, "}")
+
+
+class CudaLoopKernelPrinter(CudaCPrinter):
+    """Prints a kernel for blocks that run a loop over time: their threads share the entries. ``batch`` is the number of
+    the axis of the batch, None if there is none.
+    """
+
+    def __init__(
+        self,
+        names: FormNames,
+        prover: Prover,
+        step: Kernel | FusedKernels,
+        bare: frozenset[str],
+        single: bool,
+        batch: int | None,
+    ) -> None:
+        self.batch = batch
+        super().__init__(names, prover, step, bare, single)
+
+    def print_threads(self, body: Sequence[Statement]) -> None:
+        """Append the lines that compute the axes from the position of the thread in its block, then the nest."""
+        axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
+        heads = []
+        if self.batch is not None:
+            axis, extent = axes.pop(self.batch), extents.pop(self.batch)
+            self.line(1, f"const ptrdiff_t {axis} = {BATCH};")
+            heads.append(f"if ({axis} < {extent}) {{")
+        entry = axes[0] if len(axes) == 1 else self.names.fresh("entry")
+        heads.append(
+            f"for (ptrdiff_t {entry} = threadIdx.x; {entry} < {'*'.join(extents) or '1'}; {entry} += blockDim.x) {{"
+        )
+        self.print_inside([*heads, *(self.delinearised_lines(axes, extents, entry) if axes[1:] else [])], body)
 
 
 class CudaBlockPrinter(CudaTexts):
@@ -175,6 +221,9 @@ class CudaStepPrinter(CStepPrinter):
     """Prints the steps of a program as kernels of CUDA."""
 
     storage = 'extern "C" __global__'
+    with_code = ()
+    axes: Mapping[str, int] = {}
+    """The axes of the batch of a recurrence that blocks run, see `BlockRecurrence`."""
 
     def step(self, step: Step) -> StepText:
         """Return the kernel of a step; raise NotInCError for a routine of linear algebra."""
@@ -202,13 +251,29 @@ class CudaStepPrinter(CStepPrinter):
         return self.function(step, lines, local, {})
 
 
+class CudaLoopStepPrinter(CudaStepPrinter):
+    """Prints the kernels of a step of a recurrence as functions for blocks that run the loop over time."""
+
+    storage = "static __device__"
+
+    def nest(self, step: Kernel | FusedKernels) -> StepText:
+        """Return the function in which a block runs a kernel."""
+        local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
+        batch = self.axes.get(kernels_of(step)[0].array)
+        lines = CudaLoopKernelPrinter(local, self.prover, step, bare, self.is_single, batch).lines
+        return self.function(step, lines, local, {})
+
+
 class CudaFile(CFile):
     """Prints a program as a CUDA C++ file."""
 
+    step_printer: ClassVar[type[CudaStepPrinter]] = CudaStepPrinter
+    """The printer of the kernels."""
+
     language = "CUDA C++"
-    loop_printer = CudaRecurrencePrinter
+    loop_printer: type[CRecurrencePrinter] = CudaRecurrencePrinter
     own_names = OWN_NAMES
-    stream_parameters = ("cudaStream_t stream",)
+    stream_parameters: tuple[str, ...] = ("cudaStream_t stream",)
 
     @property
     def last_code(self) -> str:
@@ -222,7 +287,9 @@ class CudaFile(CFile):
     def __init__(self, program: Program, options: COptions, is_search: bool = False) -> None:
         self.shared_loops: Mapping[str, SharedLoop] = {}
         super().__init__(program, options, is_search)
-        self.steps = CudaStepPrinter(
+        self.loops: dict[str, tuple[BlockRecurrence, str]] = {}
+        """The recurrences that blocks run, by their arrays, and the texts of the launches."""
+        self.steps = self.step_printer(
             self.program, self.prover, self.names, self.integers, options.dtype == "float32", False
         )
         self.steps.shared_loops = self.shared_loops
@@ -250,8 +317,9 @@ class CudaFile(CFile):
         then the host functions in ``pieces`` with their helpers.
         """
         pieces = [text for piece in pieces for text in piece.split("\n\n")]
-        host = [text for text in pieces if "__global__" not in text]
-        kernels = [text for text in pieces if "__global__" in text]
+        is_kernel = [re.search("^.*__(global|device)__", text, re.MULTILINE) is not None for text in pieces]
+        host = [text for text, is_own in zip(pieces, is_kernel, strict=True) if not is_own]
+        kernels = [text for text, is_own in zip(pieces, is_kernel, strict=True) if is_own]
         launching = list(called_by(host, LAUNCH_HELPERS).values())
         known = c_helpers(pieces) | DEVICE_HELPERS
         helpers = called_by(kernels, known)
@@ -299,21 +367,56 @@ class CudaFile(CFile):
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 
     def step_text(self, step: Step) -> StepText:
-        """Return the kernel of a step, or the function of the host that runs a recurrence; raise NotInCError for a
-        routine of linear algebra.
+        """Return the kernel of a step, or the functions that run a recurrence; raise NotInCError for a routine of
+        linear algebra.
         """
-        found = super().step_text(step)
         if not isinstance(step, Recurrence):
+            return super().step_text(step)
+        loop = block_loop(step)
+        found = None if loop is None else self.in_blocks(loop)
+        if loop is not None and found is not None and loop.is_small:
             return found
-        *pieces, own = found.text.rpartition(f"{self.printer.storage} ")
+        host = self.recurrence(step)
+        *pieces, own = host.text.rpartition(f"{self.printer.storage} ")
         head, _, body = own.partition(") {")
-        return found._replace(text=f"{pieces[0]}static {head}, cudaStream_t stream) {{{body}", has_code=False)
+        host = host._replace(text=f"{pieces[0]}static {head}, cudaStream_t stream) {{{body}")
+        if found is None:
+            return host
+        ((name, size),), (most,) = host.work.items(), found.work.values()
+        return host._replace(text=f"{found.text}\n\n{host.text}", work={name: f"greatest({size}, {most})"})
+
+    def in_blocks(self, loop: BlockRecurrence) -> StepText:
+        """Return the kernel in which blocks run a recurrence, and store the text of its launch in `loops`."""
+        step = loop.step
+        name = f"{self.options.name}_{step_function(step)}_in_block"
+        body = CudaLoopBody(step.body, replace(self.options, name=name))
+        body.batch_axes = body.steps.axes = loop.axes
+        found = self.loop_over_time(step, body, CudaBlockRecurrencePrinter)
+        own = f"{self.options.name}_{function_name(step)}_in_blocks"
+        text = found.text.replace("*restrict ", "*").replace(f" {function_name(step)}(", f" {own}(")
+        entries = self.forms.integers("max", [self.product(extents) for extents in loop.entries])
+        shape = f"{entries}, {'0' if loop.batch is None else self.forms.form(loop.batch)}"
+        passed = ", ".join([*found.passed, "work"])
+        launch = f"LAUNCH({own}, grid_of_loop({shape}), block_of_loop({shape}), stream, {passed});"
+        self.loops[step.array] = loop, launch
+        return found._replace(text=text)
+
+    def product(self, extents: Sequence[Affine]) -> str:
+        """Return a product of extents as C text."""
+        return "*".join(self.forms.form(extent, UNARY) for extent in extents) or "1"
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
         """Yield the lines that launch a kernel, guarded if it may have no threads, or that call a recurrence."""
         function, _, rest = functions(step).partition("(")
         if isinstance(step, Recurrence):
-            yield f"{INDENT}{function}({rest[:-1]}, stream);"
+            loop, launch = self.loops.get(step.array, (None, ""))
+            call = f"{function}({rest[:-1]}, stream);"
+            if loop is None or loop.is_small:
+                yield f"{INDENT}{launch or call}"
+                return
+            operations = " + ".join(map(self.product, loop.operations))
+            yield f"{INDENT}if ({operations} <= {MAX_BLOCK_OPERATIONS}) {{"
+            yield from (f"{INDENT * 2}{launch}", f"{INDENT}}} else {{", f"{INDENT * 2}{call}", f"{INDENT}}}")
             return
         assert isinstance(step, Kernel | FusedKernels)
         nest = self.steps.block_nest(step, self.names.copy())
@@ -374,3 +477,27 @@ class CudaFile(CFile):
         copy = f"copied({found}, scratch, sizeof {found}, stream)"
         yield f"({suspects}) && ({call} || {copy})", self.last_code
         yield " || ".join(f"{found}[{number}] < (real){NO_POSITION!r}" for number in range(count)), 2
+
+
+class CudaLoopBody(CudaFile):
+    """Prints the functions of one step of a recurrence that blocks run. Threads of a block wait for each other after
+    each kernel, since the next one reads what they have filled.
+    """
+
+    step_printer = CudaLoopStepPrinter
+    loop_printer = CudaBlockRecurrencePrinter
+    entry_storage = "static __device__"
+    stream_parameters = ()
+    printer: CudaLoopStepPrinter
+
+    def scheduled(self, program: Program) -> tuple[Program, Prover]:
+        """Return the program unchanged: `block_loop` has prepared it."""
+        return program, Prover(program)
+
+    def step_text(self, step: Step) -> StepText:
+        """Return the function of a kernel, or of a recurrence in the steps."""
+        return CFile.step_text(self, step)
+
+    def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
+        """Yield the lines that run a kernel or a recurrence."""
+        yield from (f"{INDENT}{functions(step)};", f"{INDENT}__syncthreads();")

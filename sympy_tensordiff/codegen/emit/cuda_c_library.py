@@ -23,6 +23,21 @@ static inline dim3 grid_for(ptrdiff_t outer, ptrdiff_t rows, ptrdiff_t columns) 
     const ptrdiff_t x = (columns + b.x - 1)/b.x, y = (rows + b.y - 1)/b.y, z = (outer + b.z - 1)/b.z;
     return dim3((unsigned)x, (unsigned)least(y, 65535), (unsigned)least(z, 65535));
 }""",
+    "block_of_loop": """\
+/* The threads of a block that runs a loop over time: along the entries of a step, and of a batch unless that is 0. */
+static inline dim3 block_of_loop(ptrdiff_t entries, ptrdiff_t batch) {
+    unsigned x = 1;
+    while (x < entries && x < 256) {
+        x *= 2;
+    }
+    return dim3(x, (unsigned)least(256/x, batch < 1 ? 1 : batch));
+}""",
+    "grid_of_loop": """\
+/* The blocks that run a loop over time. */
+static inline dim3 grid_of_loop(ptrdiff_t entries, ptrdiff_t batch) {
+    const unsigned y = block_of_loop(entries, batch).y;
+    return dim3((unsigned)(batch < 1 ? 1 : (batch + y - 1)/y));
+}""",
     "copied": """\
 /* Copy from the device when it has done its work; 1 if that fails. */
 static int copied(void *to, const void *from, size_t bytes, cudaStream_t stream) {

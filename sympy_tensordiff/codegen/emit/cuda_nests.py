@@ -226,6 +226,40 @@ class CudaPrinter(NestPrinter):
         return self.stop(loop.highs) if others else self.bound_text(form)
 
 
+class CudaPythonLoopPrinter(CudaPrinter):
+    """Prints a kernel as a function for blocks that run a loop over time: their threads share the entries. ``batch`` is
+    the number of the axis of the batch, None if there is none.
+    """
+
+    def __init__(self, names: FormNames, step: Kernel | FusedKernels, shapes: Shapes, batch: int | None) -> None:
+        super().__init__(names, step, shapes, ())
+        self.batch = batch
+
+    def print_threads(self, body: Sequence[Statement]) -> None:
+        """Append the lines that compute the axes from the position of the thread in its block, then the nest."""
+        for _ in self.axes:
+            (loop,) = body
+            assert isinstance(loop, Loop)
+            body = loop.body
+        axes, depth = list(map(self.names, self.axes)), 1
+        if self.batch is not None:
+            extent = self.box[self.batch]
+            self.line(1, f"{axes[self.batch]} = {BATCH}")
+            self.line(1, f"if {axes.pop(self.batch)} < {self.form(extent)}:")
+            self.box, depth = (*self.box[: self.batch], *self.box[self.batch + 1 :]), 2
+        entry = axes[0] if len(axes) == 1 else self.names.fresh("entry")
+        self.line(depth, f"{entry} = cuda.threadIdx.x")
+        self.line(depth, f"while {entry} < {'*'.join(self.form(extent, UNARY) for extent in self.box) or '1'}:")
+        if axes[1:]:
+            self.print_delinearised(axes, entry, depth + 1)
+        self.body(body, depth + 1)
+        self.line(depth + 1, f"{entry} += cuda.blockDim.x")
+
+
+BATCH = "cuda.blockIdx.x*cuda.blockDim.y + cuda.threadIdx.y"
+"""The entry of the batch that a thread of a loop over time works on."""
+
+
 class CudaPythonBlockPrinter(CudaPrinter):
     """Prints the nest of a kernel whose blocks share memory."""
 
@@ -355,25 +389,43 @@ def _kernel_text(
     """Return the printed function of a step. The forms in it that have one value in all threads become parameters:
     those with the numbers ``chosen``, or all for None.
     """
-    blocks = nest if isinstance(nest, BlockNest) else None
-    if blocks is None:
+    if not isinstance(nest, BlockNest):
         printer = CudaPrinter(names, step, shapes, chosen)
-    else:
-        printer = CudaPythonBlockPrinter(names, step, blocks, shapes, chosen)
-    body = nest.body if isinstance(nest, BlockNest) else nest
+        threads = "one thread per point" if isinstance(step, Scatter) else "one thread per entry"
+        if isinstance(step, FusedKernels):
+            threads = f"one thread per {', '.join(map(names, printer.axes))}"
+        return _function_text(printer, step, names, nest, threads, _needed_extents(step, shapes))
+    threads = "in tiles of a block" if nest.tiles else "sums shared by the threads of a block"
+    threads = "a block per row" if isinstance(step, FusedKernels) else threads
+    printer = CudaPythonBlockPrinter(names, step, nest, shapes, chosen)
+    return _function_text(printer, step, names, nest.body, threads, _needed_extents(step, shapes, nest))
+
+
+def loop_kernel_text(step: Kernel | FusedKernels, names: FormNames, prover: Prover, batch: int | None) -> KernelText:
+    """Return the function in which blocks that run a loop over time run a kernel, see `CudaPythonLoopPrinter`."""
+    nest, extents = checked_nest(step, prover), _needed_extents(step, prover.shapes)
+    printer = CudaPythonLoopPrinter(names.copy(), step, prover.shapes, batch)
+    return _function_text(printer, step, names, nest, "by the threads of a block", extents)
+
+
+def _function_text(
+    printer: CudaPrinter,
+    step: Kernel | FusedKernels,
+    names: FormNames,
+    body: Sequence[Statement],
+    threads: str,
+    extents: Sequence[Affine],
+) -> KernelText:
+    """Return the function of a step with the nest ``body``. Its docstring says what the ``threads`` do, its arguments
+    are what the text needs, also of ``extents``.
+    """
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
-    threads = "one thread per point" if isinstance(step, Scatter) else "one thread per entry"
-    if isinstance(step, FusedKernels):
-        threads = f"one thread per {', '.join(map(names, printer.axes))}"
-    if blocks is not None:
-        threads = "in tiles of a block" if blocks.tiles else "sums shared by the threads of a block"
-        threads = "a block per row" if isinstance(step, FusedKernels) else threads
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])
     printer.line(1, f'"""{tasks}, {threads}."""')
     printer.line(1, f"real = {names(filled_arrays(step)[0])}.dtype.type")
     printer.print_threads(body)
     words = set(WORD.findall("\n".join(printer.lines)))
-    own = [name for name in passed_names(step, names, _needed_extents(step, shapes, blocks)) if name in words]
+    own = [name for name in passed_names(step, names, extents) if name in words]
     head = f"def {function_name(step)}({', '.join([*own, *printer.parameters])}):"
     arguments = [*own, *map(FormPrinter(names).form, printer.parameters.values())]
     text = "\n".join(without_unused_real([head, *printer.lines]))

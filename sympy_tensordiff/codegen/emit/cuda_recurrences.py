@@ -1,25 +1,28 @@
-"""Recurrences in modules for ``numba.cuda``: the host runs the loop over time, each step launches its kernels."""
+"""Recurrences in modules for ``numba.cuda``: blocks of threads run the loop over time of small steps, the host any
+other one, in which each step launches its kernels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sympy_tensordiff.codegen.emit.driver import passed_names
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, SUM, UNARY, FormNames, FormPrinter, TextBlock
 from sympy_tensordiff.codegen.emit.recurrences import step_function
 from sympy_tensordiff.codegen.ir.programs import Recurrence
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
+from sympy_tensordiff.codegen.schedule.device_loops import without_axis
 from sympy_tensordiff.integer.affine import Affine
 
 HELPERS = '''
 class Memory(dict):
-    """The arrays of a loop over time, which are allocated once for all steps."""
+    """The arrays of a loop over time, which are allocated once for all steps unless they grow."""
 
     def __init__(self, empty, stream):
         self.empty, self.stream = empty, stream
 
     def __call__(self, name, entries, dtype):
-        if name not in self:
+        if name not in self or self[name].size < entries:
             self[name] = self.empty(entries, dtype, stream=self.stream)
         return self[name]
 
@@ -50,7 +53,44 @@ def add_entries(to, source):
 '''
 """The memory of loops over time, and the kernels between the steps."""
 
-OWN_NAMES = frozenset({"Memory", "memory", "fill_zeros", "copy_entries", "add_entries"})
+_IN_BLOCK = '''
+@cuda.jit(device=True)
+def {name}(to, {given}entries, row, batch):
+    """{task}. An array has `entries` for each part of the batch, in rows."""
+    part = cuda.blockIdx.x*cuda.blockDim.y + cuda.threadIdx.y
+    entry = cuda.threadIdx.x
+    while part < batch and entry < entries:
+        place = (entry//row*batch + part)*row + entry % row
+        {line}
+        entry += cuda.blockDim.x
+    cuda.syncthreads()
+'''
+
+_TASKS = (
+    ("fill", "Set the entries of a block to 0", "", "to[place] = 0"),
+    ("copy", "Copy the entries of a block", "source, ", "to[place] = source[place]"),
+    ("add", "Add the entries of a block", "source, ", "to[place] += source[place]"),
+)
+
+BLOCK_HELPERS = {
+    "blocks_of_loop": '''
+@functools.cache
+def blocks_of_loop(entries, batch):
+    """The grid and the block of a loop over time: threads along the entries of a step, and along a batch."""
+    width = 1
+    while width < min(entries, 256):
+        width *= 2
+    height = min(256 // width, batch)
+    return -(-batch // height), (width, height)
+''',
+    **{
+        f"{name}_in_block": _IN_BLOCK.format(name=f"{name}_in_block", task=task, given=given, line=line)
+        for name, task, given, line in _TASKS
+    },
+}
+"""The threads of loops over time that blocks run, and their functions between the steps, by name."""
+
+OWN_NAMES = frozenset({"Memory", "memory", "fill_zeros", "copy_entries", "add_entries", "work", *BLOCK_HELPERS})
 
 
 def loop_text(step: Recurrence, names: FormNames) -> str:
@@ -63,7 +103,10 @@ class _DeviceLoop:
     arguments, ``results`` for results, and ``spare`` for the second buffer of results that become states.
     """
 
+    last_parameters: tuple[str, ...] = ("stream", "memory")
+
     def __init__(self, step: Recurrence, names: FormNames) -> None:
+        self.name = function_name(step)
         self.step, self.names, self.form = step, names, FormPrinter(names).form
         self.integers = dict(step.integers)
         self.shapes = {a.name: a.shape for a in step.body.arguments}
@@ -78,17 +121,17 @@ class _DeviceLoop:
     def text(self) -> str:
         """Return the text of the function that runs the recurrence."""
         step, names, block = self.step, self.names, TextBlock()
-        head = f"{function_name(step)}({', '.join(passed_names(step, names))}, stream, memory)"
-        inner = block.child(f"def {head}:")
+        inner = block.child(f"def {self.name}({', '.join([*passed_names(step, names), *self.last_parameters])}):")
         inner.line(f'"""Fill {" and ".join(map(names, filled_arrays(step)))} step by step."""')
         for state in step.carried:
             inner.line(f"{self.states[state.argument]} = {names(state.initial)}")
         for name, own in (*self.results.items(), *self.spare.items()):
             if name not in self.stacked:
-                inner.line(f'{own} = memory("{own}", {self.entries(name)}, {names(step.array)}.dtype)')
+                for line in self.memory_lines(own, name):
+                    inner.line(line)
         for kept in step.recorded:
             if kept.kind == "sum":
-                inner.line(self.launch("fill_zeros", kept.result, names(kept.array)))
+                inner.line(self.launch("fill", kept.result, names(kept.array)))
         length = self.form(step.length)
         loop = inner.child(f"for {self.time} in range({f'{length} - 1, -1, -1' if step.is_reversed else length}):")
         for line in self.step_lines():
@@ -96,7 +139,7 @@ class _DeviceLoop:
         for kept in step.recorded:
             if kept.kind == "last":
                 last = self.spare.get(kept.result, self.results[kept.result])
-                inner.line(self.launch("copy_entries", kept.result, names(kept.array), last))
+                inner.line(self.launch("copy", kept.result, names(kept.array), last))
         return "\n".join(block.render())
 
     def entries(self, name: str, level: int = 0) -> str:
@@ -113,9 +156,20 @@ class _DeviceLoop:
             return f"{self.names(array)}[{self.time}:{self.time} + 1]"
         return f"{self.names(array)}[{self.time}*{count}:({self.time} + 1)*{count}]"
 
-    def launch(self, kernel: str, name: str, *arrays: str) -> str:
-        """Return the line that launches a kernel with one thread per entry of the array ``name`` of the body."""
+    def launch(self, task: str, name: str, *arrays: str) -> str:
+        """Return the line that launches the kernel of a task ("fill", "copy" or "add") with one thread per entry of the
+        array ``name`` of the body.
+        """
+        kernel = "fill_zeros" if task == "fill" else f"{task}_entries"
         return f"{kernel}[(*launch(({self.entries(name, SUM)},)), stream)]({', '.join(arrays)})"
+
+    def call(self, passed: Sequence[str]) -> str:
+        """Return the line that runs one step on these arguments."""
+        return f'{step_function(self.step)}({", ".join(passed)}, stream, memory.inside("steps"))'
+
+    def memory_lines(self, array: str, name: str) -> list[str]:
+        """Return the lines that get an array for the result ``name`` of the body."""
+        return [f'{array} = memory("{array}", {self.entries(name)}, {self.names(self.step.array)}.dtype)']
 
     def step_lines(self) -> Iterator[str]:
         """Yield the lines of one step: the call, the additions to stacks and sums, and the exchange of buffers."""
@@ -126,15 +180,46 @@ class _DeviceLoop:
         values |= {name: self.row(array, name) for name, array in step.rows}
         values |= {name: names(array) for name, array in step.constants}
         passed = [*(values[a.name] for a in step.body.arguments), *self.results.values()]
-        yield f'{step_function(step)}({", ".join(passed)}, stream, memory.inside("steps"))'
+        yield self.call(passed)
         for kept in step.recorded:
             own = self.results[kept.result]
             if kept.kind == "sum":
-                yield self.launch("add_entries", kept.result, names(kept.array), own)
+                yield self.launch("add", kept.result, names(kept.array), own)
             elif kept.kind == "stack" and self.stacked[kept.result] != kept.array:
-                yield self.launch("copy_entries", kept.result, self.row(kept.array, kept.result), own)
+                yield self.launch("copy", kept.result, self.row(kept.array, kept.result), own)
         for state in step.carried:
             yield f"{self.states[state.argument]} = {self.results[state.result]}"
         for name, own in self.spare.items():
             new = self.results[name]
             yield f"{new}, {own} = {own}, {new}"
+
+
+class BlockLoopPrinter(_DeviceLoop):
+    """Prints the kernel in which blocks of threads run a recurrence, see `BlockRecurrence`; in the steps of another
+    one, the function that they call. ``axes`` are the axes of the batch.
+    """
+
+    last_parameters = ("work",)
+
+    def __init__(self, step: Recurrence, names: FormNames, axes: Mapping[str, int], name: str) -> None:
+        super().__init__(step, names)
+        self.axes, self.name = axes, name
+
+    def launch(self, task: str, name: str, *arrays: str) -> str:
+        """Return the line in which a block does a task for its entries of the array ``name`` of the body."""
+        shape, axis = [extent.substitute(self.integers) for extent in self.shapes[name]], self.axes.get(name)
+        parts = without_axis(shape, axis), shape if axis is None else shape[axis + 1 :]
+        texts = [*map(self.product, parts), "1" if axis is None else self.form(shape[axis])]
+        return f"{task}_in_block({', '.join([*arrays, *texts])})"
+
+    def product(self, extents: Sequence[Affine]) -> str:
+        """Return a product of extents as text."""
+        return "*".join(self.form(extent, UNARY) for extent in extents) or "1"
+
+    def call(self, passed: Sequence[str]) -> str:
+        """Return the line that runs one step on these arguments."""
+        return f"step_of_{self.name}({', '.join(passed)}, work)"
+
+    def memory_lines(self, array: str, name: str) -> list[str]:
+        """Return the lines that take an array for the result ``name`` of the body from the memory of the loop."""
+        return [f"{array} = work[:{self.entries(name)}]", f"work = work[{self.entries(name, PRODUCT)}:]"]

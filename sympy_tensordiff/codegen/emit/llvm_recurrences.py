@@ -8,6 +8,7 @@ filled. Only numbers, and the last value of a result that is stored, are copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
 
@@ -30,7 +31,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         self, module: Module, shapes: Shapes, step: Recurrence, body: Program, functions: Sequence[tuple[Step, Any]]
     ) -> None:
         super().__init__(module, shapes, frozenset(), frozenset())
-        self.step, self.body, self.functions = step, body, functions
+        self.step, self.body, self.functions = replace(step, body=body), body, functions
         self.forms: dict[Any, Affine] = dict(step.integers)
         self.pointers: dict[str, str] = {}
         """The pointers of arrays of the body; those of states and of results with buffers are slots."""
@@ -84,10 +85,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
 
     def prepare_arguments(self) -> None:
         """Emit code for the sizes in the recurrence's body, and for the pointers to constants and first states."""
-        for size in self.body.sizes:
-            ends = [self.form_in_body(form) for form in size.lows or size.highs]
-            self.forms[size.name] = self.body_variable(size.name)
-            self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
+        self.compute_sizes(timed=False)
         for name, array in self.step.constants:
             self.point(name, self.base(array))
         for state in self.step.carried:
@@ -100,6 +98,14 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.line(f"store ptr {self.base(state.initial)}, ptr {self.states[name]}")
             self.point(name, self.states[name])
             self.slotted.add(name)
+
+    def compute_sizes(self, timed: bool) -> None:
+        """Emit the sizes of the recurrence's body that differ from step to step (``timed``), or the other ones."""
+        for size in self.body.sizes:
+            if (size.name in self.step.timed) == timed:
+                ends = [self.form_in_body(form) for form in size.lows or size.highs]
+                self.forms[size.name] = self.body_variable(size.name)
+                self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
 
     def point(self, name: str, pointer: str) -> None:
         """Let the body read its argument `name` at ``pointer``, the address of a scalar or of the first entry of an
@@ -130,13 +136,18 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """Set the current time, and let the body read and fill the rows for this time of arrays that store the values
         at all times.
         """
-        if self.step.time:
-            self.forms[self.step.time] = self.body_variable("time")
-            self.values["body time"] = time
+        self.set_time(time)
         for name, array in self.step.rows:
             self.point(name, self.row(array, time, self.given[name]))
         for name, array in self.stacked.items():
             self.pointers[name] = self.row(array, time, self.results[name])
+
+    def set_time(self, time: str) -> None:
+        """Set the current time, and emit the sizes that depend on it."""
+        if self.step.time:
+            self.forms[self.step.time] = self.body_variable("time")
+            self.values["body time"] = time
+            self.compute_sizes(timed=True)
 
     def row(self, array: str, time: str, shape: Sequence[Affine]) -> str:
         """Emit the address of the row of an array for a time, and return the pointer."""
@@ -195,10 +206,21 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
 
     def memory(self, name: str, shape: Sequence[Affine]) -> str:
         """Emit the allocation of an array of the body, on the stack if it is small, and return its pointer."""
-        entries = self.body_entries(shape)
+        entries = self.most_entries(shape) if self.step.is_timed(shape) else self.body_entries(shape)
         if is_number(entries) and int(entries) * self.module.size <= MAX_STACK_BYTES:
             return self.slot(f"[{entries} x {self.module.real}], align 64")
-        return self.allocate(f"body {name}", [extent.substitute(self.forms) for extent in shape])
+        return self.allocate(f"body {name}", [extent.substitute(self.forms) for extent in shape], entries)
+
+    def most_entries(self, shape: Sequence[Affine]) -> str:
+        """Emit the greatest number of entries that an array of the body has in any step, and return its value."""
+        most, forms, values = self.slot("i64"), dict(self.forms), dict(self.values)
+        self.line(f"store i64 0, ptr {most}")
+        with self.loop("0", self.form(self.step.length)) as time:
+            self.set_time(time)
+            entries = self.greatest([self.new(f"load i64, ptr {most}"), self.body_entries(shape)])
+            self.line(f"store i64 {entries}, ptr {most}")
+        self.forms, self.values = forms, values
+        return self.new(f"load i64, ptr {most}")
 
     def fill_zeros(self, target: str, count: str) -> None:
         """Emit instructions that fill ``count`` entries at ``target`` with zeros."""

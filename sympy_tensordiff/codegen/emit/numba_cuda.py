@@ -11,15 +11,16 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.cuda_library import IMPORT, library_arguments, library_pieces, require_library
 from sympy_tensordiff.codegen.emit.cuda_library import OWN_NAMES as LIBRARY_NAMES
-from sympy_tensordiff.codegen.emit.cuda_nests import gpu_kernels, kernel_functions
+from sympy_tensordiff.codegen.emit.cuda_nests import gpu_kernels, kernel_functions, loop_kernel_text
+from sympy_tensordiff.codegen.emit.cuda_recurrences import BLOCK_HELPERS, BlockLoopPrinter, loop_text
 from sympy_tensordiff.codegen.emit.cuda_recurrences import HELPERS as LOOPS
 from sympy_tensordiff.codegen.emit.cuda_recurrences import OWN_NAMES as LOOP_NAMES
-from sympy_tensordiff.codegen.emit.cuda_recurrences import loop_text
 from sympy_tensordiff.codegen.emit.driver import (
     Functions,
     Temporaries,
     module_names,
     module_text,
+    passed_names,
     run_parameters,
     shape_text,
     size_lines,
@@ -32,6 +33,7 @@ from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import (
     Apply,
+    Array,
     Correlation,
     FusedKernels,
     Kernel,
@@ -43,7 +45,9 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest
+from sympy_tensordiff.codegen.schedule.device_loops import MAX_BLOCK_OPERATIONS, BlockRecurrence, block_loop
 from sympy_tensordiff.codegen.schedule.launches import common_axes, on_device
+from sympy_tensordiff.integer.affine import Affine
 
 
 def print_program(program: Program) -> str:
@@ -54,6 +58,7 @@ def print_program(program: Program) -> str:
     others = [text for text in pieces if text not in library]
     helpers = [*called_by(others, table).values()]
     loops = [LOOPS.strip("\n")] if "memory.inside(" in "\n".join(pieces) else []
+    loops += called_by([compute, *pieces], BLOCK_HELPERS).values()
     whole = [*helpers, *others, LAUNCH.strip("\n"), *loops, *(library_pieces(library) if uses_library else [])]
     whole += [compute, run_text(program, names)]
     library_import = IMPORT.strip() if uses_library else ""
@@ -82,13 +87,19 @@ def _printed(program: Program, step: str = "") -> _Printed:
     shapes = prover.shapes
     functions = Functions(names)
     loops: list[str] = []
+    block_loops: dict[str, BlockRecurrence] = {}
     uses_library = False
     for one in program.kernels:
         if isinstance(one, Recurrence):
-            body = _printed(one.body, step_function(one))
-            loops += with_own_functions(one, body.pieces, [body.compute])
-            functions.add(one, loop_text(one, names))
-            uses_library |= body.uses_library
+            loop = block_loop(one)
+            if loop is not None:
+                loops += loop_pieces(loop.step, names, loop.axes, f"{function_name(one)}_in_blocks", "@cuda.jit\n")
+                block_loops[one.array] = loop
+            if loop is None or not loop.is_small:
+                body = _printed(one.body, step_function(one))
+                loops += with_own_functions(one, body.pieces, [body.compute])
+                functions.add(one, loop_text(one, names))
+                uses_library |= body.uses_library
         elif not isinstance(one, Kernel | FusedKernels):
             require_library(one)
             assert not isinstance(one, Correlation)
@@ -104,7 +115,7 @@ def _printed(program: Program, step: str = "") -> _Printed:
     inside = "with of_library(stream):"
     by_library = {array: [inside, f"{INDENT}library_{library(call)}"] for array, call in calls.items()}
     texts = [text.replace("def fill_", "def library_fill_", 1) for text in library.texts]
-    compute = compute_text(program, whole, names, functions, by_library, blocks, step)
+    compute = compute_text(program, whole, names, functions, by_library, blocks, block_loops, step)
     return _Printed(program, names, [*loops, *functions.texts, *texts], compute, uses_library or bool(calls))
 
 
@@ -153,6 +164,7 @@ def compute_text(
     functions: Functions,
     by_library: Mapping[str, Sequence[str]],
     blocks: Mapping[str, BlockNest],
+    block_loops: Mapping[str, BlockRecurrence],
     step: str = "",
 ) -> str:
     """Return the text of the function that launches the kernels of all steps on arrays on the device.
@@ -160,8 +172,9 @@ def compute_text(
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
 
     ``whole`` maps arrays of partial sums to their results. ``blocks`` has the nests of kernels whose blocks share
-    memory, by the arrays that they fill. ``by_library`` has the lines that fill arrays by a library,
-    used instead of kernels if it is available. Its parameter ``empty`` allocates temporaries: callers may have a pool.
+    memory, by the arrays that they fill, ``block_loops`` the recurrences that blocks run. ``by_library`` has the lines
+    that fill arrays by a library, used instead of kernels if it is available. Its parameter ``empty`` allocates
+    temporaries: callers may have a pool.
     """
     printer, shapes = FormPrinter(names), Prover(program).shapes
     temporaries = Temporaries(program, printer)
@@ -181,7 +194,9 @@ def compute_text(
         ]
         if isinstance(one, Recurrence):
             memory = f'memory.inside("{one.array}")' if step else "Memory(empty, stream)"
-            lines += [*new, f"{functions(one)[:-1]}, stream, {memory})"]
+            loop = block_loops.get(one.array)
+            host = [] if loop is not None and loop.is_small else [f"{functions(one)[:-1]}, stream, {memory})"]
+            lines += [*new, *(host if loop is None else loop_lines(loop, host, names, temporaries, dtype, bool(step)))]
             continue
         if not isinstance(one, Kernel | FusedKernels):
             lines += [*new, *by_library[one.array]]
@@ -207,6 +222,66 @@ def compute_text(
     head = f"def run_on_device({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     head = f"def {step}({', '.join(map(names, run_parameters(program)))}, stream, memory):" if step else head
     return "\n".join([head, *(INDENT + line for line in lines)])
+
+
+def loop_pieces(
+    step: Recurrence, names: FormNames, axes: Mapping[str, int], name: str, decorator: str = "@cuda.jit(device=True)\n"
+) -> list[str]:
+    """Return the functions with which blocks run a recurrence; the last one, called ``name``, is a kernel or, in the
+    steps of another recurrence, a function. ``axes`` are the axes of the batch.
+    """
+    body, prefix = step.body, f"step_of_{name}"
+    own = module_names(body, OWN_NAMES | {name, prefix})
+    prover, temporaries = Prover(body), Temporaries(body, FormPrinter(own))
+    pieces, calls = [], []
+    private = {row.name for one in body.kernels if isinstance(one, FusedKernels) for row in one.rows}
+    for one in body.kernels:
+        function = f"{prefix}_{function_name(one)}"
+        if isinstance(one, Recurrence):
+            pieces += loop_pieces(one, own, {}, function)
+            calls.append(f"{function}({', '.join([*passed_names(one, own), 'work'])})")
+            continue
+        assert isinstance(one, Kernel | FusedKernels)
+        found = loop_kernel_text(one, own, prover, axes.get(kernels_of(one)[0].array))
+        pieces.append("@cuda.jit(device=True)\n" + found.text.replace("def ", f"def {prefix}_", 1))
+        calls.append(f"{function}({', '.join(found.arguments)})")
+    lines = ['"""Run one step in a block."""', *size_lines(body, own)]
+    for array in body.temporaries:
+        if array.name not in private:
+            count = temporaries.entries(array)
+            lines += [f"{own(array.name)} = work[:{count}]", f"work = work[{count}:]"]
+    lines += [line for call in calls for line in (call, "cuda.syncthreads()")]
+    head = f"@cuda.jit(device=True)\ndef {prefix}({', '.join([*map(own, run_parameters(body)), 'work'])}):"
+    whole = "\n".join([head, *(INDENT + line for line in lines)])
+    return [*pieces, whole, decorator + BlockLoopPrinter(step, names.copy(), axes, name).text()]
+
+
+def loop_lines(
+    loop: BlockRecurrence, host: Sequence[str], names: FormNames, temporaries: Temporaries, dtype: str, in_step: bool
+) -> list[str]:
+    """Return the lines that launch the kernel of a recurrence which blocks run, or where its steps are large, the
+    lines ``host``, in which the host runs it. ``in_step`` says whether this is in a step of another recurrence.
+    """
+
+    def entries(extents: Sequence[Affine]) -> str:
+        """Return a product of extents as text."""
+        return temporaries.entries(Array("", tuple(extents)))
+
+    size = " + ".join(["1", *map(entries, loop.memory)])
+    counts = [*map(entries, loop.entries)]
+    count = f"max({', '.join(counts)})" if counts[1:] else counts[0]
+    shape = f"*blocks_of_loop({count}, {'1' if loop.batch is None else FormPrinter(names).form(loop.batch)}), stream"
+    lines = [
+        f'work = memory("work of {loop.step.array}", {size}, {dtype})'
+        if in_step
+        else f"work = empty({size}, {dtype}, stream=stream)",
+        f"{function_name(loop.step)}_in_blocks[({shape})]({', '.join([*passed_names(loop.step, names), 'work'])})",
+    ]
+    if not host:
+        return lines
+    operations = " + ".join(map(entries, loop.operations))
+    inside = [INDENT + line for line in lines]
+    return [f"if {operations} <= {MAX_BLOCK_OPERATIONS}:", *inside, "else:", *(INDENT + line for line in host)]
 
 
 def blocks_text(nest: BlockNest, printer: FormPrinter) -> str:

@@ -383,6 +383,19 @@ class Recurrence:
         """The integer forms that give the recurrence its number of steps and the integer arguments of its body."""
         return (self.length, *(form for _, form in self.integers))
 
+    @property
+    def timed(self) -> frozenset[str]:
+        """The integers of the body that differ from step to step: the time, and sizes computed from it."""
+        found = {self.time} if self.time else set()
+        for size in self.body.sizes:
+            if any(not found.isdisjoint(form.atoms()) for form in (*size.lows, *size.highs)):
+                found.add(size.name)
+        return frozenset(found)
+
+    def is_timed(self, shape: Sequence[Affine]) -> bool:
+        """Return whether an array of the body with this shape has another number of entries in each step."""
+        return any(not self.timed.isdisjoint(extent.atoms()) for extent in shape)
+
 
 Step: TypeAlias = "Kernel | ProductStep | Correlation | Apply | FusedKernels | Recurrence"
 

@@ -21,9 +21,9 @@ from sympy_tensordiff.codegen.ir.steps import (
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
 from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
 from sympy_tensordiff.codegen.schedule.cpu import Site
+from sympy_tensordiff.codegen.schedule.device_loops import describe_device
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.gpu_model import describe_model
-from sympy_tensordiff.codegen.schedule.launches import describe_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.integer.affine import Affine
 

@@ -23,7 +23,6 @@ from sympy_tensordiff.codegen.ir.programs import (
     FusedKernels,
     Kernel,
     Program,
-    Recurrence,
     Scatter,
     Step,
     kernels_of,
@@ -196,21 +195,3 @@ def on_device(program: Program) -> Device:
     blocks = {step.array for step in staged.kernels if shares_memory(step, shared_loops, shapes)}
     unfused = {*blocks, *products, *(part for part, array in whole.items() if array in products)}
     return Device(in_launches(staged, unfused), whole, products, shared_loops)
-
-
-def describe_device(program: Program) -> list[str]:
-    """Return the lines of ``.plan`` about the GPU: arrays computed again instead of stored, sums in two launches,
-    steps of scans that the host launches, and kernels that share a launch.
-    """
-    device = on_device(program)
-    whole = ", ".join(dict.fromkeys(device.whole.values()))
-    stored = {array.name for array in device.program.temporaries}
-    again = ", ".join(array.name for array in program.temporaries if array.name not in stored)
-    lines = [f"computed again where they are summed, instead of stored: {again}"] if again else []
-    lines += [f"in two launches, where there are few entries: {whole}"] if whole else []
-    for step in device.program.kernels:
-        if isinstance(step, Recurrence):
-            count = len(on_device(step.body).program.kernels)
-            lines.append(f"launched by the host in each step of {step.array}: {count} kernel{'s' * (count > 1)}")
-    groups = [step for step in device.program.kernels if isinstance(step, FusedKernels)]
-    return lines + [f"in one launch: {', '.join(kernel.array for kernel in step.kernels)}" for step in groups]

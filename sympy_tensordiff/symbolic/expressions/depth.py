@@ -23,6 +23,10 @@ from sympy_tensordiff.symbolic.expressions.traversal import Below, native_parts,
 
 MAX_RECURSIVE_DEPTH = 100
 MAX_RECURSIVE_SIZE = 10_000
+MAX_REPEATED_SIZE = 300
+"""The size up to which `answered` visits shared parts once per path: a step of Runge and Kutta's method, 13,000 nodes
+as a tree, is renamed in 0.1 s of CPU by 300, in 0.3 s by 10,000.
+"""
 MAX_PRINTED_DEPTH = 140
 MAX_PRINTED_SIZE = 100_000
 MAX_WALKED_DEPTH = 400
@@ -121,15 +125,16 @@ _passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)``, where `answer` is a recursive method. For a deep node it is first called for all nodes
-    below, from the bottom up, and results are stored under the key ``question``, so that it never recurses deeply.
+    """Return ``answer(node)``, where `answer` is a recursive method. For a deep or large node it is first called for
+    all nodes below, from the bottom up, and results are stored under the key ``question``: it never recurses deeply,
+    and shared parts are visited once.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.
     """
     known = _passes.running.get(question)
     if known is None:
-        if node.is_symbol or not measures(node).is_deep:
+        if node.is_symbol or not (measures(node).is_deep or measures(node).size > MAX_REPEATED_SIZE):
             return answer(node)
         known = _passes.running[question] = {}
         try:
