@@ -73,7 +73,12 @@ class Lowering(Matrices):
         """Return `node` as a scalar expression: a read if an array stores its value, else a computation in `block`."""
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
-        asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
+        asks = not stays and (
+            node.height
+            or is_dear(node)
+            or self._is_repeated(node, block.context)
+            or self._is_worth_hoisting(node, block.context)
+        )
         product: Node | None = None
         continues = not carried_variables(self.graph, node).isdisjoint(block.context.variables)
         if (

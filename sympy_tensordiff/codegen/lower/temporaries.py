@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, 
 from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandidate, Stored
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, split_diagonals, split_scatters
 from sympy_tensordiff.codegen.lower.shift_normal_form import ShiftNormaliser
-from sympy_tensordiff.codegen.lower.shifts import Instance, Shifts
+from sympy_tensordiff.codegen.lower.shifts import READ, VALUES, Instance, Shifts, own_work
 from sympy_tensordiff.codegen.lower.structures import Structures
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.interning import Recursion, trampoline
@@ -27,6 +27,8 @@ from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
 
 S = TypeVar("S", bound="Storage")
+
+_LEAVES = frozenset({"read", "tensor", "const", "scalar", "index"})
 
 
 class Entry(NamedTuple):
@@ -84,6 +86,8 @@ class Storage:
         self._uses: Counter[Node] = Counter()
         self._uses_in_results: Counter[Node] = Counter()
         self._in_progress: set[Node] = set()
+        self._hoisted: dict[Node, bool] = {}
+        """Whether the computation of a value takes longer than the read of an array."""
         self.repeated: set[Node] = set()
         """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
         self.large_sums: set[Node] = set()
@@ -406,8 +410,25 @@ class Storage:
         """Whether the enclosing loops evaluate the call `node` many times for each distinct value. ``candidates`` are
         the ways to store the call in an array.
         """
-        is_call = self.temporaries and bool(candidates) and is_dear(node) and not calls_external(node)
+        is_costly = is_dear(node) or self._is_worth_hoisting(node, context)
+        is_call = self.temporaries and bool(candidates) and is_costly and not calls_external(node)
         return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
+
+    def _is_worth_hoisting(self, node: Node, context: Context) -> bool:
+        """Return whether each value of `node` serves several iterations of the enclosing loops, and reading it takes
+        less time than computing it: it replaces a division, or several reads. ``1/s[k]**2`` and ``s[k]*x[i, k]`` are
+        hoisted out of a loop over i, j and k.
+
+        Its array is not larger than one that it reads.
+        """
+        own = node.free.intersection(context.variables)
+        if not self.temporaries or not own or len(own) >= context.dimension or node.op not in VALUES:
+            return False
+        if node not in self._hoisted:
+            parts = reachable(node)
+            is_simple = all(part.op in VALUES or part.op in _LEAVES for part in parts)
+            self._hoisted[node] = is_simple and sum(map(own_work, parts)) - READ >= 1
+        return self._hoisted[node] and any(own <= part.free for part in reachable(node) if part.op == "read")
 
     def _takes_fewer(self, candidate: StorageCandidate, context: Context) -> bool:
         """Whether an array of `candidate`, whose axes are quotients or remainders, has fewer entries than the loops
