@@ -280,7 +280,7 @@ class _Pairing(TermProducts):
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: self.hints.tie_breaking_size(extent) for label, extent in extents.items()}
         first, *others = orders_of_least_work(inputs, frozenset(output), sizes)
-        order = self.order_with_shared_product(tensors, others, sizes) or first
+        order = self.order_with_shared_product(tensors, others or [first], sizes) or first
         work = 0
         for step, left in zip(order.path, order.products, strict=True):
             labels = tuple(sorted(left))

@@ -149,9 +149,24 @@ def regular_at_zero(
     graph.laws["series at 0"] = len(found)
     done: dict[Node, Node] = {}
     for node in nodes:
-        new = graph.with_args(node, [done[arg] for arg in node.args])
-        done[node] = graph.select(*found[node], new) if node in found else new
+        args = [done[arg] for arg in node.args]
+        if node not in found:
+            done[node] = graph.with_args(node, args)
+            continue
+        inside, near = found[node]
+        common = _common_entries(graph, node, near) if node.op == "mul" else []
+        near = graph.mul([part for part in graph.factors(near) if part not in common])
+        others = [new for arg, new in zip(node.args, args, strict=True) if arg not in common]
+        done[node] = graph.mul((*common, graph.select(inside, near, graph.mul(others) if common else graph.with_args(node, others))))
     return [done[root] for root in roots]
+
+
+def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
+    """Return the entries of tensors and the scalars that are factors of `product` and of its series `near`: they stay
+    outside of the choice between the two, so that it depends on few indices.
+    """
+    factors = graph.factors(near)
+    return [arg for arg in product.args if arg.op in ("read", "scalar") and arg in factors]
 
 
 def _may_cancel(node: Node) -> bool:
