@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.lower.shift_normal_form import ShiftNormaliser
 from sympy_tensordiff.codegen.lower.shifts import READ, VALUES, Instance, Shifts, own_work
 from sympy_tensordiff.codegen.lower.structures import Structures
 from sympy_tensordiff.graph.contraction_order import Hints
-from sympy_tensordiff.graph.interning import Recursion, trampoline
+from sympy_tensordiff.graph.interning import Recursion, breadth_first, trampoline
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
@@ -28,7 +28,15 @@ from sympy_tensordiff.integer.rows import Rows
 
 S = TypeVar("S", bound="Storage")
 
-_LEAVES = frozenset({"read", "tensor", "const", "scalar", "index"})
+_SIMPLE = VALUES | {"const", "scalar", "index"}
+"""Nodes without conditions, reads and reductions."""
+
+
+def is_array_entry(node: Node) -> bool:
+    """Whether a loop that needs `node` several times reads it from an array: an entry of a tensor, a reduction or a
+    call of a costly function.
+    """
+    return node.op == "read" or node.op in RANGED or is_dear(node)
 
 
 class Entry(NamedTuple):
@@ -86,8 +94,8 @@ class Storage:
         self._uses: Counter[Node] = Counter()
         self._uses_in_results: Counter[Node] = Counter()
         self._in_progress: set[Node] = set()
-        self._hoisted: dict[Node, bool] = {}
-        """Whether the computation of a value takes longer than the read of an array."""
+        self._hoisted: dict[Node, list[Node]] = {}
+        """The entries of arrays that a value reads; none if it takes no longer to compute it than to read it."""
         self.repeated: set[Node] = set()
         """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
         self.large_sums: set[Node] = set()
@@ -425,10 +433,12 @@ class Storage:
         if not self.temporaries or not own or len(own) >= context.dimension or node.op not in VALUES:
             return False
         if node not in self._hoisted:
-            parts = reachable(node)
-            is_simple = all(part.op in VALUES or part.op in _LEAVES for part in parts)
-            self._hoisted[node] = is_simple and sum(map(own_work, parts)) - READ >= 1
-        return self._hoisted[node] and any(own <= part.free for part in reachable(node) if part.op == "read")
+            parts = list(breadth_first(node, lambda part: () if is_array_entry(part) else part.args))
+            reads = [part for part in parts if is_array_entry(part)]
+            is_simple = all(part.op in _SIMPLE for part in parts if part not in reads)
+            work = sum(own_work(part) for part in parts if part not in reads) + len(reads)
+            self._hoisted[node] = reads if is_simple and work > READ else []
+        return any(own <= part.free for part in self._hoisted[node])
 
     def _takes_fewer(self, candidate: StorageCandidate, context: Context) -> bool:
         """Whether an array of `candidate`, whose axes are quotients or remainders, has fewer entries than the loops
