@@ -80,3 +80,11 @@ def test_a_product_that_one_of_its_sums_needs_as_a_matrix_is_computed_once():
     value = td.sum(td.tanh(A @ B + C)) + td.dot(u, (A @ B + D) @ v)
     assert sympy.Poly(td.cost(value).operations, n).LC() == 2
     assert len(squares(build_program([A, B, C, D, u, v], value))) <= 2
+
+
+def test_the_trace_of_a_hessian_multiplies_each_weight_once():
+    """It is a sum of traces of congruences ``P.T @ diag(c) @ P``, as the Hessian is one of these."""
+    q, w, first, second = td.TensorSymbol("q", c), u, td.TensorSymbol("first", (n, c)), A
+    network = td.dot(w, td.tanh(B @ td.tanh(second @ td.tanh(first @ q))))
+    for derivative in (td.hessian(network, q), td.trace(td.hessian(network, q))):
+        assert td.cost(derivative).operations.coeff(c * n**2) == 4
