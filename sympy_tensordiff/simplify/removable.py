@@ -157,7 +157,8 @@ def regular_at_zero(
         common = _common_entries(graph, node, near) if node.op == "mul" else []
         near = graph.mul([part for part in graph.factors(near) if part not in common])
         others = [new for arg, new in zip(node.args, args, strict=True) if arg not in common]
-        done[node] = graph.mul((*common, graph.select(inside, near, graph.mul(others) if common else graph.with_args(node, others))))
+        direct = graph.mul(others) if common else graph.with_args(node, others)
+        done[node] = graph.mul((*common, graph.select(inside, near, direct)))
     return [done[root] for root in roots]
 
 

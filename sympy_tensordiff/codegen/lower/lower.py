@@ -478,16 +478,16 @@ class Lowering(Matrices):
         parts = []
         for home, group in groups.values():
             joins = home is not block and len(group) > 1
-            joined = [self.graph.mul(group)] if joins else self._with_hoisted_products(group, block.context)
+            joined = [self.graph.mul(group)] if joins else self._with_hoisted_products(node, group, block.context)
             parts += [(factor, home if joins else block) for factor in joined]
         # One after the other: the whole power may overflow.
         parts += [(part, block) for power in roots for part in factors_of_root(self.graph, power)]
         factors = yield from in_turn(self.value(*part) for part in parts)
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
-    def _with_hoisted_products(self, factors: Sequence[Node], context: Context) -> list[Node]:
-        """Return `factors` in which those that depend on the same indices are one factor, if it is worth an array:
-        ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+    def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: Context) -> list[Node]:
+        """Return `factors` of the product `node` in which those that depend on the same indices are one factor, if it
+        is worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
         """
         groups: dict[frozenset[int], list[Node]] = {}
         for factor in factors:
@@ -497,7 +497,8 @@ class Lowering(Matrices):
         found = []
         for group in groups.values():
             product = self.graph.mul(group)
-            found += [product] if len(group) > 1 and self._is_worth_hoisting(product, context) else group
+            is_joined = len(group) > 1 and product is not node and self._is_worth_hoisting(product, context)
+            found += [product] if is_joined else group
         return found
 
     def _divided_by_norms(

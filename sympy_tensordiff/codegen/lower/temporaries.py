@@ -418,7 +418,10 @@ class Storage:
         """Whether the enclosing loops evaluate the call `node` many times for each distinct value. ``candidates`` are
         the ways to store the call in an array.
         """
-        is_costly = is_dear(node) or self._is_worth_hoisting(node, context)
+        is_costly = is_dear(node)
+        if not is_costly and candidates:
+            is_plain = all(form in map(Affine.variable, context.variables) for form in candidates[0].forms)
+            is_costly = is_plain and self._is_worth_hoisting(node, context)
         is_call = self.temporaries and bool(candidates) and is_costly and not calls_external(node)
         return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
 
@@ -436,6 +439,7 @@ class Storage:
             parts = list(breadth_first(node, lambda part: () if is_array_entry(part) else part.args))
             reads = [part for part in parts if is_array_entry(part)]
             is_simple = all(part.op in _SIMPLE for part in parts if part not in reads)
+            is_simple = is_simple and not any(f.compounds() for part in reads if part.op == "read" for f in part.data)
             work = sum(own_work(part) for part in parts if part not in reads) + len(reads)
             self._hoisted[node] = reads if is_simple and work > READ else []
         return any(own <= part.free for part in self._hoisted[node])

@@ -65,9 +65,12 @@ def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
     """Whether an array no larger than that of one of its ``factors`` can store `product`, a term of ``total`` that
     depends on fewer indices.
     """
-    return product.free < total.free and all(factor.op == "read" for factor in factors) and any(
-        factor.free == product.free for factor in factors
-    ) and all(factor.free for factor in factors)
+    return (
+        product.free < total.free
+        and all(factor.op == "read" for factor in factors)
+        and any(factor.free == product.free for factor in factors)
+        and all(factor.free for factor in factors)
+    )
 
 
 def _with_choices(graph: Graph, total: Node) -> Node:
