@@ -75,7 +75,7 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Record the einsums in ``parts`` of two operands that the result computes anyway: other einsums may begin with
+        """Record the einsums in ``parts`` of two operands that the result computes: other einsums may begin with
         them.
         """
         if self.first:
