@@ -258,6 +258,7 @@ def _simplify(task: Task) -> _Simplified:
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
     nodes = with_common_groupings(graph, with_expanded_diagonals(graph, nodes))
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
+    found = with_common_groupings(graph, found)  # of sums whose axes have one order now, too
     found = without_large_tensors(graph, with_close_log_sums(graph, found))
     steps = partial(recurrence, build=partial(_step_program, options))
     definitions = define_arrays(graph, found, results, arrays, taken, hints, options.library, steps)

@@ -1,4 +1,4 @@
-"""Congruences: einsums ``P.T @ M @ P`` with a product ``P`` that occurs twice, under other labels.
+"""Congruences: einsums ``P.T @ M @ P`` with a product ``P`` that occurs twice, under other labels, and their traces.
 
 Second derivatives are sums of them, one for each layer of a network. An order that multiplies the operands of ``P``
 first computes it once; no search over orders sees that, since it counts each product.
@@ -16,7 +16,8 @@ class CongruentFactors(NamedTuple):
     """Two disjoint sets of operands of an einsum whose products are equal but for the names of labels: the two ``P`` in
     ``P.T @ M @ P``.
 
-    Both products have axes of the result, and no other operand has any.
+    Both products have axes of the result, and no other operand has any; or they have a summed label in common, as in a
+    trace.
     """
 
     first: list[Labelled]
@@ -33,8 +34,10 @@ def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruent
     best: tuple[list[tuple[int, int]], dict[int, int]] | None = None
     for i, (node, labels) in enumerate(operands):
         for j in range(i + 1, len(operands)):
-            is_end = not set(output).isdisjoint(labels) and not set(output).isdisjoint(operands[j][1])
-            if operands[j][0] is node and is_end and len(labels) > 1 and labels != operands[j][1]:
+            other, own = operands[j]
+            is_end = not set(output).isdisjoint(labels) and not set(output).isdisjoint(own)
+            is_trace = any(one == two for one, two in zip(labels, own, strict=False))
+            if other is node and (is_end or is_trace) and len(labels) > 1 and labels != own:
                 pairs, renaming = _grow_equal_products(operands, i, j)
                 if pairs and (best is None or len(pairs) > len(best[0])):
                     best = pairs, renaming

@@ -80,10 +80,22 @@ class _Pairing(TermProducts):
         """The products that the results of the last round contain, with their numbers of uses."""
         self.last: dict[Node, Node] = {}
         self.split_all(parts)
+        self.find_computed_first(parts, roots)
         is_new = any(len(nodes) > 1 for nodes in self.first.values())
         while is_new or self.find_computed_sums(roots) or self.find_computed_products(roots):
             is_new = False
             self.split_all(parts)
+
+    def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
+        """Record the einsums in ``parts`` of two operands that the result computes: other einsums may begin with
+        them.
+        """
+        if self.first:
+            results = {*reachable(*(self.done[root] for root in roots))}
+            for part in parts:
+                product = self.done.get(part)
+                if is_core(part) and product in self.first and product in results:
+                    self.first[product].add(part)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
         """Record the sums of matrices that were multiplied out term by term although the result also contains them as a

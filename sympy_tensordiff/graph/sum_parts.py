@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from sympy_tensordiff.graph.contraction_order import Products, is_outer
-from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.contractions import is_core, is_view, sums_labels
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
 
@@ -36,6 +37,7 @@ class SumParts:
         self.products = products
         self.work: dict[Node, int] = {}
         self.private: dict[Node, PrivateParts] = {}
+        self.shares: dict[Node, Mapping[Node, Fraction]] = {}
 
     def private_parts(self, total: Node) -> PrivateParts:
         """Return the sums and the products that only the sum ``total`` uses, directly or through one another."""
@@ -58,6 +60,31 @@ class SumParts:
             every = frozenset(part for part in found if is_core(part) and part not in self.products.absorbed)
             self.private[total] = PrivateParts(sums, [direct] if every <= direct else [direct, every | direct])
         return self.private[total]
+
+    def shared_terms(self, total: Node) -> Mapping[Node, Fraction]:
+        """Return the products that are terms of ``total`` and of other sums, and nothing else, with the share of their
+        uses that ``total`` has. They need not be computed if all these sums are multiplied out term by term.
+        """
+        if total not in self.shares:
+            own = Counter(core_of(term) for term in self.terms_of(total))
+            private = self.private_parts(total).products[-1]
+            found = {part: self.uses_in_sums(part) for part in own if part not in private and sums_labels(part)}
+            self.shares[total] = {part: Fraction(own[part], uses) for part, uses in found.items() if uses}
+        return self.shares[total]
+
+    def uses_in_sums(self, product: Node) -> int:
+        """Return the number of terms of sums that are `product`, perhaps scaled or transposed; 0 if it has other
+        uses.
+        """
+        users = self.products.users
+        own = users.get(product, ())
+        views = [user for user in own if is_view(user)]
+        direct = [user for user in own if not is_view(user)]
+        outer = [user for view in views for user in users.get(view, ())]
+        is_term = len(direct) + len(views) == self.products.uses[product] and all(
+            len(users.get(view, ())) == self.products.uses[view] for view in views
+        )
+        return len(direct) + len(outer) if is_term and all(user.op == "add" for user in (*direct, *outer)) else 0
 
     def terms_of(self, total: Node) -> list[Node]:
         """Return the terms of the sum ``total``; a term that is a scaled or transposed sum which nothing else uses is

@@ -61,11 +61,13 @@ class TermProducts(SumParts):
         """The sums of tensors before their terms were split into products of two."""
         self.terms: dict[tuple[Node, frozenset[Node]], Evaluation] = {}
         self.shared: dict[Node, Node] = {}
-        """Sums that are multiplied term by term in all their uses, by their results."""
+        """Sums that are multiplied term by term in all their uses, and products that are terms of such sums only, by
+        their results.
+        """
         self.multiplied = False
         """Whether a sum is multiplied term by term."""
         self.built: set[Node] = set()
-        """Sums with several uses that are computed as matrices nevertheless."""
+        """Sums and products with several uses that are computed as matrices nevertheless."""
         self.rejected: set[Node] = set()
         """The products of terms of sums that are not multiplied term by term."""
         self.refused: dict[tuple[Node, Node, int], set[Node]] = {}
@@ -145,11 +147,16 @@ class TermProducts(SumParts):
         order = sorted(range(len(summands)), key=lambda n: self.is_shared_sum(core_of(summands[n])))
         best: tuple[int, list[OpenedTerm]] | None = None
         refused: set[Node] = set()
-        for opened in self.private_parts(original).products if is_saved else [frozenset[Node]()]:
+        open_now = frozenset[Node]()
+        common = self.shared_products(original)
+        options = self.private_parts(original).products if is_saved else [frozenset[Node]()]
+        for opened in [*options, options[-1].union(common)] if is_saved and common else options:
             if not (opened or is_sparse or inner or is_mixed):
                 continue
             strided = _STRIDED_READ * volume if is_mixed else 0
-            saved = (self.work_of_sum(original, opened, volume) + strided) // uses if is_saved else 0
+            own = opened.difference(common)
+            saved = (self.work_of_sum(original, own, volume) + strided) // uses if is_saved else 0
+            saved += sum(common[part] // uses for part in opened - own)
             shares = {one: self.share_of_sum(one, volume) // uses for one in shared if is_saved}
             is_cheap = opened or inner or (is_saved and (is_sparse or is_mixed))
             factor = 2 if not is_cheap else _TERMWISE_FACTOR if is_sparse else 1
@@ -168,13 +175,25 @@ class TermProducts(SumParts):
             saved += sum(share for one, share in shares.items() if self.done[one] in self.shared)
             if factor * total <= work + saved and (best is None or total - saved < best[0]):
                 best = total - saved, [terms[n] for n in range(len(summands))]
+                open_now = opened
         if best is None:
             self.rejected |= refused
             self.refused[key] = refused
             return None
         if uses > 1 and is_saved:
             self.shared[operand] = original
+        self.shared.update((self.done[part], part) for part in open_now if part in common)
         return best[1]
+
+    def shared_products(self, total: Node) -> dict[Node, int]:
+        """Return the products that are terms of ``total`` and of other sums, with the share of their work that is saved
+        in ``total`` if all these sums are multiplied out.
+        """
+        return {
+            part: int(self.work.get(part, 0) * share)
+            for part, share in self.shared_terms(total).items()
+            if part not in self.built
+        }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
         """Return the work that each use of the sum `total` of ``volume`` entries saves if all of them are multiplied

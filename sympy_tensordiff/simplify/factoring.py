@@ -369,8 +369,8 @@ def _above(top: Node, leaves: set[Node]) -> list[Node]:
 
 
 def _term(graph: Graph, node: Node) -> ContractionParts:
-    """Return the term `node` as one product without nested products; scalar factors are operands of their own, and a
-    symmetric matrix that is multiplied entry by entry has its axes in the order of the result.
+    """Return the term `node` as one product without nested products; scalar factors are operands of their own, and the
+    axes of symmetric matrices are in a standard order.
     """
     product = product_of(graph, node)
     parts: list[Operand] = []
@@ -380,10 +380,8 @@ def _term(graph: Graph, node: Node) -> ContractionParts:
             parts += [(scalar, ()) for scalar in scalars]
             own = [(arg, lb) for arg, lb in zip(part.args, part.data.inputs, strict=True) if arg.shape]
             part = graph.ein(1, own, part.data.output, dict(enumerate(part.data.extents)))
-        if set(labels) == set(product.output):
-            ((part, labels),) = in_order([(part, labels)], product.output, graph.symmetric)
         parts.append((part, labels))
-    return product._replace(parts=parts)
+    return product._replace(parts=in_order(parts, product.output, graph.symmetric))
 
 
 def _scalars_of(part: Node) -> list[Node]:

@@ -132,7 +132,13 @@ def _opposite_terms(graph: Graph, node: Node, facts: Facts) -> Node | None:
     if all(len(terms) == 1 for terms in inner):
         return None
     found = graph.add([graph.scale(c, term) for (c, _), terms in zip(split, inner, strict=True) for term in terms])
-    return graph.broadcast(found, node.shape) if found.op != "add" or len(found.args) <= len(node.args) else None
+    return graph.broadcast(found, node.shape) if _number_of_terms(found) <= len(node.args) else None
+
+
+def _number_of_terms(node: Node) -> int:
+    """Return the number of terms of a sum, also if it is scaled or transposed; 1 for another node."""
+    core = node.args[0] if is_view(node) and node.args else node
+    return len(core.args) if core.op == "add" else 1
 
 
 def _equal_products(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -342,7 +348,7 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
     for terms in _distributions(graph, node):
         found = graph.add([_without_zero(graph, term, levels) for term in terms])
         has_number = any(term.op == "const" for term in found.args)  # the sum of a softmax
-        if found.op != "add" or len(found.args) < len(terms) or has_number:
+        if _number_of_terms(found) < len(terms) or has_number:
             return found
     return None
 
@@ -374,7 +380,7 @@ def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
         for terms in _distributions(graph, core, is_alone=False) if is_sum else ():
             rest = [other for other in node.args if other is not term]
             found = graph.add([*rest, *(graph.scale(coefficient, own) for own in terms)])
-            if found.op != "add" or len(found.args) < len(node.args):
+            if _number_of_terms(found) < len(node.args):
                 return graph.broadcast(found, node.shape)
     return None
 

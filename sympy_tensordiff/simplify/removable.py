@@ -179,12 +179,24 @@ def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done
     terms.
     """
     if chosen[0].members == (node,):
-        return graph.select(chosen[0].condition, chosen[0].series, done[node])
+        condition, near, _ = chosen[0]
+        common = _common_entries(graph, node, near) if node.op == "mul" else []
+        near = graph.mul([part for part in graph.factors(near) if part not in common])
+        direct = graph.mul([done[arg] for arg in node.args if arg not in common]) if common else done[node]
+        return graph.mul((*common, graph.select(condition, near, direct)))
     inside = {arg for choice in chosen for arg in choice.members}
     terms = [done[arg] for arg in node.args if arg not in inside]
     for condition, series, members in chosen:
         terms.append(graph.select(condition, series, graph.add([done[arg] for arg in members])))
     return graph.add(terms)
+
+
+def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
+    """Return the entries of tensors and the scalars that are factors of `product` and of its series `near`: they stay
+    outside of the choice between the two, so that it depends on few indices.
+    """
+    factors = graph.factors(near)
+    return [arg for arg in product.args if arg.op in ("read", "scalar") and arg in factors]
 
 
 def _may_cancel(node: Node) -> bool:

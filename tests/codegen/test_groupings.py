@@ -34,6 +34,7 @@ def grouped(*expressions):
         (x - (y - (z - v)), x - y + z - v, 1),
         (x - y, 3 * y - 3 * x, -3),  # no parentheses: the first
         (td.exp(y - (x - z)) - (x - v), td.exp(y + z - x) - x + v, 1),
+        ((x - y) * z + v * (x - z) / 2, (y - x) * z + v * (z - x) / 2, -1),  # products with opposite sums
     ],
 )
 def test_multiples_of_one_sum_are_one_node(nested, flat, ratio):

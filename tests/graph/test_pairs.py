@@ -1,6 +1,7 @@
 """Products with sums of matrices and outer products: no matrix of the sum where the products are computed anyway."""
 
 import numpy as np
+import pytest
 import sympy
 from every import every
 
@@ -81,3 +82,38 @@ def test_values_read_the_products_of_their_gradients(name):
     found = td.lambdify(arguments, (value, slope))(*arrays)
     np.testing.assert_allclose(found[0], td.evaluate(value, values), rtol=1e-10)
     np.testing.assert_allclose(found[1], td.evaluate(slope, values), rtol=1e-10)
+
+
+B, C, D = (td.TensorSymbol(name, (n, n)) for name in "BCD")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        td.tanh((A @ B + C) @ u) + td.sin((A @ B + D) @ v),
+        td.tanh((A @ B + C) @ u) + td.sin(((A @ B).T / 2 + D) @ v) + (C - A @ B) @ u,
+        td.sum(A @ B + C) * td.sum(D - (A @ B).T),
+    ],
+)
+def test_a_product_in_several_sums_is_not_computed_if_all_of_them_multiply_vectors(value):
+    assert not squares(build_program([A, B, C, D, u, v], value))
+    assert sympy.degree(td.cost(value).operations, n) == 2
+    arrays = dict(zip((A, B, C, D, u, v), np.random.default_rng(0).normal(size=(6, 4, 4)), strict=True))
+    arrays |= {u: arrays[u][0], v: arrays[v][0]}
+    product = td.TensorSymbol("product", (n, n))
+    expected = td.evaluate(value.xreplace({A @ B: product}), {**arrays, product: arrays[A] @ arrays[B]})
+    np.testing.assert_allclose(td.lambdify([*arrays], value)(*arrays.values()), expected, rtol=1e-12)
+
+
+def test_a_product_that_one_of_its_sums_needs_as_a_matrix_is_computed_once():
+    value = td.sum(td.tanh(A @ B + C)) + td.dot(u, (A @ B + D) @ v)
+    assert sympy.Poly(td.cost(value).operations, n).LC() == 2
+    assert len(squares(build_program([A, B, C, D, u, v], value))) <= 2
+
+
+def test_the_trace_of_a_hessian_multiplies_each_weight_once():
+    """It is a sum of traces of congruences ``P.T @ diag(c) @ P``, as the Hessian is one of these."""
+    q, w, first, second = td.TensorSymbol("q", c), u, td.TensorSymbol("first", (n, c)), A
+    network = td.dot(w, td.tanh(B @ td.tanh(second @ td.tanh(first @ q))))
+    for derivative in (td.hessian(network, q), td.trace(td.hessian(network, q))):
+        assert td.cost(derivative).operations.coeff(c * n**2) == 4

@@ -33,6 +33,7 @@ def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     leaves: dict[Node, int] = {}
     sums: dict[Node, FlatSum] = {}
     chosen: dict[tuple[tuple[int, Fraction], ...], Node] = {}
+    first: dict[tuple[tuple[int, Fraction], ...], Node] = {}
     for part in reachable(*roots):
         flat[part] = graph.with_args(part, [flat[arg] for arg in part.args])
         if part.op != "add" or flat[part].op != "add":  # the transpose of a sum is a view
@@ -43,6 +44,9 @@ def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
             sums[part] = _flat_sum(graph, flat[part])
             if leaves[part] > len(part.args):
                 chosen.setdefault(sums[part].terms, part)
+            other = first.setdefault(sums[part].terms, part)
+            if other is not part:  # so that sums of products with it are multiples of each other, too
+                flat[part] = graph.scale(whole(sums[part].number / sums[other].number), flat[other])
     for part, one in sums.items():
         chosen.setdefault(one.terms, part)
     others = {part: chosen[one.terms] for part, one in sums.items() if chosen[one.terms] is not part}

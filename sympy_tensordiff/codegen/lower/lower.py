@@ -73,7 +73,12 @@ class Lowering(Matrices):
         """Return `node` as a scalar expression: a read if an array stores its value, else a computation in `block`."""
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
-        asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
+        asks = not stays and (
+            node.height
+            or is_dear(node)
+            or self._is_repeated(node, block.context)
+            or self._is_worth_hoisting(node, block.context)
+        )
         product: Node | None = None
         continues = not carried_variables(self.graph, node).isdisjoint(block.context.variables)
         if (
@@ -473,11 +478,28 @@ class Lowering(Matrices):
         parts = []
         for home, group in groups.values():
             joins = home is not block and len(group) > 1
-            parts += [(self.graph.mul(group), home)] if joins else [(factor, block) for factor in group]
+            joined = [self.graph.mul(group)] if joins else self._with_hoisted_products(node, group, block.context)
+            parts += [(factor, home if joins else block) for factor in joined]
         # One after the other: the whole power may overflow.
         parts += [(part, block) for power in roots for part in factors_of_root(self.graph, power)]
         factors = yield from in_turn(self.value(*part) for part in parts)
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
+
+    def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: Context) -> list[Node]:
+        """Return `factors` of the product `node` in which those that depend on the same indices are one factor, if it
+        is worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+        """
+        groups: dict[frozenset[int], list[Node]] = {}
+        for factor in factors:
+            groups.setdefault(factor.free.intersection(context.variables), []).append(factor)
+        if len(groups) == len(factors) or context.dimension < 2:
+            return list(factors)
+        found = []
+        for group in groups.values():
+            product = self.graph.mul(group)
+            is_joined = len(group) > 1 and product is not node and self._is_worth_hoisting(product, context)
+            found += [product] if is_joined else group
+        return found
 
     def _divided_by_norms(
         self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block

@@ -390,7 +390,7 @@ class Shifts:
         while stack and total <= 2 * READ:
             part = stack.pop()
             if part not in place.stored and not place.is_invariant(part):
-                total += _own_work(part)
+                total += own_work(part)
                 new = [arg for arg in part.args if arg not in seen]
                 seen.update(new)
                 stack += new
@@ -410,7 +410,7 @@ class Shifts:
         known = place.work if reads_stored else self._work
         if node not in known:
             parts = reachable(node, known=place.stored)
-            known[node] = sum(_own_work(part) for part in parts if not place.is_invariant(part))
+            known[node] = sum(own_work(part) for part in parts if not place.is_invariant(part))
         return known[node]
 
 
@@ -505,7 +505,7 @@ def is_number(node: Node) -> bool:
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 
 
-def _own_work(part: Node) -> int:
+def own_work(part: Node) -> int:
     """Return roughly how many operations `part` takes beyond its arguments."""
     if part.op in ("add", "mul"):
         return len(part.args) - 1

@@ -17,16 +17,26 @@ from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, 
 from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandidate, Stored
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, split_diagonals, split_scatters
 from sympy_tensordiff.codegen.lower.shift_normal_form import ShiftNormaliser
-from sympy_tensordiff.codegen.lower.shifts import Instance, Shifts
+from sympy_tensordiff.codegen.lower.shifts import READ, VALUES, Instance, Shifts, own_work
 from sympy_tensordiff.codegen.lower.structures import Structures
 from sympy_tensordiff.graph.contraction_order import Hints
-from sympy_tensordiff.graph.interning import Recursion, trampoline
+from sympy_tensordiff.graph.interning import Recursion, breadth_first, trampoline
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.rows import Rows
 
 S = TypeVar("S", bound="Storage")
+
+_SIMPLE = VALUES | {"const", "scalar", "index"}
+"""Nodes without conditions, reads and reductions."""
+
+
+def is_array_entry(node: Node) -> bool:
+    """Whether a loop that needs `node` several times reads it from an array: an entry of a tensor, a reduction or a
+    call of a costly function.
+    """
+    return node.op == "read" or node.op in RANGED or is_dear(node)
 
 
 class Entry(NamedTuple):
@@ -84,6 +94,8 @@ class Storage:
         self._uses: Counter[Node] = Counter()
         self._uses_in_results: Counter[Node] = Counter()
         self._in_progress: set[Node] = set()
+        self._hoisted: dict[Node, list[Node]] = {}
+        """The entries of arrays that a value reads; none if it takes no longer to compute it than to read it."""
         self.repeated: set[Node] = set()
         """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
         self.large_sums: set[Node] = set()
@@ -406,8 +418,31 @@ class Storage:
         """Whether the enclosing loops evaluate the call `node` many times for each distinct value. ``candidates`` are
         the ways to store the call in an array.
         """
-        is_call = self.temporaries and bool(candidates) and is_dear(node) and not calls_external(node)
+        is_costly = is_dear(node)
+        if not is_costly and candidates:
+            is_plain = all(form in map(Affine.variable, context.variables) for form in candidates[0].forms)
+            is_costly = is_plain and self._is_worth_hoisting(node, context)
+        is_call = self.temporaries and bool(candidates) and is_costly and not calls_external(node)
         return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
+
+    def _is_worth_hoisting(self, node: Node, context: Context) -> bool:
+        """Return whether each value of `node` serves several iterations of the enclosing loops, and reading it takes
+        less time than computing it: it replaces a division, or several reads. ``1/s[k]**2`` and ``s[k]*x[i, k]`` are
+        hoisted out of a loop over i, j and k.
+
+        Its array is not larger than one that it reads.
+        """
+        own = node.free.intersection(context.variables)
+        if not self.temporaries or not own or len(own) >= context.dimension or node.op not in VALUES:
+            return False
+        if node not in self._hoisted:
+            parts = list(breadth_first(node, lambda part: () if is_array_entry(part) else part.args))
+            reads = [part for part in parts if is_array_entry(part)]
+            is_simple = all(part.op in _SIMPLE for part in parts if part not in reads)
+            is_simple = is_simple and not any(f.compounds() for part in reads if part.op == "read" for f in part.data)
+            work = sum(own_work(part) for part in parts if part not in reads) + len(reads)
+            self._hoisted[node] = reads if is_simple and work > READ else []
+        return any(own <= part.free for part in self._hoisted[node])
 
     def _takes_fewer(self, candidate: StorageCandidate, context: Context) -> bool:
         """Whether an array of `candidate`, whose axes are quotients or remainders, has fewer entries than the loops

@@ -46,18 +46,31 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
     """Return ``x*s - y*s`` as ``s*(x - y)``, if all terms of the scalar addition have entries of tensors in common;
     other nodes unchanged.
 
-    Exponentials and sums stay: their products are computed in forms that do not overflow.
+    Exponentials and sums stay: their products are computed in forms that do not overflow. So do products like those in
+    ``s[k]*x[i, k] - s[k]*x[j, k]``, which are computed before the loops over i and j.
     """
     if total.op != "add" or total.shape:
         return total
     terms = [graph.split_coefficient(term) for term in total.args]
     factors = [graph.factors(core) for _, core in terms]
     common = [factor for factor in factors[0] if factor.op in ENTRIES and all(factor in own for own in factors)]
-    if not common:
+    if not common or all(_is_invariant(core, own, total) for (_, core), own in zip(terms, factors, strict=True)):
         return total
     rests = [[factor for factor in own if factor not in common] for own in factors]
     inner = [graph.scale(number, graph.mul(rest)) for (number, _), rest in zip(terms, rests, strict=True)]
     return graph.mul([*common, graph.add(inner)])
+
+
+def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
+    """Whether an array no larger than that of one of its ``factors`` can store `product`, a term of ``total`` that
+    depends on fewer indices.
+    """
+    return (
+        product.free < total.free
+        and all(factor.op == "read" for factor in factors)
+        and any(factor.free == product.free for factor in factors)
+        and all(factor.free for factor in factors)
+    )
 
 
 def _with_choices(graph: Graph, total: Node) -> Node:
