@@ -110,20 +110,19 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
-        """Return the select `node` as a number times a select: the sign of its first value and the integer that divides
-        all values are taken out; of one value beside 0, any rational number. `args` are its condition and its values in
-        this form.
+        """Return the select `node` as a number times a select: the sign of its first value and the number that leaves
+        the shortest values are taken out. `args` are its condition and its values in this form.
         """
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
-        numbers = [value.number for value in values if value.core is not self.graph.zero]
-        content = content_of(numbers) if self.numbers else 1
-        number = (-1 if numbers[0] < 0 else 1) * (content if len(numbers) == 1 or content.denominator == 1 else 1)
+        own = [value for value in values if value.core is not self.graph.zero]
+        number = (-1 if own[0].number < 0 else 1) * (_front_number(own) if self.numbers else 1)
         if number == 1:
             return Signed(alone, 1, alone)
         scaled = [self.graph.scale(value.number / Fraction(number), value.core) for value in values]
         core = self.graph.select(condition.alone, *scaled)
-        return Signed(alone if number.denominator == 1 else self.graph.scale(number, core), number, core)
+        stays = number.denominator == 1 or len(own) > 1
+        return Signed(alone if stays else self.graph.scale(number, core), number, core)
 
     def split(self, node: Node) -> Signed:
         """Return `node` as a number times a node whose sign is canonical, as ``-1*(a - b)`` for ``b - a``. With
@@ -204,6 +203,26 @@ def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> N
         if turned is not None:
             return graph.with_args(node, [*node.args[:n], turned, *node.args[n + 1 :]])
     return None
+
+
+def _front_number(values: Sequence[Signed]) -> int | Fraction:
+    """Return the positive number that the choice between `values` has in front, in the shortest form; 1 for floats."""
+    numbers = [value.number for value in values]
+    content = content_of(numbers)
+    if len(numbers) == 1 or content.denominator == 1:
+        return content
+    signs = [(abs(Fraction(value.number)), value.core.op == "add") for value in values]
+
+    def length(front: int | Fraction) -> int:
+        """Return the signs of all values by the number `front`, and of this number."""
+        return _signs_of(front, False) + sum(_signs_of(number / front, is_sum) for number, is_sum in signs)
+
+    return min((1, *(number for number, _ in signs)), key=length)
+
+
+def _signs_of(number: int | Fraction, is_sum: bool) -> int:
+    """Return the signs of the positive `number` as a factor, which the terms of a sum (`is_sum`) have each."""
+    return ((number.numerator != 1) + (number.denominator != 1)) * (1 + is_sum)
 
 
 def _is_integer(exponent: Node) -> bool:

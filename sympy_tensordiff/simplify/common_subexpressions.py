@@ -208,7 +208,9 @@ class Parts:
         found = self._keys.get(node)
         if node not in self._keys:
             nameable = node in self._around and node.op not in _NAMELESS
-            nameable = nameable and (node in self._numbers or node in self._unconditional)
+            # A table that the function has may be undefined at entries that no condition lets read.
+            is_stored = node.op == "comprehension" or node in self._numbers or node in self._unconditional
+            nameable = nameable and is_stored
             found = self._key_over(node, node.free - self._free) if nameable else None
             if nameable and not node.shape and not node.free.isdisjoint(self._indices):
                 general = self._key_over(node, node.free - self._free | node.free & self._indices)
