@@ -217,7 +217,8 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
         """Return the signs of all values by the number `front`, and of this number."""
         return _signs_of(front, False) + sum(_signs_of(number / front, is_sum) for number, is_sum in signs)
 
-    return min((1, *(number for number, _ in signs)), key=length)
+    fronts: list[int | Fraction] = [1, *(number for number, _ in signs)]
+    return min(fronts, key=length)
 
 
 def _signs_of(number: int | Fraction, is_sum: bool) -> int:

@@ -57,7 +57,9 @@ class Keys:
         hashes.
         """
         for part in reachable(node, known=self._known):
-            self._known[part] = self._key(part, [self._known[arg] for arg in part.args])
+            key, axes = self._key(part, [self._known[arg] for arg in part.args])
+            is_symmetric = len(axes) == 2 and self.graph.symmetric.get(part, False)
+            self._known[part] = key, (min(axes),) * 2 if is_symmetric else axes
         return self._known[node]
 
     def _key(self, node: Node, args: Sequence[Key]) -> Key:
@@ -336,8 +338,13 @@ class _Sum:
         edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
         top = operand_of_view(product)  # what reads a view reads its operand
         added = [node for node in _above(top, leaves) if node in freed or not self.uses[node]]
-        heavier = sum(weight(node) for node in added if not is_repeated(node)) - sum(map(weight, freed)) - edges
+        heavier = self._weight(node for node in added if not is_repeated(node)) - self._weight(freed) - edges
         return heavier <= most and (scalar or self._costs_no_more(product, old, leaves))
+
+    def _weight(self, nodes: Iterable[Node]) -> int:
+        """Return the weight of `nodes` as text; one that is the transpose of another one, as in ``u + u.T``, has none.
+        """
+        return sum({self.keys.of(node)[0]: weight(node) for node in nodes}.values())
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
         """Whether `product` costs no more than the sum of the terms that it replaces."""
