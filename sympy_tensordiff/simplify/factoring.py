@@ -344,7 +344,11 @@ class _Sum:
     def _weight(self, nodes: Iterable[Node]) -> int:
         """Return the weight of `nodes` as text; one that is the transpose of another one, as in ``u + u.T``, has none.
         """
-        return sum({self.keys.of(node)[0]: weight(node) for node in nodes}.values())
+        heaviest: dict[str, int] = {}
+        for node in nodes:
+            key = self.keys.of(node)[0]
+            heaviest[key] = max(weight(node), heaviest.get(key, 0))
+        return sum(heaviest.values())
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
         """Whether `product` costs no more than the sum of the terms that it replaces."""

@@ -75,7 +75,7 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
         new = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
         new = _without_kinks_beside_poles(graph, new) if new.op == "add" else new
         new = work.shortest(new) if _may_cancel(new) else new
-        done[node] = work.with_scalars_inside(new) if is_core(new) else new
+        done[node] = work.with_factors_inside(new) if is_core(new) else new
     return [done[root] for root in roots]
 
 
@@ -163,16 +163,23 @@ class Quotients:
             self.short[node] = best
         return self.short[node]
 
-    def with_scalars_inside(self, node: Node) -> Node:
-        """Return the contraction `node` with its scalar factors multiplied into a quotient that they shorten: ``X.T @
-        (r/(r**2/t + 1))/t`` becomes ``X.T @ (r/(r**2 + t))``.
+    def with_factors_inside(self, node: Node) -> Node:
+        """Return the contraction `node` with its scalar factors, and its factors along the same axes, multiplied into a
+        quotient that they shorten: ``X.T @ (r/(r**2/t + 1))/t`` becomes ``X.T @ (r/(r**2 + t))``. The quotient may be
+        under a condition, as ``1/r`` is for a norm ``r``.
         """
         operands = list(zip(node.args, node.data.inputs, strict=True))
         scalars = [arg for arg, own in operands if not own]
-        for place in {own for arg, own in operands if own and arg.op == "pow" and _is_divisor(arg)} if scalars else ():
-            product = self.graph.mul([*scalars, *(arg for arg, own in operands if own == place)])
+        for quotient, place in operands:
+            under = self.graph.is_choice(quotient) and quotient.args[2] is self.graph.zero
+            value = quotient.args[1] if under else quotient
+            if not place or value.op != "pow" or not _is_divisor(value):
+                continue
+            others = [arg for arg, own in operands if own == place and arg is not quotient]
+            product = self.graph.mul([*scalars, *others, value]) if scalars or (under and others) else value
             found = self.shortest(product)
             if found is not product:
+                found = self.graph.select(quotient.args[0], found, quotient.args[2]) if under else found
                 rest = [(arg, own) for arg, own in operands if own not in ((), place)]
                 extents: dict[Hashable, Affine] = dict(enumerate(node.data.extents))
                 return self.graph.ein(1, [(found, place), *rest], node.data.output, extents)

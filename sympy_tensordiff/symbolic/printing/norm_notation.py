@@ -63,7 +63,8 @@ def value_away_from_zero(function: Any) -> Any | None:
     if not isinstance(condition, Ne) or condition.rhs != 0 or not {value, condition.lhs} <= operands.keys():
         return None
     value, size = operands[value], operands[condition.lhs]
-    factors = value.args if type(value).__name__ == "TensorMul" else (value,)
+    terms = value.args if type(value).__name__ == "TensorAdd" else (value,)
+    factors = [factor for term in terms for factor in (term.args if type(term).__name__ == "TensorMul" else (term,))]
     powers = [factor for factor in factors if type(factor).__name__ == "TensorPow"]
     if _is_norm(size) and any(power.base == size and power.exponent.is_negative for power in powers):
         return value
