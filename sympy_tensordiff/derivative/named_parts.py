@@ -185,7 +185,11 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
     ranges = _ranges_of_entries(roots, {*free} - sizes)
     bound = {v for row in ranges for v in row.form.atoms()} - sizes
     for form in (roots, signed) if signed != roots else (roots,):
-        for others in (Parts(graph, form, free, facts), Parts(graph, form, {*free} - bound, facts, ranges=ranges)):
+        for others in (
+            Parts(graph, form, free, facts),
+            Parts(graph, form, {*free} - bound, facts, ranges=ranges),
+            Parts(graph, form, free, facts, quotients=True),
+        ):
             if others.operations < parts.operations:
                 roots, parts = form, others
     return roots, parts

@@ -82,7 +82,8 @@ class Parts:
 
     The variables in `free`, sizes and free indices, are never bound; `facts` are the constraints on them. Nodes in
     `wanted` get a name wherever they occur, whatever their size. Constraints in `ranges` bound indices
-    that are not in `free`: parts at several of them are one tensor.
+    that are not in `free`: parts at several of them are one tensor. With `quotients`, a quotient of two factors that
+    several products have is a part, as ``exp(x[i])/s`` in ``a*exp(x[i])/s`` and ``b*exp(x[j])/s``.
     """
 
     def __init__(
@@ -93,6 +94,8 @@ class Parts:
         facts: Iterable[Constraint] = (),
         wanted: Iterable[Node] = (),
         ranges: Iterable[Constraint] = (),
+        *,
+        quotients: bool = False,
     ) -> None:
         self.graph = graph
         self._ranges = frozenset(ranges)
@@ -102,14 +105,13 @@ class Parts:
         self._opened: dict[Node, tuple[tuple[int, ...], tuple[Constraint, ...], Node]] = {}
         self._places: dict[int, tuple[int, int]] = {}
         self._keys: dict[Node, tuple[Key, tuple[Axis, ...]] | None] = {}
-        self._nodes = self._in_order(roots)
-        self._crowded: set[Node] = set()
-        self._around = self._constraints_by_path(roots)
-        self._unconditional = self._unconditional_nodes(roots)
-        self._numbers = self._always_finite()
+        self._grouped: dict[Node, tuple[Node, ...]] = {}
+        self._walk(roots)
         self._indices = self._free - size_variables(self._nodes)
+        if quotients and (grouped := self._products_of_quotients()):
+            self._grouped = grouped
+            self._walk(roots)
         # Parts without free indices, which entries x[p] may be instances of.
-        self._general: dict[Key, Node] = {}
         for node in self._nodes:
             if self._indices.isdisjoint(node.free) and (key := self._key(node)):
                 self._general.setdefault(key, node)
@@ -125,12 +127,22 @@ class Parts:
 
     # -------------------------------------------------------------- the walk
 
+    def _walk(self, roots: Sequence[Node]) -> None:
+        """Store the nodes below `roots` and the conditions under which they are evaluated."""
+        self._general: dict[Key, Node] = {}
+        self._keys.clear()
+        self._nodes = self._in_order(roots)
+        self._crowded: set[Node] = set()
+        self._around = self._constraints_by_path(roots)
+        self._unconditional = self._unconditional_nodes(roots)
+        self._numbers = self._always_finite()
+
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node`. Those of a sum or other binder are its body with new names for the bound
-        variables, the same ones in each call.
+        """Return the arguments of `node`, with a quotient in a product that is a part of others as one of them. Those
+        of a sum or other binder are its body with new names for the bound variables, the same ones in each call.
         """
         if node.op not in BINDERS:
-            return node.args
+            return self._grouped.get(node, node.args)
         if node not in self._opened:
             self._opened[node] = variables, _, _ = self.graph.open(node)
             # A reader meets the limits of a sum innermost first.
@@ -200,6 +212,29 @@ class Parts:
             found |= more
             variables = variables | atoms_in(more) - self._free
         return frozenset(found)
+
+    def _products_of_quotients(self) -> dict[Node, tuple[Node, ...]]:
+        """Return the products that have a quotient in common with another product, each with its factors where this
+        quotient is one factor: ``(a, exp(x[i])/s)`` for ``a*exp(x[i])/s``.
+        """
+        products: dict[Node, dict[Key, tuple[Node, ...]]] = {}
+        for product in self._nodes:
+            for over, under in _quotients_in(product, self._free) if product in self._around else ():
+                quotient = self.graph.mul((over, under))
+                if quotient is not product:
+                    self._around[quotient] = self._around[product]
+                    self._numbers |= {quotient} if product in self._numbers else set()
+                    self._unconditional |= {quotient} if product in self._unconditional else set()
+                if (key := self._key(quotient)) is not None:
+                    rest = (factor for factor in product.args if factor not in (over, under))
+                    products.setdefault(product, {}).setdefault(key, (*rest, quotient))
+        counts = Counter(key for found in products.values() for key in found)
+        best = {product: max(found, key=counts.__getitem__) for product, found in products.items()}
+        return {
+            product: products[product][key]
+            for product, key in best.items()
+            if counts[key] > 1 and len(products[product][key]) > 1
+        }
 
     # -------------------------------------------------------------- equal parts
 
@@ -309,6 +344,16 @@ class Parts:
         maxima = [_core(arg).args[0] for arg in args if _core(arg).op == "lse"] if node.op == "add" else []
         return [arg for arg in args if arg not in maxima]
 
+    def _operations(self, node: Node) -> int:
+        """Return about how many operators and function names the text of `node` has, without the text of its
+        arguments.
+        """
+        if node.op in ("add", "mul", "ein"):
+            # A number among factors is a sign or a coefficient, one among terms is a term.
+            parts = [arg for arg in self._args(node) if node.op == "add" or arg.op != "const"]
+            return max(0, len(parts) - 1) + (node.op == "ein" and not node.view)
+        return 0 if node.op in _LEAVES | {"read"} else 1
+
     def _same(self, node: Node) -> Key | Node:
         """Return the key of `node`, equal for equal subexpressions; `node` itself if it has no key."""
         return self._key(node) or node
@@ -320,7 +365,7 @@ class Parts:
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:
             first.setdefault(self._same(node), node)
-        self.operations = sum(map(_operations, first.values()))  # with equal parts computed once
+        self.operations = sum(map(self._operations, first.values()))  # with equal parts computed once
         # A node that transposes, scales or reads a part uses it, wherever that node is itself.
         halves = _other_halves(first.values())
         users = [node for node in first.values() if _core(node) is node and node not in halves]
@@ -336,7 +381,7 @@ class Parts:
         parts: list[NamedPart] = []
         weights: dict[Key | Node, int] = {}
         for same, node in first.items():
-            weights[same] = _operations(node) + sum(weights[p] for p in {self._same(arg) for arg in self._args(node)})
+            weights[same] = self._operations(node) + sum(weights[p] for p in {self._same(arg) for arg in self._args(node)})
             worth = uses[same] > 1 and weights[same] >= MIN_OPERATIONS and _core(node) is node
             if isinstance(same, Key) and (worth or same in forced):
                 node = self._general.get(same, node)
@@ -444,10 +489,16 @@ def _divides_by_norm(condition: Node, value: Node) -> bool:
     return any(_is_root_of_squares(factor) and factor.args[0] is condition.args[0] for factor in factors)
 
 
-def _operations(node: Node) -> int:
-    """Return about how many operators and function names the text of `node` has, without the text of its arguments."""
-    if node.op in ("add", "mul", "ein"):
-        # A number among factors is a sign or a coefficient, one among terms is a term.
-        parts = [arg for arg in node.args if node.op == "add" or arg.op != "const"]
-        return max(0, len(parts) - 1) + (node.op == "ein" and not node.view)
-    return 0 if node.op in _LEAVES | {"read"} else 1
+def _quotients_in(product: Node, free: frozenset[int]) -> list[tuple[Node, Node]]:
+    """Return the pairs ``(x, 1/y)`` of factors of `product` with a computed divisor ``y`` that has no indices that ``x``
+    does not have; [] for other nodes. Variables in `free` do not count.
+    """
+    factors = [factor for factor in product.args if factor.op != "const"] if product.op == "mul" else []
+    divisors = [factor for factor in factors if factor.op == "pow" and _is_computed_divisor(factor)]
+    return [(x, y) for y in divisors for x in factors if x is not y and x.op != "scalar" and y.free - free <= x.free]
+
+
+def _is_computed_divisor(power: Node) -> bool:
+    """Return whether `power` has a negative number as exponent, and a base that is neither a symbol nor an entry."""
+    base, exponent = power.args
+    return exponent.op == "const" and exponent.data < 0 and base.op not in _LEAVES | {"read"}
