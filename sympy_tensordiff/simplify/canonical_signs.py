@@ -262,11 +262,11 @@ def _name(node: Node) -> str:
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:
-    """Return a sort key of an affine index form. Two forms keep their order if all variable numbers are shifted by the
-    same amount.
+    """Return a sort key of an affine index form, the least for forms of few terms. Two forms keep their order if all
+    variable numbers are shifted by the same amount.
     """
     terms = [((v < 0, v, "") if isinstance(v, int) else (2, 0, repr(v)), c) for v, c in form.terms]
-    return tuple(sorted(terms)), form.constant
+    return len(terms), tuple(sorted(terms)), form.constant
 
 
 __all__ = ["with_canonical_signs", "without_minus"]

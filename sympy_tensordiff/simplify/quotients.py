@@ -6,6 +6,7 @@ A product is a coefficient and rational exponents of its factors, a sum is a pol
     x*(1 - y/x)            x - y             (a - b)/a                1 - b/a
     1/t - r**2/t**2        1/t**2            where t is r**2 + 1
     c + e*(u - 1) + e      c + e*u           x/(x + y) + y/(x + y)    1
+    x*(x/b)**(a - 1)       b*(x/b)**a
 
 with ``a`` that is computed, such as a norm, in ``(a - b)/a``: see `Quotients.shortest`. Each form of a node is compared
 with the node itself by its printed length, and the shortest one is taken. Factors that cancel are not 0 and not
@@ -92,6 +93,8 @@ def _may_cancel(node: Node) -> bool:
         return _is_quotient(node) and node.args[0].op != "add"
     if node.op == "add":
         return any(_has(arg, "add") or _has(arg, "pow") for arg in node.args)
+    if any(part.op == "pow" and part.args[0].op == "mul" and part.args[1].op == "add" for part in _parts(node)):
+        return True
     return _has(node, "pow") and (_has(node, "add") or any(_is_quotient(part) for part in _parts(node)))
 
 
@@ -215,10 +218,11 @@ class Quotients:
 
     def _products(self, node: Node) -> Iterator[Callable[[], Node]]:
         """Yield functions without arguments, each of which builds an equal form of the product `node`: with content
-        taken out, or multiplied out.
+        taken out, multiplied out, or with a factor joined with a power.
         """
         yield lambda: self._built(self.term(node))
         yield lambda: self._distributed(self.term(node))
+        yield lambda: self._built(self._with_power_joined(self.term(node)))
 
     def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
         """Yield functions without arguments, each of which builds an equal form of the sum `node`: one fraction, or
@@ -341,6 +345,22 @@ class Quotients:
             raise _Inexact
         rest = Term(term.coefficient, {base: power for base, power in term.powers.items() if base is not sums[0]})
         return self._built_sum(self._polynomial(_times(rest, self.term(own)) for own in sums[0].args), sums[0].shape)
+
+    def _with_power_joined(self, term: Term) -> Term:
+        """Return the product `term` with a factor of the base of a power joined with it, ``b*(x/b)**a`` for
+        ``x*(x/b)**(a - 1)``; raise `_Inexact` without such a power.
+        """
+        for power, times in term.powers.items():
+            base, exponent = power.args if power.op == "pow" else (power, power)
+            if times != 1 or base.op != "mul" or exponent.op != "add" or exponent.args[-1] is not self.graph.const(-1):
+                continue
+            inner = self.term(base)
+            if any(times > 0 and term.powers.get(own) == times for own, times in inner.powers.items()):
+                joined = self.graph.pow(base, self.graph.add(exponent.args[:-1]))
+                rest = {own: times for own, times in term.powers.items() if own is not power}
+                inverse = Term(1 / inner.coefficient, {own: -times for own, times in inner.powers.items()})
+                return _times(Term(term.coefficient, {joined: Fraction(1)}), _times(Term(Fraction(1), rest), inverse))
+        raise _Inexact
 
     def _opened(self, polynomial: Polynomial) -> Polynomial:
         """Return `polynomial` with the first sum among the factors of each term multiplied out, ``a*(b + c)`` as ``a*b
