@@ -1,4 +1,5 @@
-"""Derivatives of chemistry, medicine, optics, geodesy, economics, ecology, lifetimes, queues and embeddings; the forms were written before ours were looked at."""
+"""Derivatives of chemistry, medicine, optics, geodesy, economics, ecology, lifetimes, queues and embeddings; the forms
+were written before ours were looked at."""
 
 import sympy
 from corpus_forms import Form, vectors

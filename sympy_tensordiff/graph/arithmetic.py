@@ -414,7 +414,9 @@ def _is_positive(node: Node) -> bool:
         return bool(node.data > 0)
     if node.op == "scalar":
         return bool(node.data.is_positive)
-    return node.op == "mul" and all(map(_is_positive, node.args)) or node.op == "pow" and _is_positive(node.args[0])
+    if node.op == "mul":
+        return all(map(_is_positive, node.args))
+    return node.op == "pow" and _is_positive(node.args[0])
 
 
 def _is_minus_infinity(score: Node) -> bool:

@@ -381,7 +381,8 @@ class Parts:
         parts: list[NamedPart] = []
         weights: dict[Key | Node, int] = {}
         for same, node in first.items():
-            weights[same] = self._operations(node) + sum(weights[p] for p in {self._same(arg) for arg in self._args(node)})
+            below = {self._same(arg) for arg in self._args(node)}
+            weights[same] = self._operations(node) + sum(weights[part] for part in below)
             worth = uses[same] > 1 and weights[same] >= MIN_OPERATIONS and _core(node) is node
             if isinstance(same, Key) and (worth or same in forced):
                 node = self._general.get(same, node)
@@ -490,8 +491,8 @@ def _divides_by_norm(condition: Node, value: Node) -> bool:
 
 
 def _quotients_in(product: Node, free: frozenset[int]) -> list[tuple[Node, Node]]:
-    """Return the pairs ``(x, 1/y)`` of factors of `product` with a computed divisor ``y`` that has no indices that ``x``
-    does not have; [] for other nodes. Variables in `free` do not count.
+    """Return the pairs ``(x, 1/y)`` of factors of `product` with a computed divisor ``y`` that has no more indices than
+    ``x``; [] for other nodes. Variables in `free` do not count.
     """
     factors = [factor for factor in product.args if factor.op != "const"] if product.op == "mul" else []
     divisors = [factor for factor in factors if factor.op == "pow" and _is_computed_divisor(factor)]
