@@ -377,10 +377,12 @@ class _Sum:
         return sum(heaviest.values())
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
-        """Whether `product` costs no more than the sum of the terms that it replaces."""
+        """Whether `product` costs no more than the sum of the terms that it replaces, whichever size is the largest."""
         known = leaves.difference(old)
-        before = self.model.of([self.graph.add(old)], known)
-        return self.model.is_no_worse(self.model.of([product], known), before, self.given, _LOWER_ORDERS)
+        before, after = self.model.of([self.graph.add(old)], known), self.model.of([product], known)
+        counts, most = after.operations.terms, before.operations.terms
+        grows = any(counts[each] > _LOWER_ORDERS * most.get(each, counts[each]) for each in after.operations.growth)
+        return not grows and self.model.is_no_worse(after, before, self.given, _LOWER_ORDERS)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
         """Return the nodes between `terms` and `leaves` that nothing else uses, so that they vanish with the terms."""

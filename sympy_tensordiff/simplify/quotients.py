@@ -302,7 +302,7 @@ class Quotients:
         number, and the common factors of its terms that cancel with other factors of `term`.
         """
         polynomial = self.polynomial(base)
-        content = _content_of(polynomial)
+        content = _content_of(polynomial, cancelled=[own for own, power in term.powers.items() if power * exponent > 0])
         cancels = {
             own: power for own, power in content.powers.items() if term.powers.get(own, 0) * power * exponent < 0
         }
@@ -512,9 +512,12 @@ def _times(one: Term, other: Term) -> Term:
     return Term(one.coefficient * other.coefficient, {base: power for base, power in powers.items() if power})
 
 
-def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool = False) -> Term:
+def _content_of(
+    polynomial: Polynomial, *, common: bool = False, greatest: bool = False, cancelled: Sequence[Node] = ()
+) -> Term:
     """Return the factor to take out of `polynomial`: a number, such as ``2`` for ``2*a + 4*b``, and the common
     denominator. With `common` it contains common factors, too; with `greatest`, only divisors that all terms have.
+    Divisors in `cancelled` are taken out if some terms have them.
     """
     if not polynomial:
         return Term(Fraction(1), {})
@@ -524,7 +527,7 @@ def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool 
     keys = [dict(key) for key in polynomial]
     for base in dict.fromkeys(base for key in polynomial for base, _ in key if base.op != "index"):
         exponents = [key.get(base, Fraction(0)) for key in keys]
-        is_letter = base.op in ("tensor", "scalar")
+        is_letter = base.op in ("tensor", "scalar") or base in cancelled
         power = max(exponents) if max(exponents) <= 0 and (greatest or not is_letter) else min(exponents)
         if power < 0 or (common and power > 0):
             least[base] = power
