@@ -32,6 +32,7 @@ MODULES = (
     corpus_practice,
     corpus_groups,
     corpus_sciences,
+    corpus_matrices,
 )
 FORMS = {form.name: form for module in MODULES for form in module.FORMS}
 SIZES = {td.indices(name): size for name, size in {"n": 4, "m": 3, "d": 2, "c": 3}.items()}

@@ -182,7 +182,8 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     for node in nodes:
         variables, _, body = graph.inside(node, ()) if node.op == "comprehension" else ((), (), node)
         number, core = graph.split_view(body)
-        turned = _with_swapped_difference(graph, core, uses) if number < 0 else None
+        swapped = _opposite_choice if core.op == "select" and not graph.is_choice(core) else _with_swapped_difference
+        turned = swapped(graph, core, uses) if number < 0 else None
         if turned is not None:
             body = graph.scale(-number, turned)
             node = graph.comprehension(variables, node.data, body) if node.op == "comprehension" else body
@@ -198,7 +199,10 @@ def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> N
         if usual or uses[node] > 1 or all(number > 0 for number, _ in terms):
             return None
         return graph.add([graph.scale(-1, term) for term in node.args])
-    for n, arg in enumerate(node.args if node.op in ENTERED else ()):
+    is_choice = graph.is_choice(node)
+    for n, arg in enumerate(node.args if node.op in ENTERED or is_choice else ()):
+        if is_choice and (n == 0 or arg is graph.zero):
+            continue
         turned = _with_swapped_difference(graph, arg, uses)
         if turned is not None:
             return graph.with_args(node, [*node.args[:n], turned, *node.args[n + 1 :]])
@@ -224,6 +228,32 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
 def _signs_of(number: int | Fraction, is_sum: bool) -> int:
     """Return the signs of the positive `number` as a factor, which the terms of a sum (`is_sum`) have each."""
     return ((number.numerator != 1) + (number.denominator != 1)) * (1 + is_sum)
+
+
+def _opposite_choice(graph: Graph, choice: Node, uses: Counter[Node]) -> Node | None:
+    """Return ``-choice`` with the sign in each of its values, by swapping a difference or the argument of an odd
+    function in it; None if one of the values has neither.
+    """
+    values = []
+    for value in choice.args[1:]:
+        number, core = graph.split_coefficient(value)
+        if core.op == "add" and any(graph.split_coefficient(term)[0] < 0 for term in core.args):
+            values.append(graph.add([graph.scale(-number, term) for term in core.args]))
+        elif (
+            turned := _with_swapped_difference(graph, value, uses) or _with_opposite_argument(graph, value)
+        ) is not None:
+            values.append(turned)
+    return graph.select(choice.args[0], *values) if len(values) == 2 else None
+
+
+def _with_opposite_argument(graph: Graph, value: Node) -> Node | None:
+    """Return ``-value`` with ``f(b - a)`` for a factor ``f(a - b)`` with an odd function f; None without one."""
+    factors = graph.factors(value)
+    for n, call in enumerate(factors):
+        if call.op == "call" and len(call.args) == 1 and call.args[0].op == "add" and record_of(call.data).parity < 0:
+            swapped = graph.call(call.data, [graph.add([graph.neg(term) for term in call.args[0].args])])
+            return graph.mul([*factors[:n], swapped, *factors[n + 1 :]])
+    return None
 
 
 def _is_integer(exponent: Node) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import sympy
@@ -108,7 +109,7 @@ class Parts:
         self._grouped: dict[Node, tuple[Node, ...]] = {}
         self._walk(roots)
         self._indices = self._free - size_variables(self._nodes)
-        if quotients and (grouped := self._products_of_quotients()):
+        if grouped := self._powers_of_roots() | (self._products_of_quotients() if quotients else {}):
             self._grouped = grouped
             self._walk(roots)
         # Parts without free indices, which entries x[p] may be instances of.
@@ -212,6 +213,28 @@ class Parts:
             found |= more
             variables = variables | atoms_in(more) - self._free
         return frozenset(found)
+
+    def _powers_of_roots(self) -> dict[Node, tuple[Node, ...]]:
+        """Return the powers of values that occur only under square roots, and tests of these values for 0, each with
+        the root as an argument: ``(r, -3)`` with ``r = s**(1/2)`` for ``s**(-3/2)``.
+        """
+        users: dict[Node, list[Node]] = {}
+        for node in self._nodes:
+            for arg in self._args(node):
+                users.setdefault(arg, []).append(node)
+        found: dict[Node, tuple[Node, ...]] = {}
+        for base, own in users.items():
+            powers = [
+                node for node in own if node.op == "pow" and node.args[0] is base and not _is_root_of_squares(node)
+            ]
+            twice = [_doubled_exponent(power) for power in powers]
+            tests = [node for node in own if node.op == "compare" and node.args[1] is self.graph.zero]
+            if len(powers) + len(tests) < len(own) or len(powers) < 2 or not all(n % 2 for n in twice):
+                continue
+            root = self.graph.pow(base, self.graph.const(Fraction(1, 2)))
+            args = {node: (root, self.graph.const(n)) for node, n in zip(powers, twice, strict=True) if n != 1}
+            found |= args | {test: (root, self.graph.zero) for test in tests if test.data in ("ne", "eq")}
+        return found
 
     def _products_of_quotients(self) -> dict[Node, tuple[Node, ...]]:
         """Return the products that have a quotient in common with another product, each with its factors where this
@@ -339,7 +362,7 @@ class Parts:
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm
             return []
-        if node.op == "select" and node.args[2] is self.graph.zero and _divides_by_norm(*node.args[:2]):
+        if node.op == "select" and self.graph.is_zero(node.args[2]) and _divides_by_norm(self.graph, node):
             return [node.args[1]]
         maxima = [_core(arg).args[0] for arg in args if _core(arg).op == "lse"] if node.op == "add" else []
         return [arg for arg in args if arg not in maxima]
@@ -442,6 +465,13 @@ class Parts:
         return self.graph.reduce(node.op, variables, rows, args[0])
 
 
+def _doubled_exponent(power: Node) -> int:
+    """Return twice the exponent of `power`; 0 if that is not an integer."""
+    exponent = power.args[1]
+    twice = 2 * exponent.data if exponent.op == "const" and isinstance(exponent.data, (int, Fraction)) else 0
+    return int(twice) if twice == int(twice) else 0
+
+
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
     """Return the guards of an addition whose body is that of an earlier guard in it, as the second one in ``[i < j]*f +
     [i > j]*f``. A reader sees one condition there, ``[i != j]*f``, so that the two count once.
@@ -468,26 +498,30 @@ def _core(node: Node) -> Node:
 
 def _is_root_of_squares(node: Node) -> bool:
     """Return whether `node` is an odd power of a vector norm, as ``(x @ x)**(1/2)`` or ``(x @ x)**(-1/2)``."""
-    if node.op != "pow" or node.args[1].op != "const" or getattr(node.args[1].data, "denominator", 1) != 2:
+    return node.op == "pow" and _doubled_exponent(node) % 2 == 1 and not node.shape and _is_sum_of_squares(node.args[0])
+
+
+def _is_sum_of_squares(node: Node) -> bool:
+    """Return whether `node` is a sum of squares of entries, such as ``x @ x`` or ``sum(X**2, axis=1)``."""
+    if node.op != "ein" or node.view:
         return False
-    square = node.args[0]
-    return bool(
-        square.op == "ein"
-        and not (square.view or square.shape)
-        and len(square.args) == 2
-        and square.args[0] is square.args[1]
-        and square.data.inputs[0] == square.data.inputs[1]
-    )
+    if len(node.args) == 1:
+        return node.args[0].op == "pow" and _doubled_exponent(node.args[0]) == 4
+    return len(node.args) == 2 and len(set(node.args)) == 1 == len(set(node.data.inputs))
 
 
-def _divides_by_norm(condition: Node, value: Node) -> bool:
-    """Return whether `condition` is ``norm(x) != 0`` and `value` divides by that norm, as in the convention ``x/norm(x)
-    = 0`` at 0.
+def _divides_by_norm(graph: Graph, choice: Node) -> bool:
+    """Return whether `choice` is by ``norm(x) != 0`` and its value divides by that norm, as in the convention
+    ``x/norm(x) = 0`` at 0; so it is for the norms of all rows.
     """
-    if condition.op != "compare" or condition.data != "ne" or condition.args[1].op != "const":
+    condition, value, _ = choice.args
+    if condition.op != "compare" or condition.data != "ne" or not graph.is_zero(condition.args[1]):
         return False
-    factors = value.args if value.op == "mul" else (value,)
-    return any(_is_root_of_squares(factor) and factor.args[0] is condition.args[0] for factor in factors)
+    size = condition.args[0]
+    terms = value.args if value.op == "add" else (value,)
+    factors = [factor for term in terms for factor in (term.args if term.op in ("mul", "ein") else (term,))]
+    powers = [factor for factor in factors if factor.op == "pow" and factor.args[0] is size]
+    return _is_sum_of_squares(size) and any(_doubled_exponent(power) % 2 for power in powers)
 
 
 def _quotients_in(product: Node, free: frozenset[int]) -> list[tuple[Node, Node]]:
