@@ -199,10 +199,7 @@ def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> N
         if usual or uses[node] > 1 or all(number > 0 for number, _ in terms):
             return None
         return graph.add([graph.scale(-1, term) for term in node.args])
-    is_choice = graph.is_choice(node)
-    for n, arg in enumerate(node.args if node.op in ENTERED or is_choice else ()):
-        if is_choice and (n == 0 or arg is graph.zero):
-            continue
+    for n, arg in enumerate(node.args if node.op in ENTERED else ()):
         turned = _with_swapped_difference(graph, arg, uses)
         if turned is not None:
             return graph.with_args(node, [*node.args[:n], turned, *node.args[n + 1 :]])
