@@ -339,7 +339,34 @@ LIFE = [
     ),
 ]
 
+apart = sqrt(square(i, j))
+near = N(C(apart, (i, n), (j, n)), "r")
 CURVES = [
+    Form(
+        "smoothing kernel of two branches",
+        S(
+            Piecewise(
+                (1 - apart**2 / 2 + apart**3, apart < 1),
+                ((2 - apart) ** 3 / 4, apart < 2),
+                (0, True),
+            ),
+            J,
+            I,
+        ),
+        X[p, q],
+        -2
+        * S(
+            Piecewise(
+                (1 - 3 * near[p, j], near[p, j] < 1),
+                (3 * (2 - near[p, j]) ** 2 / (4 * near[p, j]), near[p, j] < 2),
+                (0, True),
+            )
+            * (X[p, q] - X[j, q]),
+            J,
+        ),
+        low=0.1,
+        high=1.8,
+    ),
     Form(
         "barrier of balls",
         S(w[i] * log(1 - S(X[i, k] ** 2, L)), I),
