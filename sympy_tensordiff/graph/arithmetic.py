@@ -139,6 +139,7 @@ class Arithmetic(NodeTable):
         parts = [part for part in parts if part is not self.one]
         if any(part.op == "const" for part in parts):
             return self.mul([self.const(constant), *parts])
+        parts = self._without_implied_tests(parts)
         choice = next(filter(self.is_choice, sorted(parts, key=lambda part: part.total)), None)
         if choice is not None and not all(part.total for part in parts if part is not choice):
             return self._push_into_choice(choice, [self.const(constant), *parts])
@@ -146,6 +147,16 @@ class Arithmetic(NodeTable):
             parts.insert(0, self.const(constant))
         args = tuple(parts)
         return args[0] if len(args) == 1 else self._node("mul", None, args, args)
+
+    def _without_implied_tests(self, parts: list[Node]) -> list[Node]:
+        """Return the factors `parts` with choices by ``u != 0`` decided where another of them is 0 unless u is not."""
+        choices = [part for part in parts if self.is_choice(part)]
+        if len(choices) < 2:
+            return parts
+        nonzero: frozenset[Node] = frozenset()
+        for choice in choices:
+            nonzero |= _nonzero_bases(choice.args[0], choice.args[2] is self.zero)
+        return [self._without_zero_tests(part, nonzero, 1) for part in parts]
 
     def _under_conditions(self, cases: Sequence[Node], value: Node) -> Node:
         """Return `value` under all conditions in `cases`, which are guards and selects with 0: 0 where one of them does
