@@ -79,8 +79,8 @@ def cse(
     -----
     The parts are found on the graph of the expressions, in time that grows with its nodes. With the parts substituted
     for their names, in order, the reduced expressions have the values of the given ones. A part has axes of the lengths
-    of the ranges in which it occurs: sizes at which such a range is empty are for the expressions given alone. A table of
-    the function may be infinite or undefined at entries that the expressions do not read.
+    of the ranges in which it occurs: sizes at which such a range is empty are for the expressions given alone. A table
+    of the function may be infinite or undefined at entries that the expressions do not read.
 
     Examples
     --------
