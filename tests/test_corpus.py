@@ -100,7 +100,7 @@ LONGER = {
     "modulated features": 1.2,
     "Lyapunov residual": 1.17,
     "Weibull lifetimes by the shape": 1.17,
-    "arrival times of waves by the origin": 1.16,
+    "arrival times of waves by the origin": 1.17,
     "beam of an array": 1.16,
     "phase retrieval by amplitudes": 1.17,
     "peridynamics": 1.17,
