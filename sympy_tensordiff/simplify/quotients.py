@@ -302,7 +302,9 @@ class Quotients:
         number, and the common factors of its terms that cancel with other factors of `term`.
         """
         polynomial = self.polynomial(base)
-        content = _content_of(polynomial, cancelled=[own for own, power in term.powers.items() if power * exponent > 0])
+        # Entries stay: the series of (1 - exp(-s/t))/s - (t/s + 1)*exp(-s/t)*s/t**2 is found in this form only.
+        sums = [own for own, power in term.powers.items() if own.op == "add" and power * exponent > 0]
+        content = _content_of(polynomial, cancelled=sums)
         cancels = {
             own: power for own, power in content.powers.items() if term.powers.get(own, 0) * power * exponent < 0
         }
