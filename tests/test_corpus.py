@@ -7,9 +7,11 @@ from statistics import median
 import corpus_fields
 import corpus_groups
 import corpus_learning
+import corpus_matrices
 import corpus_papers
 import corpus_physics
 import corpus_practice
+import corpus_sciences
 import numpy as np
 import pytest
 import sympy
@@ -22,7 +24,16 @@ from sympy_tensordiff.reference import derivative, evaluate, symbols_of
 from sympy_tensordiff.testing.values import random_values
 
 n, y, HALF = td.indices("n"), corpus_physics.y, sympy.Rational(1, 2)
-MODULES = (corpus_learning, corpus_physics, corpus_papers, corpus_fields, corpus_practice, corpus_groups)
+MODULES = (
+    corpus_learning,
+    corpus_physics,
+    corpus_papers,
+    corpus_fields,
+    corpus_practice,
+    corpus_groups,
+    corpus_sciences,
+    corpus_matrices,
+)
 FORMS = {form.name: form for module in MODULES for form in module.FORMS}
 SIZES = {td.indices(name): size for name, size in {"n": 4, "m": 3, "d": 2, "c": 3}.items()}
 
@@ -59,7 +70,7 @@ def some(count, thorough, seed):
 
 
 def test_names_are_different():
-    assert len(FORMS) == sum(len(module.FORMS) for module in MODULES) >= 350
+    assert len(FORMS) == sum(len(module.FORMS) for module in MODULES) >= 465
 
 
 def test_both_forms_are_the_derivative(thorough):
@@ -75,8 +86,6 @@ def test_both_forms_are_the_derivative(thorough):
 
 
 LONGER = {
-    "softmax, its Jacobian": 1.58,
-    "range measurements": 1.45,
     "Hellinger distance": 1.34,
     "entropy of a softmax": 1.26,
     "chi-squared divergence": 1.25,
@@ -88,6 +97,12 @@ LONGER = {
     "calibration by a temperature": 1.2,
     "smoothed particles": 1.2,
     "Morse": 1.18,
+    "modulated features": 1.2,
+    "Lyapunov residual": 1.17,
+    "Weibull lifetimes by the shape": 1.17,
+    "arrival times of waves by the origin": 1.17,
+    "beam of an array": 1.16,
+    "phase retrieval by amplitudes": 1.17,
     "peridynamics": 1.17,
     "multidimensional scaling": 1.17,
     "multinomial regression": 1.17,
@@ -103,12 +118,8 @@ def test_derivatives_are_hardly_longer_than_what_a_person_writes(thorough):
     assert median(ratios.values()) <= 1
 
 
-CHANGES_AGAIN = {"predictive mean"}
-"""Two products of vectors, of which a second simplification makes a congruence."""
-
-
 def test_answers_stay_as_they_are(thorough):
-    for name in sorted({*some(24, thorough, seed=2)} - CHANGES_AGAIN):
+    for name in some(24, thorough, seed=2):
         again = Differentiation(answer(name))
         assert str(again.finish(again.root)) == str(answer(name)), name
 

@@ -277,3 +277,30 @@ def test_refusals():
             call()
     with pytest.raises(ShapeError, match="two different tensors are called K"):
         td.cse([td.name(x + y, "K") * td.name(x - y, "K")])
+
+
+def test_roots_and_quotients_are_parts():
+    """Distances where only roots occur; the values of a softmax."""
+    rng = np.random.default_rng(2)
+    soft = td.TensorComprehension(sympy.exp(x[i]) / td.IndexedSum(sympy.exp(x[j]), (j, 0, n - 1)), (i, n))
+    parts, reduced = in_parts_is_whole([td.jacobian(soft, x)], {x: rng.normal(size=3), n: 3})
+    assert len(parts) == 1 and str(reduced[0]).count("t0") == 2
+    away = sympy.sqrt(td.IndexedSum((X[i, k] - X[j, k]) ** 2, (k, 0, d - 1)))
+    energy = td.IndexedSum(sympy.exp(-away) * away, (j, 0, i - 1), (i, 0, n - 1))
+    positions = rng.normal(size=(4, 2))
+    positions[1] = positions[0]
+    parts, reduced = in_parts_is_whole([td.gradient(energy, X)], {X: positions, n: 4, d: 2})
+    assert "sqrt" in str(parts[0][1]) and "sqrt" not in str(reduced[0])
+
+
+def test_tables_of_the_function_are_parts_under_conditions():
+    table = td.TensorComprehension(1 / (x[i] - y[j]), (i, n), (j, n))
+    body = sympy.Piecewise((table[i, j] ** 2 + sympy.cos(table[i, j]), sympy.Ne(i, j)), (0, True))
+    values = {x: np.array([1.0, 2.0, 3.0]), y: np.array([1.0, 2.5, 4.0]), n: 3}
+    total = td.IndexedSum(body, (j, 0, n - 1), (i, 0, n - 1))
+    ((symbol, definition),), (reduced,) = td.cse([total])
+    assert definition == table
+    with np.errstate(divide="ignore"):
+        known = {**values, symbol: td.evaluate(definition, values)}
+    assert np.isinf(known[symbol][0, 0])
+    np.testing.assert_allclose(td.evaluate(reduced, known), td.evaluate(total, values))

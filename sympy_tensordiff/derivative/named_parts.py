@@ -79,7 +79,8 @@ def cse(
     -----
     The parts are found on the graph of the expressions, in time that grows with its nodes. With the parts substituted
     for their names, in order, the reduced expressions have the values of the given ones. A part has axes of the lengths
-    of the ranges in which it occurs: sizes at which such a range is empty are for the expressions given alone.
+    of the ranges in which it occurs: sizes at which such a range is empty are for the expressions given alone. A table
+    of the function may be infinite or undefined at entries that the expressions do not read.
 
     Examples
     --------
@@ -185,7 +186,11 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
     ranges = _ranges_of_entries(roots, {*free} - sizes)
     bound = {v for row in ranges for v in row.form.atoms()} - sizes
     for form in (roots, signed) if signed != roots else (roots,):
-        for others in (Parts(graph, form, free, facts), Parts(graph, form, {*free} - bound, facts, ranges=ranges)):
+        for others in (
+            Parts(graph, form, free, facts),
+            Parts(graph, form, {*free} - bound, facts, ranges=ranges),
+            Parts(graph, form, free, facts, quotients=True),
+        ):
             if others.operations < parts.operations:
                 roots, parts = form, others
     return roots, parts

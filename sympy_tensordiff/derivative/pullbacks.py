@@ -211,10 +211,15 @@ def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     """
     if position == 0:
         return graph.zero
-    if (node.shape or cotangent.depth <= JOINED_LIMIT) and graph.is_choice(cotangent):
+    if node.shape or cotangent.depth <= JOINED_LIMIT:
         # The choice inside of the one around it: so the cotangents of all branches choose by the same condition first.
-        sides = [side if side is graph.zero else _select(graph, node, side, position) for side in cotangent.args[1:]]
-        return graph.select(cotangent.args[0], *sides)
+        factors = graph.factors(cotangent)
+        choice = next(filter(graph.is_choice, factors), None)
+        if choice is not None:
+            others = [factor for factor in factors if factor is not choice]
+            values = [side if side is graph.zero else graph.mul((*others, side)) for side in choice.args[1:]]
+            sides = [side if side is graph.zero else _select(graph, node, side, position) for side in values]
+            return graph.select(choice.args[0], *sides)
     if position == 1:
         return graph.select(node.args[0], cotangent, graph.zero)
     return graph.select(node.args[0], graph.zero, cotangent)

@@ -23,6 +23,9 @@ JOINED_LIMIT = 32
 """The most depth and length of terms whose `select` nodes are merged, and of products that are multiplied out."""
 
 
+MAX_TESTED_LEVELS = 4
+"""The levels of products, sums and choices below a choice in which tests of values for 0 are decided."""
+
 MAX_REPEATED_FACTORS, MAX_REPEATED_DEPTH = 2, 5
 """The most factors of a choice between two values, and their depth, that are repeated in both to merge choices."""
 
@@ -136,6 +139,7 @@ class Arithmetic(NodeTable):
         parts = [part for part in parts if part is not self.one]
         if any(part.op == "const" for part in parts):
             return self.mul([self.const(constant), *parts])
+        parts = self._without_implied_tests(parts)
         choice = next(filter(self.is_choice, sorted(parts, key=lambda part: part.total)), None)
         if choice is not None and not all(part.total for part in parts if part is not choice):
             return self._push_into_choice(choice, [self.const(constant), *parts])
@@ -143,6 +147,16 @@ class Arithmetic(NodeTable):
             parts.insert(0, self.const(constant))
         args = tuple(parts)
         return args[0] if len(args) == 1 else self._node("mul", None, args, args)
+
+    def _without_implied_tests(self, parts: list[Node]) -> list[Node]:
+        """Return the factors `parts` with choices by ``u != 0`` decided where another of them is 0 unless u is not."""
+        choices = [part for part in parts if self.is_choice(part)]
+        if len(choices) < 2:
+            return parts
+        nonzero: frozenset[Node] = frozenset()
+        for choice in choices:
+            nonzero |= _nonzero_bases(choice.args[0], choice.args[2] is self.zero)
+        return [self._without_zero_tests(part, nonzero, 1) for part in parts]
 
     def _under_conditions(self, cases: Sequence[Node], value: Node) -> Node:
         """Return `value` under all conditions in `cases`, which are guards and selects with 0: 0 where one of them does
@@ -263,6 +277,9 @@ class Arithmetic(NodeTable):
         if (holds := self.truth_value(condition)) is not None:
             return value if holds else otherwise
         value, otherwise = self._decide(value, condition, 1), self._decide(otherwise, condition, 2)
+        if not value.shape:
+            value = self._without_zero_tests(value, _nonzero_bases(condition, True))
+            otherwise = self._without_zero_tests(otherwise, _nonzero_bases(condition, False))
         if value is otherwise:
             return value
         if otherwise is self.zero and is_index_choice(value):
@@ -324,6 +341,21 @@ class Arithmetic(NodeTable):
             return value
         return self.add(args) if value.op == "add" else self.mul(args)
 
+    def _without_zero_tests(self, value: Node, nonzero: frozenset[Node], levels: int = MAX_TESTED_LEVELS) -> Node:
+        """Return `value` with choices by ``u != 0`` decided for each ``u`` in `nonzero`, as far as `levels` below."""
+        if not nonzero or not levels or value.op not in ("select", "mul", "add"):
+            return value
+        if value.op == "select" and value.args[0].op == "compare" and value.args[0].args[0] in nonzero:
+            test = value.args[0]
+            if test.data in ("ne", "eq") and test.args[1] is self.zero:
+                return self._without_zero_tests(value.args[1 if test.data == "ne" else 2], nonzero, levels)
+        args = [self._without_zero_tests(arg, nonzero, levels - 1) for arg in value.args]
+        if tuple(args) == value.args:
+            return value
+        if value.op == "select":
+            return self.select(args[0], args[1], args[2])
+        return self.add(args) if value.op == "add" else self.mul(args)
+
     def guard(self, rows: Iterable[Constraint], body: Node) -> Node:
         """Return a guard: ``body`` where all constraints ``rows`` hold, and 0 elsewhere, where ``body`` is not
         evaluated. Nested guards are merged.
@@ -367,6 +399,35 @@ def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, 
         if isinstance(negation, Constraint):
             rest = tuple(other for other in rows if other is not row)
             yield rest, tuple(sorted((*rest, negation)))
+
+
+def _nonzero_bases(condition: Node, holds: bool) -> frozenset[Node]:
+    """Return the values that are not 0 if `condition` holds, or does not hold, since they are above a value that is not
+    negative: ``S`` for ``sqrt(S) < 1`` that does not hold.
+    """
+    if condition.op in ("and", "or", "not"):
+        inside = [_nonzero_bases(part, holds is (condition.op != "not")) for part in condition.args]
+        return frozenset().union(*inside) if holds is not (condition.op == "or") else frozenset()
+    if condition.op != "compare" or condition.data not in ("lt", "le"):
+        return frozenset()
+    lower, upper = condition.args if holds else condition.args[::-1]
+    is_strict = holds is (condition.data == "lt")
+    if not (_is_positive(lower) or (is_strict and lower.op == "const" and lower.data >= 0)):
+        return frozenset()
+    while upper.op == "pow" and upper.args[1].op == "const" and upper.args[1].data > 0:
+        upper = upper.args[0]
+    return frozenset((upper,))
+
+
+def _is_positive(node: Node) -> bool:
+    """Return whether `node` is a positive number, a symbol declared positive, or a product or power of such."""
+    if node.op == "const":
+        return bool(node.data > 0)
+    if node.op == "scalar":
+        return bool(node.data.is_positive)
+    if node.op == "mul":
+        return all(map(_is_positive, node.args))
+    return node.op == "pow" and _is_positive(node.args[0])
 
 
 def _is_minus_infinity(score: Node) -> bool:

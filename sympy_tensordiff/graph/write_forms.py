@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient, Variable
 from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in, positive_parts_in
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex
@@ -149,10 +149,16 @@ class Forms:
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
         """Return ``(variable, coefficient)`` of the term of `form` to write alone on the left of a constraint: a bound
-        index if there is one, else a free index, else a size.
+        index if there is one, the outermost first, else a free index, else a size.
         """
-        bound, limits = dict(scope), self.reader.limits
-        return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes, term[0] in limits))
+        bound, limits = {v: n for n, (v, _) in enumerate(scope)}, self.reader.limits
+
+        def order(term: tuple[Variable, int]) -> tuple[int, bool, bool]:
+            """Return the key of `term`, the least of which leads."""
+            v = term[0]
+            return bound.get(v, len(bound)) if isinstance(v, int) else len(bound), v in self.sizes, v in limits
+
+        return min(form.terms, key=order)
 
     def has_negative_lead(self, form: Affine, scope: Scope) -> bool:
         """Return whether the coefficient of the leading term of `form` is negative; without terms, whether its constant

@@ -116,8 +116,9 @@ class _Simplification:
         is_light = weight <= max(self.limit, self.weight)
         if is_light or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
             cost = self.model.of(changed)
-            # A rewriting that only removes nodes adds no computation, in whatever order.
-            goes = {node for node in nodes if not node.view}.issubset(self.nodes)
+            # A rewriting that only removes nodes, or terms of sums, adds no computation, in whatever order.
+            goes = {node for node in nodes if not node.view and node.op != "add"}.issubset(self.nodes)
+            goes = goes and _number_of_terms(nodes) <= _number_of_terms(self.nodes)
             if goes or self.model.is_no_worse(
                 cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))
             ):
@@ -125,6 +126,11 @@ class _Simplification:
                 return
         for part in parts:
             self.replace_unless_heavier(part)
+
+
+def _number_of_terms(nodes: Sequence[Node]) -> int:
+    """Return the number of terms that the additions among `nodes` have."""
+    return sum(len(node.args) for node in nodes if node.op == "add")
 
 
 def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:

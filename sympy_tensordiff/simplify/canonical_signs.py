@@ -110,20 +110,19 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
-        """Return the select `node` as a number times a select: the sign of its first value and the integer that divides
-        all values are taken out; of one value beside 0, any rational number. `args` are its condition and its values in
-        this form.
+        """Return the select `node` as a number times a select: the sign of its first value and the number that leaves
+        the shortest values are taken out. `args` are its condition and its values in this form.
         """
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
-        numbers = [value.number for value in values if value.core is not self.graph.zero]
-        content = content_of(numbers) if self.numbers else 1
-        number = (-1 if numbers[0] < 0 else 1) * (content if len(numbers) == 1 or content.denominator == 1 else 1)
+        own = [value for value in values if value.core is not self.graph.zero]
+        number = (-1 if own[0].number < 0 else 1) * (_front_number(own) if self.numbers else 1)
         if number == 1:
             return Signed(alone, 1, alone)
         scaled = [self.graph.scale(value.number / Fraction(number), value.core) for value in values]
         core = self.graph.select(condition.alone, *scaled)
-        return Signed(alone if number.denominator == 1 else self.graph.scale(number, core), number, core)
+        stays = number.denominator == 1 or len(own) > 1
+        return Signed(alone if stays else self.graph.scale(number, core), number, core)
 
     def split(self, node: Node) -> Signed:
         """Return `node` as a number times a node whose sign is canonical, as ``-1*(a - b)`` for ``b - a``. With
@@ -183,7 +182,8 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     for node in nodes:
         variables, _, body = graph.inside(node, ()) if node.op == "comprehension" else ((), (), node)
         number, core = graph.split_view(body)
-        turned = _with_swapped_difference(graph, core, uses) if number < 0 else None
+        swapped = _opposite_choice if core.op == "select" and not graph.is_choice(core) else _with_swapped_difference
+        turned = swapped(graph, core, uses) if number < 0 else None
         if turned is not None:
             body = graph.scale(-number, turned)
             node = graph.comprehension(variables, node.data, body) if node.op == "comprehension" else body
@@ -203,6 +203,53 @@ def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> N
         turned = _with_swapped_difference(graph, arg, uses)
         if turned is not None:
             return graph.with_args(node, [*node.args[:n], turned, *node.args[n + 1 :]])
+    return None
+
+
+def _front_number(values: Sequence[Signed]) -> int | Fraction:
+    """Return the positive number that the choice between `values` has in front, in the shortest form; 1 for floats."""
+    numbers = [value.number for value in values]
+    content = content_of(numbers)
+    if len(numbers) == 1 or content.denominator == 1:
+        return content
+    signs = [(abs(Fraction(value.number)), value.core.op == "add") for value in values]
+
+    def length(front: int | Fraction) -> int:
+        """Return the signs of all values by the number `front`, and of this number."""
+        return _signs_of(front, False) + sum(_signs_of(number / front, is_sum) for number, is_sum in signs)
+
+    fronts: list[int | Fraction] = [1, *(number for number, _ in signs)]
+    return min(fronts, key=length)
+
+
+def _signs_of(number: int | Fraction, is_sum: bool) -> int:
+    """Return the signs of the positive `number` as a factor, which the terms of a sum (`is_sum`) have each."""
+    return ((number.numerator != 1) + (number.denominator != 1)) * (1 + is_sum)
+
+
+def _opposite_choice(graph: Graph, choice: Node, uses: Counter[Node]) -> Node | None:
+    """Return ``-choice`` with the sign in each of its values, by swapping a difference or the argument of an odd
+    function in it; None if one of the values has neither.
+    """
+    values = []
+    for value in choice.args[1:]:
+        number, core = graph.split_coefficient(value)
+        if core.op == "add" and any(graph.split_coefficient(term)[0] < 0 for term in core.args):
+            values.append(graph.add([graph.scale(-number, term) for term in core.args]))
+        elif (
+            turned := _with_swapped_difference(graph, value, uses) or _with_opposite_argument(graph, value)
+        ) is not None:
+            values.append(turned)
+    return graph.select(choice.args[0], *values) if len(values) == 2 else None
+
+
+def _with_opposite_argument(graph: Graph, value: Node) -> Node | None:
+    """Return ``-value`` with ``f(b - a)`` for a factor ``f(a - b)`` with an odd function f; None without one."""
+    factors = graph.factors(value)
+    for n, call in enumerate(factors):
+        if call.op == "call" and len(call.args) == 1 and call.args[0].op == "add" and record_of(call.data).parity < 0:
+            swapped = graph.call(call.data, [graph.add([graph.neg(term) for term in call.args[0].args])])
+            return graph.mul([*factors[:n], swapped, *factors[n + 1 :]])
     return None
 
 
@@ -242,11 +289,11 @@ def _name(node: Node) -> str:
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:
-    """Return a sort key of an affine index form. Two forms keep their order if all variable numbers are shifted by the
-    same amount.
+    """Return a sort key of an affine index form, the least for forms of few terms. Two forms keep their order if all
+    variable numbers are shifted by the same amount.
     """
     terms = [((v < 0, v, "") if isinstance(v, int) else (2, 0, repr(v)), c) for v, c in form.terms]
-    return tuple(sorted(terms)), form.constant
+    return len(terms), tuple(sorted(terms)), form.constant
 
 
 __all__ = ["with_canonical_signs", "without_minus"]

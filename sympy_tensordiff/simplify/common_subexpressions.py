@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import sympy
@@ -82,7 +83,8 @@ class Parts:
 
     The variables in `free`, sizes and free indices, are never bound; `facts` are the constraints on them. Nodes in
     `wanted` get a name wherever they occur, whatever their size. Constraints in `ranges` bound indices
-    that are not in `free`: parts at several of them are one tensor.
+    that are not in `free`: parts at several of them are one tensor. With `quotients`, a quotient of two factors that
+    several products have is a part, as ``exp(x[i])/s`` in ``a*exp(x[i])/s`` and ``b*exp(x[j])/s``.
     """
 
     def __init__(
@@ -93,6 +95,8 @@ class Parts:
         facts: Iterable[Constraint] = (),
         wanted: Iterable[Node] = (),
         ranges: Iterable[Constraint] = (),
+        *,
+        quotients: bool = False,
     ) -> None:
         self.graph = graph
         self._ranges = frozenset(ranges)
@@ -102,14 +106,13 @@ class Parts:
         self._opened: dict[Node, tuple[tuple[int, ...], tuple[Constraint, ...], Node]] = {}
         self._places: dict[int, tuple[int, int]] = {}
         self._keys: dict[Node, tuple[Key, tuple[Axis, ...]] | None] = {}
-        self._nodes = self._in_order(roots)
-        self._crowded: set[Node] = set()
-        self._around = self._constraints_by_path(roots)
-        self._unconditional = self._unconditional_nodes(roots)
-        self._numbers = self._always_finite()
+        self._grouped: dict[Node, tuple[Node, ...]] = {}
+        self._walk(roots)
         self._indices = self._free - size_variables(self._nodes)
+        if grouped := self._powers_of_roots() | (self._products_of_quotients() if quotients else {}):
+            self._grouped = grouped
+            self._walk(roots)
         # Parts without free indices, which entries x[p] may be instances of.
-        self._general: dict[Key, Node] = {}
         for node in self._nodes:
             if self._indices.isdisjoint(node.free) and (key := self._key(node)):
                 self._general.setdefault(key, node)
@@ -125,12 +128,22 @@ class Parts:
 
     # -------------------------------------------------------------- the walk
 
+    def _walk(self, roots: Sequence[Node]) -> None:
+        """Store the nodes below `roots` and the conditions under which they are evaluated."""
+        self._general: dict[Key, Node] = {}
+        self._keys.clear()
+        self._nodes = self._in_order(roots)
+        self._crowded: set[Node] = set()
+        self._around = self._constraints_by_path(roots)
+        self._unconditional = self._unconditional_nodes(roots)
+        self._numbers = self._always_finite()
+
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node`. Those of a sum or other binder are its body with new names for the bound
-        variables, the same ones in each call.
+        """Return the arguments of `node`, with a quotient in a product that is a part of others as one of them. Those
+        of a sum or other binder are its body with new names for the bound variables, the same ones in each call.
         """
         if node.op not in BINDERS:
-            return node.args
+            return self._grouped.get(node, node.args)
         if node not in self._opened:
             self._opened[node] = variables, _, _ = self.graph.open(node)
             # A reader meets the limits of a sum innermost first.
@@ -201,6 +214,51 @@ class Parts:
             variables = variables | atoms_in(more) - self._free
         return frozenset(found)
 
+    def _powers_of_roots(self) -> dict[Node, tuple[Node, ...]]:
+        """Return the powers of values that occur only under square roots, and tests of these values for 0, each with
+        the root as an argument: ``(r, -3)`` with ``r = s**(1/2)`` for ``s**(-3/2)``.
+        """
+        users: dict[Node, list[Node]] = {}
+        for node in self._nodes:
+            for arg in self._args(node):
+                users.setdefault(arg, []).append(node)
+        found: dict[Node, tuple[Node, ...]] = {}
+        for base, own in users.items():
+            powers = [
+                node for node in own if node.op == "pow" and node.args[0] is base and not _is_root_of_squares(node)
+            ]
+            twice = [_doubled_exponent(power) for power in powers]
+            tests = [node for node in own if node.op == "compare" and node.args[1] is self.graph.zero]
+            if len(powers) + len(tests) < len(own) or len(powers) < 2 or not all(n % 2 for n in twice):
+                continue
+            root = self.graph.pow(base, self.graph.const(Fraction(1, 2)))
+            args = {node: (root, self.graph.const(n)) for node, n in zip(powers, twice, strict=True) if n != 1}
+            found |= args | {test: (root, self.graph.zero) for test in tests if test.data in ("ne", "eq")}
+        return found
+
+    def _products_of_quotients(self) -> dict[Node, tuple[Node, ...]]:
+        """Return the products that have a quotient in common with another product, each with its factors where this
+        quotient is one factor: ``(a, exp(x[i])/s)`` for ``a*exp(x[i])/s``.
+        """
+        products: dict[Node, dict[Key, tuple[Node, ...]]] = {}
+        for product in self._nodes:
+            for over, under in _quotients_in(product, self._free) if product in self._around else ():
+                quotient = self.graph.mul((over, under))
+                if quotient is not product:
+                    self._around[quotient] = self._around[product]
+                    self._numbers |= {quotient} if product in self._numbers else set()
+                    self._unconditional |= {quotient} if product in self._unconditional else set()
+                if (key := self._key(quotient)) is not None:
+                    rest = (factor for factor in product.args if factor not in (over, under))
+                    products.setdefault(product, {}).setdefault(key, (*rest, quotient))
+        counts = Counter(key for found in products.values() for key in found)
+        best = {product: max(found, key=counts.__getitem__) for product, found in products.items()}
+        return {
+            product: products[product][key]
+            for product, key in best.items()
+            if counts[key] > 1 and len(products[product][key]) > 1
+        }
+
     # -------------------------------------------------------------- equal parts
 
     def _key(self, node: Node) -> Key | None:
@@ -208,7 +266,9 @@ class Parts:
         found = self._keys.get(node)
         if node not in self._keys:
             nameable = node in self._around and node.op not in _NAMELESS
-            nameable = nameable and (node in self._numbers or node in self._unconditional)
+            # A table that the function has may be undefined at entries that no condition lets read.
+            is_stored = node.op == "comprehension" or node in self._numbers or node in self._unconditional
+            nameable = nameable and is_stored
             found = self._key_over(node, node.free - self._free) if nameable else None
             if nameable and not node.shape and not node.free.isdisjoint(self._indices):
                 general = self._key_over(node, node.free - self._free | node.free & self._indices)
@@ -302,10 +362,20 @@ class Parts:
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm
             return []
-        if node.op == "select" and node.args[2] is self.graph.zero and _divides_by_norm(*node.args[:2]):
+        if node.op == "select" and self.graph.is_zero(node.args[2]) and _divides_by_norm(self.graph, node):
             return [node.args[1]]
         maxima = [_core(arg).args[0] for arg in args if _core(arg).op == "lse"] if node.op == "add" else []
         return [arg for arg in args if arg not in maxima]
+
+    def _operations(self, node: Node) -> int:
+        """Return about how many operators and function names the text of `node` has, without the text of its
+        arguments.
+        """
+        if node.op in ("add", "mul", "ein"):
+            # A number among factors is a sign or a coefficient, one among terms is a term.
+            parts = [arg for arg in self._args(node) if node.op == "add" or arg.op != "const"]
+            return max(0, len(parts) - 1) + (node.op == "ein" and not node.view)
+        return 0 if node.op in _LEAVES | {"read"} else 1
 
     def _same(self, node: Node) -> Key | Node:
         """Return the key of `node`, equal for equal subexpressions; `node` itself if it has no key."""
@@ -318,7 +388,7 @@ class Parts:
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:
             first.setdefault(self._same(node), node)
-        self.operations = sum(map(_operations, first.values()))  # with equal parts computed once
+        self.operations = sum(map(self._operations, first.values()))  # with equal parts computed once
         # A node that transposes, scales or reads a part uses it, wherever that node is itself.
         halves = _other_halves(first.values())
         users = [node for node in first.values() if _core(node) is node and node not in halves]
@@ -334,7 +404,8 @@ class Parts:
         parts: list[NamedPart] = []
         weights: dict[Key | Node, int] = {}
         for same, node in first.items():
-            weights[same] = _operations(node) + sum(weights[p] for p in {self._same(arg) for arg in self._args(node)})
+            below = {self._same(arg) for arg in self._args(node)}
+            weights[same] = self._operations(node) + sum(weights[part] for part in below)
             worth = uses[same] > 1 and weights[same] >= MIN_OPERATIONS and _core(node) is node
             if isinstance(same, Key) and (worth or same in forced):
                 node = self._general.get(same, node)
@@ -394,6 +465,13 @@ class Parts:
         return self.graph.reduce(node.op, variables, rows, args[0])
 
 
+def _doubled_exponent(power: Node) -> int:
+    """Return twice the exponent of `power`; 0 if that is not an integer."""
+    exponent = power.args[1]
+    twice = 2 * exponent.data if exponent.op == "const" and isinstance(exponent.data, (int, Fraction)) else 0
+    return int(twice) if twice == int(twice) else 0
+
+
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
     """Return the guards of an addition whose body is that of an earlier guard in it, as the second one in ``[i < j]*f +
     [i > j]*f``. A reader sees one condition there, ``[i != j]*f``, so that the two count once.
@@ -420,32 +498,42 @@ def _core(node: Node) -> Node:
 
 def _is_root_of_squares(node: Node) -> bool:
     """Return whether `node` is an odd power of a vector norm, as ``(x @ x)**(1/2)`` or ``(x @ x)**(-1/2)``."""
-    if node.op != "pow" or node.args[1].op != "const" or getattr(node.args[1].data, "denominator", 1) != 2:
+    return node.op == "pow" and _doubled_exponent(node) % 2 == 1 and not node.shape and _is_sum_of_squares(node.args[0])
+
+
+def _is_sum_of_squares(node: Node) -> bool:
+    """Return whether `node` is a sum of squares of entries, such as ``x @ x`` or ``sum(X**2, axis=1)``."""
+    if node.op != "ein" or node.view:
         return False
-    square = node.args[0]
-    return bool(
-        square.op == "ein"
-        and not (square.view or square.shape)
-        and len(square.args) == 2
-        and square.args[0] is square.args[1]
-        and square.data.inputs[0] == square.data.inputs[1]
-    )
+    if len(node.args) == 1:
+        return node.args[0].op == "pow" and _doubled_exponent(node.args[0]) == 4
+    return len(node.args) == 2 and len(set(node.args)) == 1 == len(set(node.data.inputs))
 
 
-def _divides_by_norm(condition: Node, value: Node) -> bool:
-    """Return whether `condition` is ``norm(x) != 0`` and `value` divides by that norm, as in the convention ``x/norm(x)
-    = 0`` at 0.
+def _divides_by_norm(graph: Graph, choice: Node) -> bool:
+    """Return whether `choice` is by ``norm(x) != 0`` and its value divides by that norm, as in the convention
+    ``x/norm(x) = 0`` at 0; so it is for the norms of all rows.
     """
-    if condition.op != "compare" or condition.data != "ne" or condition.args[1].op != "const":
+    condition, value, _ = choice.args
+    if condition.op != "compare" or condition.data != "ne" or not graph.is_zero(condition.args[1]):
         return False
-    factors = value.args if value.op == "mul" else (value,)
-    return any(_is_root_of_squares(factor) and factor.args[0] is condition.args[0] for factor in factors)
+    size = condition.args[0]
+    terms = value.args if value.op == "add" else (value,)
+    factors = [factor for term in terms for factor in (term.args if term.op in ("mul", "ein") else (term,))]
+    powers = [factor for factor in factors if factor.op == "pow" and factor.args[0] is size]
+    return _is_sum_of_squares(size) and any(_doubled_exponent(power) % 2 for power in powers)
 
 
-def _operations(node: Node) -> int:
-    """Return about how many operators and function names the text of `node` has, without the text of its arguments."""
-    if node.op in ("add", "mul", "ein"):
-        # A number among factors is a sign or a coefficient, one among terms is a term.
-        parts = [arg for arg in node.args if node.op == "add" or arg.op != "const"]
-        return max(0, len(parts) - 1) + (node.op == "ein" and not node.view)
-    return 0 if node.op in _LEAVES | {"read"} else 1
+def _quotients_in(product: Node, free: frozenset[int]) -> list[tuple[Node, Node]]:
+    """Return the pairs ``(x, 1/y)`` of factors of `product` with a computed divisor ``y`` that has no more indices than
+    ``x``; [] for other nodes. Variables in `free` do not count.
+    """
+    factors = [factor for factor in product.args if factor.op != "const"] if product.op == "mul" else []
+    divisors = [factor for factor in factors if factor.op == "pow" and _is_computed_divisor(factor)]
+    return [(x, y) for y in divisors for x in factors if x is not y and x.op != "scalar" and y.free - free <= x.free]
+
+
+def _is_computed_divisor(power: Node) -> bool:
+    """Return whether `power` has a negative number as exponent, and a base that is neither a symbol nor an entry."""
+    base, exponent = power.args
+    return exponent.op == "const" and exponent.data < 0 and base.op not in _LEAVES | {"read"}

@@ -57,7 +57,9 @@ class Keys:
         hashes.
         """
         for part in reachable(node, known=self._known):
-            self._known[part] = self._key(part, [self._known[arg] for arg in part.args])
+            key, axes = self._key(part, [self._known[arg] for arg in part.args])
+            is_symmetric = len(axes) == 2 and self.graph.symmetric.get(part, False)
+            self._known[part] = key, (min(axes),) * 2 if is_symmetric else axes
         return self._known[node]
 
     def _key(self, node: Node, args: Sequence[Key]) -> Key:
@@ -223,7 +225,7 @@ class _Sum:
         """Return the sum with its common factors taken out, as ``a*b + a*c`` to ``a*(b + c)``; itself without any."""
         for n, term in enumerate(self.terms):
             for m in range(len(term.parts)):
-                found = _candidate(term, m)
+                found = self._candidate(term, m)
                 if found is not None:
                     self.places.setdefault(found, {}).setdefault(n, m)
         self._merge_repeated()
@@ -243,6 +245,25 @@ class _Sum:
         if not taken:
             return self.node
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
+
+    def _candidate(self, term: ContractionParts, place: int) -> CommonFactor | None:
+        """Return the operand number `place` of `term` as a possible common factor; None if its labels rule that out."""
+        node, labels = term.parts[place]
+        base = _base(node)
+        power = True if base is not node and _exponent(node) < 0 else None
+        if power is None:
+            base = node
+        if not labels:
+            return CommonFactor(base, power, (), frozenset())
+        if len(set(term.output)) < len(term.output):
+            return None
+        roles = _roles(term, place)
+        own = tuple(self._own_roles(term, place))
+        read = {label for n, (_, own) in enumerate(term.parts) if n != place for label in own}
+        others = frozenset(role for label, role in roles.items() if label in read)
+        if power is None and set(roles.values()) != {*own, *others}:
+            return None
+        return CommonFactor(base, power, own, others)
 
     def _merge_repeated(self) -> None:
         """Let a common factor also collect terms whose other operands lack some of the axes: ``A*B + c*A`` is ``A*(B +
@@ -320,12 +341,20 @@ class _Sum:
         if not labels:
             return build(self.graph, term._replace(parts=parts))
         role = {role: label for label, role in _roles(term, place).items()}
-        embedded = {own: role[real] for own, real in zip(candidate.roles, _own_roles(term, place), strict=True)}
+        embedded = {own: role[real] for own, real in zip(candidate.roles, self._own_roles(term, place), strict=True)}
         others = [role[own] if own in role else embedded[own] for own in sorted(candidate.others)]
         # A sum repeats a scalar along all axes: on a diagonal it is a multiple of the unit matrix.
         is_diagonal = len(set(others)) < len(others)
         is_scalar = not is_diagonal and not any(label in others for _, own in parts for label in own)
         return build(self.graph, term._replace(parts=parts, output=() if is_scalar else others))
+
+    def _own_roles(self, term: ContractionParts, place: int) -> list[Role]:
+        """Return the roles, result axis or summed, of the axes of the operand at `place` in `term`; sorted if it is a
+        symmetric matrix.
+        """
+        roles, (node, labels) = _roles(term, place), term.parts[place]
+        own = [roles[label] for label in labels]
+        return sorted(own) if self.graph.symmetric.get(node) else own
 
     # -------------------------------------------------------------- weights
 
@@ -339,14 +368,24 @@ class _Sum:
         edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
         top = operand_of_view(product)  # what reads a view reads its operand
         added = [node for node in _above(top, leaves) if node in freed or not self.uses[node]]
-        heavier = sum(weight(node) for node in added if not is_repeated(node)) - sum(map(weight, freed)) - edges
+        heavier = self._weight(node for node in added if not is_repeated(node)) - self._weight(freed) - edges
         return heavier <= most and (scalar or self._costs_no_more(product, old, leaves))
 
+    def _weight(self, nodes: Iterable[Node]) -> int:
+        """Return the weight of `nodes` as text, without the transposes of others, as in ``u + u.T``."""
+        heaviest: dict[str, int] = {}
+        for node in nodes:
+            key = self.keys.of(node)[0]
+            heaviest[key] = max(weight(node), heaviest.get(key, 0))
+        return sum(heaviest.values())
+
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
-        """Whether `product` costs no more than the sum of the terms that it replaces."""
+        """Whether `product` costs no more than the sum of the terms that it replaces, whichever size is the largest."""
         known = leaves.difference(old)
-        before = self.model.of([self.graph.add(old)], known)
-        return self.model.is_no_worse(self.model.of([product], known), before, self.given, _LOWER_ORDERS)
+        before, after = self.model.of([self.graph.add(old)], known), self.model.of([product], known)
+        counts, most = after.operations.terms, before.operations.terms
+        grows = any(counts[each] > _LOWER_ORDERS * most.get(each, counts[each]) for each in after.operations.growth)
+        return not grows and self.model.is_no_worse(after, before, self.given, _LOWER_ORDERS)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
         """Return the nodes between `terms` and `leaves` that nothing else uses, so that they vanish with the terms."""
@@ -389,26 +428,6 @@ def _scalars_of(part: Node) -> list[Node]:
     return [arg for arg in part.args if not arg.shape] if is_core(part) else []
 
 
-def _candidate(term: ContractionParts, place: int) -> CommonFactor | None:
-    """Return the operand number `place` of `term` as a possible common factor; None if its labels rule that out."""
-    node, labels = term.parts[place]
-    base = _base(node)
-    power = True if base is not node and _exponent(node) < 0 else None
-    if power is None:
-        base = node
-    if not labels:
-        return CommonFactor(base, power, (), frozenset())
-    if len(set(term.output)) < len(term.output):
-        return None
-    roles = _roles(term, place)
-    own = tuple(roles[label] for label in labels)
-    read = {label for n, (_, own) in enumerate(term.parts) if n != place for label in own}
-    others = frozenset(role for label, role in roles.items() if label in read)
-    if power is None and set(roles.values()) != {*own, *others}:
-        return None
-    return CommonFactor(base, power, own, others)
-
-
 def _roles(term: ContractionParts, place: int) -> dict[Label, Role]:
     """Return the roles of the labels of the result, ``("axis", n)`` for axis ``n``, and of those summed in the operand
     at `place`: ``("sum", n)``, numbered in order of appearance, after those of the result.
@@ -417,12 +436,6 @@ def _roles(term: ContractionParts, place: int) -> dict[Label, Role]:
     for label in term.parts[place][1]:
         roles.setdefault(label, ("sum", len(roles)))
     return roles
-
-
-def _own_roles(term: ContractionParts, place: int) -> list[Role]:
-    """Return the roles, result axis or summed, of the axes of the operand at `place` in `term`."""
-    roles = _roles(term, place)
-    return [roles[label] for label in term.parts[place][1]]
 
 
 def _base(node: Node) -> Node:

@@ -6,6 +6,7 @@ A product is a coefficient and rational exponents of its factors, a sum is a pol
     x*(1 - y/x)            x - y             (a - b)/a                1 - b/a
     1/t - r**2/t**2        1/t**2            where t is r**2 + 1
     c + e*(u - 1) + e      c + e*u           x/(x + y) + y/(x + y)    1
+    x*(x/b)**(a - 1)       b*(x/b)**a
 
 with ``a`` that is computed, such as a norm, in ``(a - b)/a``: see `Quotients.shortest`. Each form of a node is compared
 with the node itself by its printed length, and the shortest one is taken. Factors that cancel are not 0 and not
@@ -75,7 +76,7 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
         new = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
         new = _without_kinks_beside_poles(graph, new) if new.op == "add" else new
         new = work.shortest(new) if _may_cancel(new) else new
-        done[node] = work.with_scalars_inside(new) if is_core(new) else new
+        done[node] = work.with_factors_inside(new) if is_core(new) else new
     return [done[root] for root in roots]
 
 
@@ -92,6 +93,8 @@ def _may_cancel(node: Node) -> bool:
         return _is_quotient(node) and node.args[0].op != "add"
     if node.op == "add":
         return any(_has(arg, "add") or _has(arg, "pow") for arg in node.args)
+    if any(part.op == "pow" and part.args[0].op == "mul" and part.args[1].op == "add" for part in _parts(node)):
+        return True
     return _has(node, "pow") and (_has(node, "add") or any(_is_quotient(part) for part in _parts(node)))
 
 
@@ -163,16 +166,23 @@ class Quotients:
             self.short[node] = best
         return self.short[node]
 
-    def with_scalars_inside(self, node: Node) -> Node:
-        """Return the contraction `node` with its scalar factors multiplied into a quotient that they shorten: ``X.T @
-        (r/(r**2/t + 1))/t`` becomes ``X.T @ (r/(r**2 + t))``.
+    def with_factors_inside(self, node: Node) -> Node:
+        """Return the contraction `node` with its scalar factors, and its factors along the same axes, multiplied into a
+        quotient that they shorten: ``X.T @ (r/(r**2/t + 1))/t`` becomes ``X.T @ (r/(r**2 + t))``. The quotient may be
+        under a condition, as ``1/r`` is for a norm ``r``.
         """
         operands = list(zip(node.args, node.data.inputs, strict=True))
         scalars = [arg for arg, own in operands if not own]
-        for place in {own for arg, own in operands if own and arg.op == "pow" and _is_divisor(arg)} if scalars else ():
-            product = self.graph.mul([*scalars, *(arg for arg, own in operands if own == place)])
+        for quotient, place in operands:
+            under = self.graph.is_choice(quotient) and quotient.args[2] is self.graph.zero
+            value = quotient.args[1] if under else quotient
+            if not place or value.op != "pow" or not _is_divisor(value):
+                continue
+            others = [arg for arg, own in operands if own == place and arg is not quotient]
+            product = self.graph.mul([*scalars, *others, value]) if scalars or (under and others) else value
             found = self.shortest(product)
             if found is not product:
+                found = self.graph.select(quotient.args[0], found, quotient.args[2]) if under else found
                 rest = [(arg, own) for arg, own in operands if own not in ((), place)]
                 extents: dict[Hashable, Affine] = dict(enumerate(node.data.extents))
                 return self.graph.ein(1, [(found, place), *rest], node.data.output, extents)
@@ -208,10 +218,11 @@ class Quotients:
 
     def _products(self, node: Node) -> Iterator[Callable[[], Node]]:
         """Yield functions without arguments, each of which builds an equal form of the product `node`: with content
-        taken out, or multiplied out.
+        taken out, multiplied out, or with a factor joined with a power.
         """
         yield lambda: self._built(self.term(node))
         yield lambda: self._distributed(self.term(node))
+        yield lambda: self._built(self._with_power_joined(self.term(node)))
 
     def _sums(self, node: Node) -> Iterator[Callable[[], Node]]:
         """Yield functions without arguments, each of which builds an equal form of the sum `node`: one fraction, or
@@ -291,7 +302,9 @@ class Quotients:
         number, and the common factors of its terms that cancel with other factors of `term`.
         """
         polynomial = self.polynomial(base)
-        content = _content_of(polynomial)
+        # Entries stay: the series of (1 - exp(-s/t))/s - (t/s + 1)*exp(-s/t)*s/t**2 is found in this form only.
+        sums = [own for own, power in term.powers.items() if own.op == "add" and power * exponent > 0]
+        content = _content_of(polynomial, cancelled=sums)
         cancels = {
             own: power for own, power in content.powers.items() if term.powers.get(own, 0) * power * exponent < 0
         }
@@ -334,6 +347,22 @@ class Quotients:
             raise _Inexact
         rest = Term(term.coefficient, {base: power for base, power in term.powers.items() if base is not sums[0]})
         return self._built_sum(self._polynomial(_times(rest, self.term(own)) for own in sums[0].args), sums[0].shape)
+
+    def _with_power_joined(self, term: Term) -> Term:
+        """Return the product `term` with a factor of the base of a power joined with it, ``b*(x/b)**a`` for
+        ``x*(x/b)**(a - 1)``; raise `_Inexact` without such a power.
+        """
+        for power, times in term.powers.items():
+            base, exponent = power.args if power.op == "pow" else (power, power)
+            if times != 1 or base.op != "mul" or exponent.op != "add" or exponent.args[-1] is not self.graph.const(-1):
+                continue
+            inner = self.term(base)
+            if any(times > 0 and term.powers.get(own) == times for own, times in inner.powers.items()):
+                joined = self.graph.pow(base, self.graph.add(exponent.args[:-1]))
+                rest = {own: times for own, times in term.powers.items() if own is not power}
+                inverse = Term(1 / inner.coefficient, {own: -times for own, times in inner.powers.items()})
+                return _times(Term(term.coefficient, {joined: Fraction(1)}), _times(Term(Fraction(1), rest), inverse))
+        raise _Inexact
 
     def _opened(self, polynomial: Polynomial) -> Polynomial:
         """Return `polynomial` with the first sum among the factors of each term multiplied out, ``a*(b + c)`` as ``a*b
@@ -485,9 +514,12 @@ def _times(one: Term, other: Term) -> Term:
     return Term(one.coefficient * other.coefficient, {base: power for base, power in powers.items() if power})
 
 
-def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool = False) -> Term:
+def _content_of(
+    polynomial: Polynomial, *, common: bool = False, greatest: bool = False, cancelled: Sequence[Node] = ()
+) -> Term:
     """Return the factor to take out of `polynomial`: a number, such as ``2`` for ``2*a + 4*b``, and the common
     denominator. With `common` it contains common factors, too; with `greatest`, only divisors that all terms have.
+    Divisors in `cancelled` are taken out if some terms have them.
     """
     if not polynomial:
         return Term(Fraction(1), {})
@@ -497,7 +529,7 @@ def _content_of(polynomial: Polynomial, *, common: bool = False, greatest: bool 
     keys = [dict(key) for key in polynomial]
     for base in dict.fromkeys(base for key in polynomial for base, _ in key if base.op != "index"):
         exponents = [key.get(base, Fraction(0)) for key in keys]
-        is_letter = base.op in ("tensor", "scalar")
+        is_letter = base.op in ("tensor", "scalar") or base in cancelled
         power = max(exponents) if max(exponents) <= 0 and (greatest or not is_letter) else min(exponents)
         if power < 0 or (common and power > 0):
             least[base] = power

@@ -12,7 +12,7 @@ from sympy.codegen.cfunctions import Cbrt, hypot
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 class SignFacts(NamedTuple):
@@ -137,13 +137,25 @@ def _call(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 
 def _total(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a sum over a range, at best "nonnegative" since the range may be empty. It is flat (derivative
-    0 where it is 0) if the summand is and is nonnegative.
+    """Return the sign of a sum over a range, at best "nonnegative" if the range may be empty. It is flat (derivative 0
+    where it is 0) if the summand is and is nonnegative.
 
     A sum of values of both signs may be 0 where none of them is, so it is flat only if they are nonnegative.
     """
     (argument,) = arguments
+    if argument.sign == 1 and _is_over_axes(node):
+        return SignFacts(1, True)
     return _SQUARE if argument.sign >= 0 and argument.flat else SignFacts(min(argument.sign, 0), False)
+
+
+def _is_over_axes(node: Node) -> bool:
+    """Return whether each index of the sum `node` runs over a whole axis of a tensor that it reads there, so that the
+    range is not empty: extents are positive.
+    """
+    reads = [part for part in reachable(node.args[0]) if part.op == "read" and part.args[0].op == "tensor"]
+    axes = {axis for part in reads for axis in zip(part.data, part.args[0].shape, strict=True)}
+    rows = {Constraint("ge", side) for v, extent in axes for side in (v, extent - 1 - v)}
+    return rows.issuperset(node.data)
 
 
 def _guarded(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:

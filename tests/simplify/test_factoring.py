@@ -71,3 +71,19 @@ def test_powers_of_a_common_divisor_are_not_summed():
         wanted = sympy.lambdify(u, sympy.diff(1 / sympy.tanh(u), u, order), "numpy")(points)
         np.testing.assert_allclose(td.evaluate(gradient, {x: points}), wanted, rtol=1e-12)
         total = td.sum(gradient)
+
+
+def test_a_common_factor_does_not_double_the_product_of_a_large_matrix():
+    """``(S - X C X^T S) X`` multiplies the large ``S`` twice, ``S X - X C X^T S X`` once."""
+    n, m = td.indices("n m")
+    X, S = td.TensorSymbol("X", (n, m)), td.TensorSymbol("S", (n, n), symmetric=True)
+    gradient = td.gradient(td.trace(td.inv(X.T @ X) @ X.T @ S @ X), X)
+    assert str(gradient) == "2*(S @ X - X @ inv(X.T @ X) @ X.T @ S @ X) @ inv(X.T @ X)"
+    assert "+ 2*m*n**2 +" in str(td.cost(gradient).operations)
+
+
+def test_a_product_and_its_transpose_stay_after_another_simplification():
+    n = td.indices("n")
+    x, y, S = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("S", (n, n), symmetric=True)
+    gradient = td.gradient(td.dot(td.inv(S) @ x, y), S)
+    assert str(td.simplify_deltas(gradient)) == str(gradient)

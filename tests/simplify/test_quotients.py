@@ -113,3 +113,21 @@ def test_opposite_sums_in_a_quotient_have_an_exact_sign():
     step = 1e-5
     near = [td.evaluate(slope, {**at, x: at[x] + sign * step}) for sign in (1, -1)]
     np.testing.assert_allclose(td.evaluate(second, at), (near[0] - near[1]) / (2 * step), rtol=1e-5, atol=1e-9)
+
+
+def test_factors_are_joined_with_powers():
+    x, y, e = (sympy.Symbol(name, positive=True) for name in "xye")
+    for expr, text in [
+        (x * (x / b) ** (e - 1), "b*(x/b)**e"),
+        (x * y * (x * y) ** (e - 1), "(x*y)**e"),
+        (y * (x / b) ** (e - 1), "y*(x/b)**(e - 1)"),
+    ]:
+        given = sympy.Mul(*expr.args, evaluate=False)
+        assert str(shortened(given)[0]) == text or sympy.simplify(shortened(given)[0] - sympy.sympify(text)) == 0
+
+
+def test_a_divisor_of_some_terms_cancels():
+    """``1/(c*(x/c + 1))`` is ``1/(x + c)``, also if c is a sum."""
+    x = sympy.Symbol("x", positive=True)
+    expr = 1 / ((a + b) * (x / (a + b) + 1))
+    assert str(shortened(expr)[0]) == str(1 / (a + b + x))

@@ -160,3 +160,44 @@ def test_conditions_are_printed_as_they_are():
     penalty = td.sum(td.gradient(td.norm(td.log(1 + (W1 @ td.sigmoid(W0 @ q)) ** 2)), q) ** 2)
     for notation in (str, td.latex):
         assert "norm" in str(penalty) and notation(td.hvp(penalty, W1, M))
+
+
+def spline(distance):
+    """A function of a distance with two branches, the second one away from 0."""
+    return Piecewise(
+        (1 - distance**2 / 2 + distance**3, distance < 1), ((2 - distance) ** 3 / 4, distance < 2), (0, True)
+    )
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_branches_away_from_zero_are_not_tested_for_zero(backend):
+    k = td.indices("k")
+    distance = sympy.sqrt(td.IndexedSum((X[i, k] - Y[j, k]) ** 2, (k, 0, d - 1)))
+    gradient = td.gradient(td.IndexedSum(spline(distance), (j, 0, n - 1), (i, 0, n - 1)), X)
+    assert str(gradient).count("Piecewise") == 1 and "Ne(" not in str(gradient)
+    x = np.array([[0.0, 0.0], [0.6, 0.8], [1.2, 1.6], [0.3, 0.1]])
+    y = np.array([[0.0, 0.0], [0.6, 0.0], [1.0, 1.0], [3.0, 3.0]])
+    difference = x[:, None] - y
+    r = np.sqrt((difference**2).sum(axis=2))
+    slope = np.where(r < 1, -1 + 3 * r, np.where(r < 2, -3 * (2 - r) ** 2 / (4 * np.where(r == 0, 1, r)), 0))
+    found = td.lambdify((X, Y), gradient, backend)(x, y)
+    np.testing.assert_allclose(found, (slope[..., None] * difference).sum(axis=1), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("bound", "is_tested"), [(1, False), (r, True), (0, True), (-1, True), (sympy.Symbol("R", positive=True), False)]
+)
+def test_only_positive_bounds_show_that_a_distance_is_not_zero(bound, is_tested):
+    k = td.indices("k")
+    distance = sympy.sqrt(td.IndexedSum((X[i, k] - Y[j, k]) ** 2, (k, 0, d - 1)))
+    total = td.IndexedSum(Piecewise((distance, distance >= bound), (0, True)), (j, 0, n - 1), (i, 0, n - 1))
+    assert ("Ne(" in str(td.gradient(total, X))) is is_tested
+
+
+def test_a_sum_over_a_part_of_an_axis_may_be_empty():
+    """The derivative of ``S**a`` is 0 where ``S`` is an empty sum."""
+    p, a = td.indices("p"), sympy.Rational(1, 2)
+    for first, is_tested in ((0, False), (1, True)):
+        power = td.IndexedSum(sympy.exp(u[i]), (i, first, n - 1)) ** a
+        assert ("Ne(" in str(td.diff(power, u[p]))) is is_tested
+        assert np.isfinite(td.evaluate(td.gradient(power, u), {u: np.array([0.5])})).all()

@@ -33,6 +33,9 @@ from sympy_tensordiff.symbolic.printing.notation import (
     variant,
 )
 
+MAX_TRANSPOSED_FACTORS = 2
+"""A product with more transposed factors than its transpose, and more than so many, is written as ``(A @ B @ C).T``."""
+
 
 def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
     """Return the printed notation of the einsum of ``operands`` with the labels ``inputs`` and the result labels
@@ -143,7 +146,7 @@ class _Network:
             elif len(kept) == 1:
                 columns[kept[0]] = self._column(kept[0], ())
             else:
-                matrix = self._path_product(self._path(*kept), open_ends=True)
+                matrix = self._matrix_product(self._path(*kept))
         if len(columns) == 2:
             return scalars, Outer(*(columns[label] for label in output))
         return scalars, next(iter(columns.values()), matrix)
@@ -250,6 +253,16 @@ class _Network:
                 factors.append(column if place else RowVector(column))
             factors += [self.matrices[label][path[place + 1]]] if place + 1 < len(path) else []
         return _chain(factors)
+
+    def _matrix_product(self, path: Sequence[str]) -> Any:
+        """Return the matrix product along `path`, whose ends are axes of the result; ``(C @ B @ A).T`` for ``A.T @ B.T
+        @ C.T``.
+        """
+        there = self._path_product(path, open_ends=True)
+        if count_transposes(there) <= MAX_TRANSPOSED_FACTORS:
+            return there
+        back = self._path_product(path[::-1], open_ends=True)
+        return Transposed(back) if count_transposes(back) + MAX_TRANSPOSED_FACTORS < count_transposes(there) else there
 
     def _scalar(self, component: Sequence[str]) -> Any:
         """Return the scalar that a ``component`` of summed labels contributes, such as ``x.T @ A @ y``: the matrix

@@ -14,7 +14,7 @@ from sympy.logic.boolalg import Boolean
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct
-from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 
 
 class NormOf(Expr):
@@ -66,7 +66,8 @@ def value_away_from_zero(function: Any) -> Any | None:
     if not isinstance(condition, Ne) or condition.rhs != 0 or not {value, condition.lhs} <= operands.keys():
         return None
     value, size = operands[value], operands[condition.lhs]
-    factors = value.args if isinstance(value, TensorMul) else (value,)
+    terms = value.args if isinstance(value, TensorAdd) else (value,)
+    factors = [factor for term in terms for factor in (term.args if isinstance(term, TensorMul) else (term,))]
     powers = [factor for factor in factors if isinstance(factor, TensorPow)]
     if _is_norm(size) and any(power.base == size and power.exponent.is_negative for power in powers):
         return value
