@@ -55,11 +55,16 @@ def cost(graph: Graph, roots: Sequence[Node], hints: Hints | None = None) -> Cos
 
 
 class CostModel:
-    """A model that estimates the cost of graphs and compares them; costs of shared results are cached."""
+    """A model that estimates the cost of graphs and compares them; costs of shared results are cached.
 
-    def __init__(self, graph: Graph, hints: Hints) -> None:
+    Without `shares`, no product reads another one that it contains: a form with few products does not seem to cost
+    more than one whose products have parts in common.
+    """
+
+    def __init__(self, graph: Graph, hints: Hints, shares: bool = True) -> None:
         self.graph = graph
         self.hints = hints
+        self.shares = shares
         self._volumes: dict[Shape, Polynomial] = {}
 
     def of(self, roots: Sequence[Node], known: Collection[Node] = ()) -> Cost:
@@ -109,7 +114,7 @@ class _CostCounter:
     def __init__(self, model: CostModel, roots: Sequence[Node], known: Collection[Node]) -> None:
         self.model = model
         self.graph = model.graph
-        self.roots = frozenset(in_pairs(self.graph, roots, model.hints, known))
+        self.roots = frozenset(in_pairs(self.graph, roots, model.hints, known, model.shares))
         self.known = known
         self.users: dict[Node, list[Node]] = {}
         for part in reachable(*self.roots, known=known):

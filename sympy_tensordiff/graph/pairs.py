@@ -38,17 +38,18 @@ from sympy_tensordiff.graph.term_products import Evaluation, ProductWithSum, Ter
 from sympy_tensordiff.graph.unit_labels import without_unit_labels
 
 
-def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = ()) -> list[Node]:
+def in_pairs(
+    graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = (), shares: bool = True
+) -> list[Node]:
     """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order. Nodes in
-    ``known`` are computed already and stay as they are.
+    ``known`` are computed already and stay as they are. Without `shares`, no einsum reads another one that it contains.
     """
     narrow = without_unit_labels(graph, roots, known)
     parts = reachable(*narrow, known=known)
     products = Products(parts, narrow, hints.for_graph(narrow, parts))
-    shared = with_contained_products(graph, narrow, parts, products)
-    work = _Pairing(graph, shared, products.hints, known, products if shared == narrow else None)
-    narrow = shared
-    found = [work.done[root] for root in narrow]
+    whole = with_contained_products(graph, narrow, parts, products) if shares else narrow
+    work = _Pairing(graph, whole, products.hints, known, products if whole == narrow else None)
+    found = [work.done[root] for root in whole]
     if work.multiplied:
         # A product that terms of sums used may be multiplied out, where all of its users are products now.
         products = Products(reachable(*found, known=known), found, work.hints)

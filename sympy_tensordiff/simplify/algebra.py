@@ -99,7 +99,7 @@ class _Simplification:
         self.roots = list(roots)
         self.nodes = reachable(*roots)
         self.weight = self.limit = size(self.nodes)
-        self.model = CostModel(graph, Hints().for_graph(roots, self.nodes))
+        self.model = CostModel(graph, Hints().for_graph(roots, self.nodes), shares=False)
         self.cost = self.model.of(roots)
         self.most = SLACK * self.model.value(self.cost.operations)
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")

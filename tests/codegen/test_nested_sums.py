@@ -131,11 +131,11 @@ def test_sums_over_one_range_are_one(name):
 
 
 def test_a_sum_that_others_use_stays():
-    """The second one is a result of its own: nothing is gained."""
+    """The second one is a result of its own: nothing is gained. The products of x and y are stored."""
     means = td.TensorComprehension(entry_sum(x[i, j], w[j, k]), (i, M), (k, R))
     table = td.TensorComprehension(entry_sum(x[i, j], y[i, j], w[j, k]) - f[i] * means[i, k], (i, M), (k, R))
     program = build_program([x, y, w, f], (means, table))
-    assert [sum(isinstance(s, Loop) for s in statements(kernel.body)) for kernel in program.nests] == [1, 1]
+    assert [sum(isinstance(s, Loop) for s in statements(kernel.body)) for kernel in program.nests] == [1, 0, 1]
 
 
 def test_a_sum_that_is_divided_by_and_of_which_there_is_a_logarithm_is_computed_once():

@@ -36,6 +36,7 @@ VALUES = {
     "two more each time": sympy.log(summed(sympy.exp(t[j]), (j, 0, sympy.Min(2 * i, n - 1)))) * w[i],
     "differences": summed(sympy.exp(t[j] - t[i]), w[j], (j, 0, i)),
     "a square": summed(sympy.exp(t[j] - w[i]), w[j] ** 2, (j, 0, i)),
+    "a factor that is stored": summed(sympy.exp(t[j] - w[i]), nested(t[j], 2), (j, 0, i)),
 }
 LOOPS = {
     "a product of both": summed(sympy.exp(t[j] * w[i]), (j, 0, i)),
@@ -46,7 +47,6 @@ LOOPS = {
     "a shift that loops find": summed(
         sympy.exp(t[j] - td.IndexedMax(w[k] * t[i], (k, i, sympy.Min(2 * i, n - 1)))), (j, 0, i)
     ),
-    "a long factor": summed(sympy.exp(t[j] - w[i]), nested(t[j], 5), (j, 0, i)),
     "a greatest value": td.IndexedMax(sympy.exp(t[j] - w[i]), (j, 0, i)),
 }
 
