@@ -439,7 +439,8 @@ class Storage:
             parts = list(breadth_first(node, lambda part: () if is_array_entry(part) else part.args))
             reads = [part for part in parts if is_array_entry(part)]
             is_simple = all(part.op in _SIMPLE for part in parts if part not in reads)
-            is_simple = is_simple and not any(f.compounds() for part in reads if part.op == "read" for f in part.data)
+            is_simple = is_simple and all(part.op == "read" for part in reads)
+            is_simple = is_simple and not any(f.compounds() for part in reads for f in part.data)
             work = sum(own_work(part) for part in parts if part not in reads) + len(reads)
             self._hoisted[node] = reads if is_simple and work > READ else []
         return any(own <= part.free for part in self._hoisted[node])
