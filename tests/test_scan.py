@@ -402,3 +402,10 @@ def of_index() -> Any:
     i = td.indices("i")
     entries = td.scan(lambda h, x: h * x[i], 1, x, last=True)
     return td.lambdify([x], td.TensorComprehension(entries, (i, n)))
+
+
+def test_a_recurrence_without_states_is_printed() -> None:
+    """Second derivatives of linear steps are such: what a step returns depends on the time and on sequences only."""
+    _, squares = td.scan(lambda t: ((), t**2 * W[0, 0]), {}, length=T)
+    assert str(squares) == "scan(lambda t: ((), t**2*W[0, 0]), {}, length=T)[1]"
+    assert eval(str(squares), dict(NAMES)) == squares

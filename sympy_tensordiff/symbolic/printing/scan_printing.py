@@ -131,6 +131,10 @@ def _letters() -> Iterator[str]:
     return (f"{letter}_{n}" if n else letter for n in count() for letter in "uvwzgfemo")
 
 
+_BETWEEN = "\1"
+"""Stands between texts: those that name their parts have several lines."""
+
+
 def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
     """Return ``(texts of the initial values, texts of the sequences)`` of a scan. A recurrence that occurs more than
     once in them has a name, ``(states := scan(...))``, and is written where it occurs first.
@@ -146,7 +150,7 @@ def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
         found.append((mark, call))
         rule |= {one: _marked(one, mark + selection) for one, selection in zip(group, selections, strict=True)}
     texts = [show(part.xreplace(rule)) for part in scan.outer]
-    whole = "\n".join(texts)
+    whole = _BETWEEN.join(texts)
     taken = "".join([whole, *(call for _, call in found)])
     names = (name for n in count() if (name := f"states_{n}" if n else "states") not in taken)
     for mark, call in found:
@@ -155,7 +159,7 @@ def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
             name = next(names)
             whole = whole.replace(mark, f"({name} := {call})", 1)
         whole = whole.replace(mark, name if is_repeated else call)
-    texts = whole.split("\n")
+    texts = whole.split(_BETWEEN) if texts else []
     return texts[: len(scan.states)], texts[len(scan.states) :]
 
 
