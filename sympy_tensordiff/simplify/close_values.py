@@ -3,7 +3,6 @@
 For entries, which are real numbers::
 
     exp(a) - exp(b)                 exp(b)*expm1(a - b)                     where abs(a - b) < 1
-    s(a)*s(-a) - s(b)*s(-b)         (s(a) - s(b))*(s(-a) - s(b))            of s = sigmoid
     sigmoid(a) - sigmoid(b)         sigmoid(a)*sigmoid(-b)*-expm1(b - a)    where a > b
     tanh(a) - tanh(b)               2*(sigmoid(2*a) - sigmoid(2*b))
     atan(a) - atan(b)               atan2(a - b, 1 + a*b)                   where abs(a - b) < 1 + a*b
@@ -38,9 +37,6 @@ def difference_of_close_values(graph: Graph, one: Node, other: Node) -> Node | N
     """Return ``one - other`` without cancellation for values of one function with a rule in this module; None for
     others.
     """
-    if one.op == other.op == "mul":
-        a, b = _argument_of_slope(graph, one), _argument_of_slope(graph, other)
-        return None if a is None or b is None else _slopes_of_sigmoids(graph, a, b)
     if one.op != "call" or other.op != "call" or one.data is not other.data or one.data not in _DIFFERENCES:
         return None
     (u,), (v,) = one.args, other.args
@@ -62,21 +58,6 @@ def _sigmoids(graph: Graph, one: Node, other: Node) -> Node:
     shares = graph.call(sigmoid, (high,)), graph.call(sigmoid, (graph.neg(low),))
     sign = graph.select(is_less, graph.one, graph.const(-1))
     return graph.mul((sign, *shares, graph.call(expm1, (_minus(graph, low, high),))))
-
-
-def _argument_of_slope(graph: Graph, product: Node) -> Node | None:
-    """Return ``a`` for ``sigmoid(a)*sigmoid(-a)``, the slope of the sigmoid; None for other products."""
-    factors = graph.factors(product)
-    if len(factors) != 2 or any(part.op != "call" or part.data is not sigmoid for part in factors):
-        return None
-    (a,), (b,) = (part.args for part in factors)
-    return a if graph.neg(a) is b else None
-
-
-def _slopes_of_sigmoids(graph: Graph, a: Node, b: Node) -> Node:
-    """Return ``sigmoid(a)*sigmoid(-a) - sigmoid(b)*sigmoid(-b)`` without cancellation."""
-    values = [graph.call(sigmoid, (at,)) for at in (a, b, graph.neg(a))]
-    return graph.mul((_sigmoids(graph, values[0], values[1]), _sigmoids(graph, values[2], values[1])))
 
 
 def _hyperbolic_tangents(graph: Graph, one: Node, other: Node) -> Node:
