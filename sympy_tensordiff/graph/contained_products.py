@@ -43,6 +43,7 @@ def with_contained_products(
     that one as an operand, where that takes less work.
 
     `parts` are all nodes of `roots`, arguments first, and `products` the decisions which of them are multiplied out.
+    An einsum that another one reads stays as it is: where it contains a third one, that is for the next call.
     """
     einsums = {}
     for part in parts:
@@ -54,8 +55,8 @@ def with_contained_products(
     inner = [part for part in einsums if part.shape and sums_labels(part)]
     counts = {part: Counter(node for node, _ in own.operands) for part, own in einsums.items()}
     found: dict[Node, _Einsum] = {}
-    for whole, own in einsums.items():
-        smaller = [part for part in inner if counts[part] < counts[whole]]
+    for whole, own in sorted(einsums.items(), key=lambda item: -len(item[1].operands)):
+        smaller = [part for part in inner if whole not in found and counts[part] < counts[whole]]
         contained = {core_of(einsums[part].node(graph)): part for part in smaller}
         if contained and (new := _with_cheapest(graph, own, contained, products)) is not None:
             found[whole], part = new

@@ -27,7 +27,7 @@ import sympy
 
 from sympy_tensordiff.graph.cofactor_tangents import cofactor_direction, cofactor_tangent
 from sympy_tensordiff.graph.congruences import CongruentFactors, congruence
-from sympy_tensordiff.graph.contained_products import with_contained_products
+from sympy_tensordiff.graph.contained_products import MAX_OPERANDS, with_contained_products
 from sympy_tensordiff.graph.contraction_order import Extents, Hints, Labelled, Products, is_outer
 from sympy_tensordiff.graph.contraction_paths import Order, orders_of_least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
@@ -45,11 +45,16 @@ def in_pairs(
     ``known`` are computed already and stay as they are. Without `shares`, no einsum reads another one that it contains.
     """
     narrow = without_unit_labels(graph, roots, known)
-    parts = reachable(*narrow, known=known)
-    products = Products(parts, narrow, hints.for_graph(narrow, parts))
-    whole = with_contained_products(graph, narrow, parts, products) if shares else narrow
-    work = _Pairing(graph, whole, products.hints, known, products if whole == narrow else None)
-    found = [work.done[root] for root in whole]
+    products: Products | None = None
+    for _ in range(MAX_OPERANDS if shares else 0):  # each time, products of fewer operands are read
+        parts = reachable(*narrow, known=known)
+        products = Products(parts, narrow, hints.for_graph(narrow, parts))
+        before, narrow = narrow, with_contained_products(graph, narrow, parts, products)
+        if narrow == before:
+            break
+        products = None
+    work = _Pairing(graph, narrow, hints, known, products)
+    found = [work.done[root] for root in narrow]
     if work.multiplied:
         # A product that terms of sums used may be multiplied out, where all of its users are products now.
         products = Products(reachable(*found, known=known), found, work.hints)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.special
 import sympy
 from every import every
 from generator import Generator
@@ -597,3 +598,22 @@ def test_a_remainder_behind_a_condition_is_computed_before_the_loop(name):
     for size in (1, 2, 3, 5, 8, 17, 33):
         given = np.random.default_rng(size).normal(size=(2, size))
         np.testing.assert_allclose(ours(*given), theirs(*given), rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize(("code", "is_raising"), [("0", False), ("1", True), ("%.1", True)])
+def test_functions_that_return_the_codes_of_others_may_raise_if_those_may(code, is_raising):
+    """Of functions that call each other no code is known."""
+    call = "  %.1 = call i32 @{}(double %x)\n"
+    outer = f"define i32 @outer(double %x) {{\n{call.format('inner')}  ret i32 %.1\n}}\n"
+    inner = f"define i32 @inner(double %x) {{\n{call.format('outer')}  ret i32 {code}\n}}\n"
+    assert llvm._may_raise(outer + inner, "outer") == is_raising
+
+
+def test_derivatives_of_log_gamma_are_compiled_by_llvm():
+    """Numba needed ten times as long for them: polygamma calls another compiled function."""
+    i, x = td.indices("i"), td.TensorSymbol("x", 3)
+    value = td.IndexedSum(sympy.loggamma(x[i]) + sympy.polygamma(1, x[i]), (i, 0, 2))
+    function = td.lambdify(x, td.gradient(value, x), "llvm")
+    at = np.array([0.5, 1.0, 2.0])
+    np.testing.assert_allclose(function(at), scipy.special.digamma(at) + scipy.special.polygamma(2, at), rtol=1e-13)
+    assert not function._fallback

@@ -117,3 +117,15 @@ def test_the_trace_of_a_hessian_multiplies_each_weight_once():
     network = td.dot(w, td.tanh(B @ td.tanh(second @ td.tanh(first @ q))))
     for derivative in (td.hessian(network, q), td.trace(td.hessian(network, q))):
         assert td.cost(derivative).operations.coeff(c * n**2) == 4
+
+
+def test_products_of_a_chain_read_each_other():
+    """Each of three results takes one more product, although the best order for the longest begins at its other end."""
+    chain = C @ D @ A, B @ C @ D @ A, A @ B @ C @ D @ A
+    program = build_program([A, B, C, D], chain)
+    assert len([step for step in program.kernels if isinstance(step, ContractionStep)]) == 4
+    a, b, c, d = arrays = np.random.default_rng(0).normal(size=(4, 3, 3))
+    for found, expected in zip(
+        td.lambdify([A, B, C, D], chain)(*arrays), (c @ d @ a, b @ c @ d @ a, a @ b @ c @ d @ a), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

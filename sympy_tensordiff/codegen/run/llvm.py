@@ -364,10 +364,10 @@ def load(module: ObjectCode) -> SimpleNamespace:
     return SimpleNamespace(run=run_once, run_in=run, scratch=scratch, tables=tables)
 
 
-def _may_raise(own: str, name: str) -> bool:
+def _may_raise(own: str, name: str, callers: tuple[str, ...] = ()) -> bool:
     """Return whether a user's function can return an error code, so that callers have to test it. ``own`` is the LLVM
-    text that Numba made of the function, ``name`` its name there. The code of another function in the text is its
-    own.
+    text that Numba made of the function, ``name`` its name there. A function that returns the code of another one in
+    the text can return those of that one; `callers` are the functions that do so.
     """
     found = re.search(
         rf"^define [^\n]*@{re.escape(name.removeprefix('cfunc.'))}\(.*?^}}", own, re.MULTILINE | re.DOTALL
@@ -378,7 +378,7 @@ def _may_raise(own: str, name: str) -> bool:
         call = re.search(
             rf"^ +{re.escape(code.removeprefix('i32 '))} = [a-z ]*call i32 @([\w.]+)\(", found[0], re.MULTILINE
         )
-        if call is None or call[1] == name or _may_raise(own, call[1]):
+        if call is None or call[1] in (name, *callers) or _may_raise(own, call[1], (name, *callers)):
             return True
     return False
 
