@@ -33,7 +33,8 @@ from sympy_tensordiff.codegen.lower.factor_groups import (
 from sympy_tensordiff.codegen.lower.materialise import calls_external
 from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, is_rounded
 from sympy_tensordiff.codegen.lower.temporaries import Storage
-from sympy_tensordiff.graph.interning import Recursion
+from sympy_tensordiff.codegen.lower.separated_sums import is_short_range
+from sympy_tensordiff.graph.interning import Number, Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
@@ -44,8 +45,15 @@ from sympy_tensordiff.integer.rows import partition
 MIN_TRAPEZOID_ROWS = 3 * BLOCK
 """With fewer rows over a trapezoid than these, or fewer terms, loops are as good."""
 
+MAX_TERMS = 8
+"""A sum is distributed into no more products of matrices than these."""
+
 _FACTORS = 5
 """Of more factors, not all pairs of matrices are compared. Of 2, the Hessian of Volterra's series takes 12 times."""
+
+
+Chosen = tuple[Matrix, Matrix, Ranges, Split]
+"""The two operands of a product of matrices, the ranges of their labels, and how the sum is split."""
 
 
 class Matrices(Storage):
@@ -58,14 +66,56 @@ class Matrices(Storage):
         """Return the sum `node` by means of an array that a library's matrix product fills: the read of its entry,
         summed over the remaining variables. None if loops are as fast.
         """
-        if not self.library or node.args[0].op != "mul" or self._is_excluded(node):
+        if not self.library or node.args[0].op not in ("mul", "add") or self._is_excluded(node):
             return None
-        for split in self._splits(node, context):
+        for split in self._splits(node, context) if node.args[0].op == "mul" else ():
             chosen = self._chosen(split)
             product = None if chosen is None else (yield self._product_of(*chosen))
             if chosen is not None and product is not None:
                 return self._remaining_sum(product, *chosen[2:])
-        return None
+        terms = []
+        for number, chosen in self._distributed(node, context):
+            product = yield self._product_of(*chosen)
+            if product is None:
+                return None
+            terms.append(self.graph.scale(number, self._remaining_sum(product, *chosen[2:])))
+        return self.graph.add(terms) if terms else None
+
+    def _distributed(self, node: Node, context: Context) -> list[tuple[Number, Chosen]]:
+        """Return the sum `node` of ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` as one product of matrices for each term, each
+        with its number; [] if there is none for some term.
+
+        Only sums of products are taken apart: their rounding errors are those of the products, while a difference of
+        two entries may be exact.
+        """
+        variables, rows, body = self.graph.open(node)
+        if any(is_short_range(rows, v) for v in variables):
+            return []
+        found: list[tuple[Number, Chosen]] = []
+        waiting = [self.graph.factors(body)]
+        while waiting:
+            factors = waiting.pop()
+            number, core = self.graph.split_coefficient(self.graph.mul(factors))
+            factors = self.graph.factors(core)
+            splits = self._split_sum(Terms(variables, rows, core), context) if core.op == "mul" else ()
+            chosen = next(filter(None, map(self._chosen, splits)), None)
+            if chosen is not None:
+                found.append((number, chosen))
+                continue
+            addition = next((factor for factor in factors if self._adds_products(factor, variables)), None)
+            if addition is None or len(found) + len(waiting) + len(addition.args) > MAX_TERMS:
+                return []
+            rest = [self.graph.const(number), *(factor for factor in factors if factor is not addition)]
+            waiting += [[*rest, *self.graph.factors(term)] for term in reversed(addition.args)]
+        return found
+
+    def _adds_products(self, node: Node, variables: Sequence[int]) -> bool:
+        """Return whether `node` is an addition of products that depends on the ``variables`` of a sum."""
+        return (
+            node.op == "add"
+            and not node.free.isdisjoint(variables)
+            and all(self.graph.split_coefficient(term)[1].op == "mul" for term in node.args)
+        )
 
     def _splits(self, node: Node, context: Context) -> Iterator[Split]:
         """Yield ways to split the sum `node` into a matrix product and the rest."""
@@ -153,7 +203,7 @@ class Matrices(Storage):
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
-    def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
+    def _chosen(self, split: Split) -> Chosen | None:
         """Return ``(left, right, ranges, split)`` for the cheapest way to group the factors of `split` into two
         matrices: these matrices, and the ranges of their labels. None if loops are cheaper, or there are too many
         factors.
@@ -173,7 +223,7 @@ class Matrices(Storage):
             groups = [[m for n, m in enumerate(found) if (number >> n) & 1 == side] for side in (0, 1)]
             pairs.append((joined(groups[0]), joined(groups[1]), split))
         iterations = self._iterations(split)
-        best: tuple[float, tuple[Matrix, Matrix, Ranges, Split]] | None = None
+        best: tuple[float, Chosen] | None = None
         for first, second, part in pairs:
             ranges = self._ranges((first, second), part)
             if ranges is not None:
