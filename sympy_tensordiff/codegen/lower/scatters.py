@@ -44,10 +44,13 @@ _EXTREMA = {"max": -inf, "min": inf}
 
 
 def split_scatters(
-    graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node
+    graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node, stores: bool = True
 ) -> tuple[Node, list[ScatterTerm]]:
     """Split `body`, the formula of an array's entries over `axes`, into a node computed entry by entry and a list of
     terms that are added to entries chosen by data, such as ``y[p[k]] += v[k]``. ``rows`` bound the `axes`.
+
+    A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
+    sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r.
 
     A maximum or minimum that data select is computed in one scatter, and its array starts from infinity of the sign in
     question.
@@ -67,7 +70,8 @@ def split_scatters(
             continue
         part = None
         for factor in term.args if term.op == "mul" else (term,):
-            if factor.op == "sum" and selects(graph, factor, axes):
+            is_whole = not stores or factor.free.issuperset(axes)
+            if factor.op == "sum" and is_whole and selects(graph, factor, axes):
                 others = [other for other in (term.args if term.op == "mul" else ()) if other is not factor]
                 terms = _terms(graph, factor)
                 if len(terms) > 1:

@@ -183,7 +183,7 @@ class Storage:
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
         scatters = bool(self.graph.integers)
-        body, parts = split_scatters(self.graph, axes, rows, guard, body) if scatters else (body, [])
+        body, parts = split_scatters(self.graph, axes, rows, guard, body, self.temporaries) if scatters else (body, [])
         body, diagonals = split_diagonals(self.graph, axes, extents, self.facts, guard, body)
         if not (parts or diagonals):
             self.entries[name] = Entry(tuple(axes), self.graph.guard(guard, body))

@@ -3,6 +3,9 @@
 ``Sum_j w[j]*exp(-Sum_k (x[k] - c[j, k])**2)`` has a loop over k in the loop over j, which is therefore no vector, and
 each exponential takes as long as several of a vector. The inner sums of some hundred j are stored in a local array; a
 second loop over them computes the functions.
+
+A loop that adds functions to entries that data select, as ``t[p[k]] += exp(x[k])``, is no vector either. There the
+first loop computes the functions, and the second one adds them.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.facts import is_vectorised
-from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, defines, is_let
+from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, defines, is_let, let
 from sympy_tensordiff.codegen.ir.nests import exactly, with_scalars
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import filled, forms, loads, loops, scalars, statements, used_names, with_values
 from sympy_tensordiff.codegen.schedule.primitives import split
 from sympy_tensordiff.codegen.schedule.rows import STRIP, has_few_steps, runs_less_often
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.indirect import data_entries
 
 MAX_STORED = 4
 """The most scalars that are stored for the second loop: writing and reading more takes longer than is gained."""
@@ -31,8 +35,12 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
     None if no vectorised function follows a reduction in the loop, if the loop is short, or if one part depends on what
     another iteration of the other computes.
     """
+    if loop.step != 1 or has_few_steps(loop) or runs_less_often(loop, STRIP // 8):
+        return None
+    if (parts := _scattered(loop, fresh)) is not None:
+        return _in_strips(loop, *parts, like, fresh)
     inner = [number for number, statement in enumerate(loop.body) if isinstance(statement, Loop)]
-    if not inner or loop.step != 1 or has_few_steps(loop) or runs_less_often(loop, STRIP // 8):
+    if not inner:
         return None
     made = {part.name for part in statements(loop.body[: inner[-1] + 1]) if defines(part)}
     body = _with_names(loop.body, made)
@@ -49,17 +57,52 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
         return None
     if not _are_independent(reductions, functions[len(lets) :], made):
         return None
-    first = fresh(f"{loop.variable}_first")
-    strips = split(loop, STRIP, first)
+    return _in_strips(loop, reductions, functions, stored, like, fresh)
+
+
+def _scattered(
+    loop: Loop, fresh: Callable[[str], str]
+) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[str]] | None:
+    """Return ``(functions, addition, stored)`` for a loop that adds functions to an entry that data select: the
+    statements that compute the functions, the one that adds them, and the scalars that it reads. None for other loops.
+    """
+    *functions, last = loop.body
+    adds = [part for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]
+    if len(adds) != 1 or not all(map(is_let, functions)) or not any(data_entries(adds[0].target.index)):
+        return None
+    (add,) = adds
+    if isinstance(last, Set) and any(map(is_vectorised, scalars([last]))):
+        value = fresh("v")
+        functions, last = [*functions, let(value, last.value)], replace(last, value=Name(value))
+    made = {part.name for part in functions}
+    positions = {name for form in forms([last]) for name in form.atoms()} & made
+    stored = sorted(made & used_names(last))
+    if positions or not any(map(is_vectorised, scalars(functions))) or not 0 < len(stored) <= MAX_STORED:
+        return None
+    if any(load.array == add.target.array for load in loads(functions)):
+        return None
+    return functions, [last], stored
+
+
+def _in_strips(
+    loop: Loop,
+    first: Sequence[Statement],
+    second: Sequence[Statement],
+    stored: Sequence[str],
+    like: str,
+    fresh: Callable[[str], str],
+) -> tuple[list[Alloc], Loop]:
+    """Return ``(local arrays, loop)``: ``loop`` in strips, each with a loop over the statements ``first`` and one over
+    the statements ``second``, which reads the scalars ``stored`` from local arrays of the dtype of ``like``.
+    """
+    start = fresh(f"{loop.variable}_first")
+    strips = split(loop, STRIP, start)
     (strip,) = strips.body
     assert isinstance(strip, Loop)
-    entry = (Affine.variable(loop.variable) - Affine.variable(first),)
+    entry = (Affine.variable(loop.variable) - Affine.variable(start),)
     entries = {name: Load(fresh(f"{name}_row"), entry) for name in sorted(stored)}
     stores: list[Statement] = [Set(load, Name(name)) for name, load in entries.items()]
-    both = (
-        replace(strip, body=(*reductions, *stores)),
-        replace(strip, body=with_scalars(functions, entries)),
-    )
+    both = replace(strip, body=(*first, *stores)), replace(strip, body=with_scalars(second, entries))
     buffers = [Alloc(load.array, (exactly(Affine.of(STRIP)),), like) for load in entries.values()]
     return buffers, replace(strips, body=both)
 
