@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import sympy
 
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
@@ -30,6 +32,10 @@ from sympy_tensordiff.simplify.growing_functions import is_call
 
 _EXPONENT_OF_ZERO = -(10**38)
 """A shift whose exponential is 0 in any precision: that of the branch that a choice does not take."""
+
+
+MAX_BOUNDED_EXPONENT = 16
+"""Exponents that are never greater are not shifted: sums of ``exp(tanh(u))`` and their powers do not overflow."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +195,8 @@ class Exponentials:
         """Return `node` as ``exp(shift)*rest``, by the rule for its op; the shift is 0 if there is no rule."""
         found = Scaled({}, node)
         if is_call(node, sympy.exp):
+            if (size := bounded_size(node.args[0])) is not None and size <= MAX_BOUNDED_EXPONENT:
+                return found
             exponent = yield self.final(node.args[0])
             return Scaled({exponent: 1}, self.graph.one, self.degree(node.args[0]), above=True)
         if node.op == "pow" and node.args[1].op == "const":
@@ -313,6 +321,32 @@ class Exponentials:
             any(term.below for term in terms),
             True,
         )
+
+
+def bounded_size(node: Node) -> Any:
+    """Return a number that the absolute value of the scalar `node` never exceeds, as 2 for ``tanh(u) + sin(v)``; None
+    if none is known.
+    """
+    sizes: dict[Node, Any] = {}
+    for part in reachable(node):
+        sizes[part] = _size_of(part, sizes)
+    return sizes[node]
+
+
+def _size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
+    """Return a bound on the absolute value of `part`, given those of its arguments in ``sizes``; None if unknown."""
+    if part.op == "const":
+        return abs(part.data)
+    if part.op == "call":
+        values = record_of(part.data).values
+        return None if values.low is None or values.high is None else max(abs(values.low), abs(values.high))
+    own = [sizes.get(arg) for arg in part.args[part.op == "select" :]]
+    if part.op == "pow":
+        whole = part.args[1].op == "const" and part.args[1].data == int(part.args[1].data) > 0
+        return own[0] ** int(part.args[1].data) if whole and own[0] is not None else None
+    if part.op not in ("add", "mul", "select") or None in own:
+        return None
+    return {"add": sum, "mul": prod, "select": max}[part.op](own)
 
 
 def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
