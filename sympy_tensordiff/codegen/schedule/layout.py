@@ -5,7 +5,7 @@ vectors; so does one that runs down a column. An array that an enclosing loop re
 therefore copied once with that axis last. Loops and last axes of few steps count as unrolled: the loop around them is
 the innermost.
 
-A product of matrices is computed in that order in the first place.
+Products of matrices and the values of other temporaries are computed in that order in the first place.
 
 If an array is read with a stride along an axis, ``x[3*i + 2*k]`` in a loop over ``k``, its residue classes are copied
 (de-interleaved): ``x_classes[(3*i) % 2, 3*i//2 + k]`` runs along rows, whatever else is in the index.
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from sympy_tensordiff.codegen.ir.dataflow import uses
@@ -53,7 +54,85 @@ def in_reading_order(program: Program) -> Program:
     """Return `program` with arrays transposed or copied so that inner loops read them contiguously; `program` itself if
     it does not allow copies.
     """
-    return _with_copies(_with_transposed_products(program)) if program.copies else program
+    return _with_copies(_with_transposed_products(_with_transposed_values(program))) if program.copies else program
+
+
+def _with_transposed_values(program: Program) -> Program:
+    """Return `program` with the axes of temporaries in another order, if more reads are contiguous then: those of the
+    kernel that fills the array, along its last axis, and those of the array itself.
+
+    One order changes what is best for the others, so that they are chosen one after the other.
+    """
+    for _ in program.temporaries:
+        found = _axis_to_put_last(program)
+        if found is None:
+            break
+        program = _with_last_axis(program, *found)
+    return program
+
+
+def _with_last_axis(program: Program, name: str, last: int) -> Program:
+    """Return `program` with the axis number ``last`` of the temporary ``name`` at the end."""
+    rank = next(len(array.shape) for array in program.temporaries if array.name == name)
+    order = _axes_with_last(last, rank)
+
+    def entry(load: Name | Load) -> Name | Load:
+        """Return an entry of the array with its indices in the new order; others unchanged."""
+        is_own = isinstance(load, Load) and load.array == name
+        return Load(name, _permuted(load.index, order)) if isinstance(load, Load) and is_own else load
+
+    def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+        """Return `statement` with entries of the array by `entry`."""
+        value = partial(rewrite_scalar, change=lambda part: entry(part) if isinstance(part, Load) else part)
+        return (with_parts(statement, value, target=entry),)
+
+    kernels: list[Step] = []
+    for step in program.kernels:
+        if isinstance(step, ContractionStep):
+            one, other = (
+                replace(operand, labels=_permuted(operand.labels, order)) if operand.array == name else operand
+                for operand in step.operands
+            )
+            kernels.append(replace(step, left=one, right=other))
+        elif isinstance(step, Kernel) and (step.array == name or name in uses(step).arrays):
+            axes = _permuted(step.axes, order) if step.array == name else step.axes
+            kernels.append(replace(step, axes=axes, body=rewrite(step.body, change)))
+        else:
+            kernels.append(step)
+    arrays = [replace(a, shape=_permuted(a.shape, order)) if a.name == name else a for a in program.temporaries]
+    note = f"{name}: stored with axis {last} last, along which loops read"
+    return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, note))
+
+
+def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
+    """Return the temporary whose order of axes makes the most difference, with the axis that should be its last one;
+    None if all have the right one.
+    """
+    prover = Prover(program)
+    ranks = {array.name: len(array.shape) for array in program.temporaries if len(array.shape) > 1}
+    writers = Counter(step.array for step in program.kernels)
+    filled = {step.array for step in program.kernels if type(step) is Kernel}
+    fixed = {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
+    own = {name for name in ranks if name in filled - fixed and writers[name] == 1}
+    votes: Counter[tuple[str, int]] = Counter()
+    for step in program.kernels if own else ():
+        if type(step) is not Kernel:
+            continue
+
+        def vote(load: Load, variable: str | None, around: tuple[str, ...], step: Kernel = step) -> Load:
+            """Count the axes along which the read is contiguous; return `load` unchanged."""
+            run = run_of(load, variable)
+            if load.array in own and run is not None and run[1] == 1:
+                votes[load.array, run[0]] += 1
+            if step.array in own and variable == step.axes[-1]:
+                for place, axis in enumerate(step.axes):
+                    votes[step.array, place] += run_of(load, axis) == (len(load.index) - 1, 1)
+            return load
+
+        _visited(step, prover, vote)
+    gains = {(name, place): votes[name, place] - votes[name, ranks[name] - 1] for name, place in sorted(votes)}
+    best = max(gains, key=lambda one: gains[one], default=None)
+    return best if best is not None and gains[best] > 0 else None
 
 
 def _with_transposed_products(program: Program) -> Program:
