@@ -17,12 +17,12 @@ class ShiftNormaliser:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._first: dict[Node, tuple[int, ...]] = {}
+        self._first: dict[Node, tuple[Affine, ...]] = {}
         """The starts of the first candidate, by its node with axes that start at 0."""
 
     def with_known_axes(self, found: StorageCandidate) -> StorageCandidate:
-        """Return the candidate with its axes shifted by integers, so that it equals the first candidate seen that
-        differs by a shift only.
+        """Return the candidate with its axes shifted by integers or sizes, so that it equals the first candidate seen
+        that differs by a shift only.
         """
         starts = _least_shifts(found)
         first = self._first.setdefault(
@@ -38,11 +38,11 @@ def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
     return _moved(graph, found, [-start for start in _least_shifts(found)])
 
 
-def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageCandidate:
-    """Return the candidate `found` with its axes moved by the integers `by`: an array that stores the same values at
-    other positions, ``x[a + 1]`` at a instead of ``x[a]``.
+def _moved(graph: Graph, found: StorageCandidate, by: Sequence[Affine]) -> StorageCandidate:
+    """Return the candidate `found` with its axes moved by the forms `by`: an array that stores the same values at other
+    positions, ``x[a + 1]`` at a instead of ``x[a]``.
     """
-    if not any(by):
+    if all(n == Affine() for n in by):
         return found
     places = _shift_substitution(found, by)
     return replace(
@@ -55,20 +55,28 @@ def _moved(graph: Graph, found: StorageCandidate, by: Sequence[int]) -> StorageC
     )
 
 
-def _shift_substitution(found: StorageCandidate, by: Sequence[int]) -> dict[int, Affine]:
+def _shift_substitution(found: StorageCandidate, by: Sequence[Affine]) -> dict[int, Affine]:
     """Return the substitution that replaces each shifted axis by ``axis + shift``."""
-    return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n}
+    return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n != Affine()}
 
 
-def _least_shifts(found: StorageCandidate) -> tuple[int, ...]:
+def _least_shifts(found: StorageCandidate) -> tuple[Affine, ...]:
     """Return for each axis i the smallest c among the indices ``i + c`` at which the candidate reads: -1 for ``x[i - 1]
-    + x[i]``. It is 0 for an axis without such an index.
+    + x[i]``, -n for ``x[i - n]*y[i - n]``. It is 0 for an axis without such an index.
+
+    Sizes are part of it where all indices have the same ones.
     """
     constants: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, set[Affine]] = {axis: set() for axis in found.axes}
     own = frozenset(found.axes)
     for form in (form for part in reachable(found.node) for form in index_forms(part)):
         axes = form.atoms() & own
         if len(axes) == 1 and (factor := form.coefficient(axis := next(iter(axes)))):
             constant = abs(factor), (form.constant if factor > 0 else -form.constant) // abs(factor)
             constants[axis] = min(constant, constants.get(axis, constant))
-    return tuple(constants.get(axis, (1, 0))[1] for axis in found.axes)
+            rest = form - Affine({axis: factor}) - form.constant
+            sizes[axis].add(rest * factor if abs(factor) == 1 and axis not in form.hidden() else Affine())
+        for axis in axes if len(axes) > 1 else ():
+            sizes[axis].add(Affine())
+    common = (one.copy().pop() if len(one := sizes[axis]) == 1 else Affine() for axis in found.axes)
+    return tuple([size + constants.get(axis, (1, 0))[1] for axis, size in zip(found.axes, common, strict=True)])

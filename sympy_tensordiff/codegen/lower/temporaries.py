@@ -39,6 +39,10 @@ def is_array_entry(node: Node) -> bool:
     return node.op == "read" or node.op in RANGED or is_dear(node)
 
 
+MAX_WRITTEN_OUT = 100
+"""Formulas of more nodes are not looked for in other kernels."""
+
+
 class Entry(NamedTuple):
     """The expression `node` that an array stores at the indices `axes`."""
 
@@ -82,6 +86,8 @@ class Storage:
         self.sizes: list[programs.Size] = []
         self.notes: list[str] = []
         self.entries: dict[str, Entry] = {}
+        self.formulas: dict[str, Entry] = {}
+        """The entries of arrays as formulas of arguments, products and sums, without reads of other such arrays."""
         """Of the arrays that one kernel fills."""
         self._taken = {*self.names.values(), *arrays.values(), *reserved}
         self._locals: set[str] = set()
@@ -164,15 +170,37 @@ class Storage:
         """Record that the result array `name` has the entries `body` at the indices `axes`, so that other kernels may
         read them there.
         """
-        if not (body.height or is_dear(body)) or body.op == "read":
-            return
-        candidate = self.planner.candidate(body, Context(tuple(axes), ranges(axes, extents)))
-        units = [Affine.variable(axis) for axis in axes]
-        if candidate is not None and sorted(candidate.forms) == sorted(units):
-            order = tuple(candidate.forms.index(unit) for unit in units)
-            stored = Stored(name, candidate, (Affine.of(0),) * len(axes), order)
-            self.stored.setdefault(candidate.node, []).append(stored)
-            self._structures.add(candidate.node)
+        context, units = Context(tuple(axes), ranges(axes, extents)), [Affine.variable(axis) for axis in axes]
+        written = self._written_out(body)
+        if len(parts := reachable(written)) <= MAX_WRITTEN_OUT and not any(part.op in RANGED for part in parts):
+            self.formulas[name] = Entry(tuple(axes), written)
+        for form in dict.fromkeys((body, written)):
+            if not (form.height or is_dear(form)) or form.op == "read":
+                continue
+            found = self.planner.candidate(form, context)
+            for candidate in (
+                () if found is None else dict.fromkeys((self.shift_normaliser.with_known_axes(found), found))
+            ):
+                if sorted(candidate.forms) != sorted(units):
+                    continue
+                order = tuple(candidate.forms.index(unit) for unit in units)
+                stored = Stored(name, candidate, (Affine.of(0),) * len(axes), order)
+                self.stored.setdefault(candidate.node, []).append(stored)
+                self._structures.add(candidate.node)
+
+    def _written_out(self, body: Node) -> Node:
+        """Return `body` with reads of arrays replaced by the formulas of their entries, where these are known: another
+        kernel may contain the same value in one formula.
+        """
+        done: dict[Node, Node] = {}
+        for node in reachable(body):
+            is_entry = node.op == "read" and node.args[0].op == "tensor"
+            entry = self.formulas.get(self.arrays.get(node.args[0].data[0], "")) if is_entry else None
+            if entry is None:
+                done[node] = self.graph.with_args(node, [done[arg] for arg in node.args])
+            else:
+                done[node] = self.graph.substitute(entry.node, dict(zip(entry.axes, node.data, strict=True)))
+        return done[body]
 
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
