@@ -95,19 +95,20 @@ class Module:
         used = "\n".join([*entries, *self.functions.values()])
         nodes = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
         nodes += [f'!{n} = !{{!"llvm.loop.interleave.count", i32 {n}}}' for n in range(1, MAX_INTERLEAVED_VECTORS + 1)]
-        rolled, unrolled, scalar = (f"!{len(nodes) + n}" for n in range(3))
+        rolled, unrolled, scalar, masked = (f"!{len(nodes) + n}" for n in range(4))
         nodes.append(f'{rolled} = !{{!"llvm.loop.unroll.disable"}}')
         nodes.append(f'{unrolled} = !{{!"llvm.loop.unroll.count", i32 {UNROLLED_ITERATIONS}}}')
         nodes.append(f'{scalar} = !{{!"llvm.loop.vectorize.enable", i1 false}}')
+        nodes.append(f'{masked} = !{{!"llvm.loop.vectorize.predicate.enable", i1 true}}')
 
         def node(match: re.Match[str]) -> str:
             """Return the reference to a new metadata node that replaces the placeholder at a loop."""
-            properties = "!0" if match[1] == "0" else f"{unrolled if match[2] else rolled}, !{match[1]}"
-            properties += f", {scalar}" if match[2] == "s" else ""
+            properties = "!0" if match[1] == "0" else f"{unrolled if match[2] == 'u' else rolled}, !{match[1]}"
+            properties += {"s": f", {scalar}", "p": f", {masked}"}.get(match[2], "")
             nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, {properties}}}")
             return f", !llvm.loop !{len(nodes) - 1}"
 
-        text = re.sub(rf"{LOOP_MARK}(\d)([us]?)", node, used)
+        text = re.sub(rf"{LOOP_MARK}(\d)([usp]?)", node, used)
         return "\n".join([text, *declared.values(), *nodes]) + "\n"
 
 

@@ -12,6 +12,7 @@ from functools import partial, reduce
 
 from sympy_tensordiff.codegen.emit.llvm import FLAGS, MAX_INTERLEAVED_VECTORS, UNROLLED_ITERATIONS, is_number
 from sympy_tensordiff.codegen.emit.llvm_scalars import LlvmScalarPrinter
+from sympy_tensordiff.codegen.ir.facts import is_vectorised
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Ends, Load, Name, Operation
@@ -81,11 +82,33 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         low, stop = self.low(loop.lows), self.stop(loop.highs)
         count = int(stop) - int(low) if is_number(low) and is_number(stop) else 0
         mark = self.interleaved_vectors(count, loop.body) if self.hoist_quotients(loop) else "0s"
+        is_row = self.depth and not count and is_number(low) and loop.step == 1
+        if is_row and mark == "0" and self.is_costly(loop.body):
+            # LLVM would compute the rest of a row number by number, which is all of a short one.
+            middle = self.last_multiple(low, stop, 2 * MAX_VECTOR_BYTES // self.module.size)
+            self.print_range(loop, low, middle, mark)
+            self.print_range(loop, middle, stop, "0p")
+        else:
+            self.print_range(loop, low, stop, mark)
+
+    def print_range(self, loop: Loop, low: str, stop: str, mark: str) -> None:
+        """Append the instructions of a loop over the values from ``low`` up to ``stop``, marked for LLVM by `mark`."""
+        assert isinstance(loop.step, int)
         with self.loop(low, stop, loop.step, mark) as variable:
             self.values[loop.variable] = variable
             self.depth += 1
             self.print_body(loop.body)
             self.depth -= 1
+
+    def is_costly(self, body: Sequence[Statement]) -> bool:
+        """Return whether statements without loops and conditions call a function that LLVM computes in vectors."""
+        return not any(isinstance(one, Loop | If) for one in body) and any(map(is_vectorised, scalars(body)))
+
+    def last_multiple(self, low: str, stop: str, count: int) -> str:
+        """Emit ``low`` plus the greatest multiple of ``count`` that is at most ``stop - low``, and return it."""
+        length = self.greatest(["0", self.new(f"sub nsw i64 {stop}, {low}")])
+        whole = self.new(f"and i64 {length}, {-count}")
+        return self.new(f"add nsw i64 {low}, {whole}")
 
     def hoist_quotients(self, loop: Loop) -> bool:
         """If `loop` has conditions, emit the quotients by sizes in it that are the same in all iterations before the
