@@ -308,6 +308,6 @@ class LlvmScalarPrinter(LlvmFormPrinter):
     def extreme(self, function: str, left: Value, right: Value) -> Value:
         """Emit the maximum ("max") or minimum of two numbers, nan if one of them is nan, and return its value."""
         (x, y), kind = self.unify(left, right)
-        beyond = self.new(f"fcmp {'oge' if function == 'max' else 'ole'} {kind} {x}, {y}")
-        taken = self.new(f"or i1 {beyond}, {self.new(f'fcmp uno {kind} {x}, {x}')}")
-        return self.new(f"select i1 {taken}, {kind} {x}, {kind} {y}"), kind
+        name = f"llvm.{function}imum.f{64 if kind == 'double' else 32}"
+        self.module.declare(name, kind, [kind, kind])
+        return self.new(f"call nsz {kind} @{name}({kind} {x}, {kind} {y})"), kind

@@ -16,6 +16,15 @@ from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
 
 Pass: TypeAlias = Callable[[Program], Program]
 
+
+
+def with_undivided_extrema(program: Program) -> Program:
+    """Return `program` without the rule that computes an extremum in several accumulators: LLVM makes vectors of its
+    loops, and masks what is left of a row.
+    """
+    return replace(program, rules_off=program.rules_off | {"rfactor"})
+
+
 # To NumPy and CUDA, the order of axes in memory matters little.
 _COMPILED: tuple[Pass, ...] = (with_correlations, split_deep, split_large, in_reading_order)
 
@@ -24,7 +33,7 @@ PASSES: Mapping[str, tuple[Pass, ...]] = {
     **dict.fromkeys(("cupy", "jax", "torch"), (with_joined_scatters, split_deep)),
     "cuda": (split_deep, split_large),
     "numba": _COMPILED,
-    "llvm": _COMPILED,
+    "llvm": (*_COMPILED, with_undivided_extrema),
     "c": (lower_vector_products, with_correlations, split_deep, split_large, in_reading_order),
 }
 
