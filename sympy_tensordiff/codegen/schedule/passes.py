@@ -17,7 +17,6 @@ from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
 Pass: TypeAlias = Callable[[Program], Program]
 
 
-
 def with_undivided_extrema(program: Program) -> Program:
     """Return `program` without the rule that computes an extremum in several accumulators: LLVM makes vectors of its
     loops, and masks what is left of a row.

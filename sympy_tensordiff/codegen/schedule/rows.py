@@ -152,6 +152,28 @@ def windowed(loop: Loop, axis: str) -> Loop:
     return replace(loop, lows=(Bound(Affine()), *lows), highs=(Bound(width), *highs), body=moved)
 
 
+def with_guard_for_bounds(loop: Loop, axis: str) -> Loop | None:
+    """Return `loop` with those bounds that contain `axis` as conditions inside of it, so that the loop over the axis can
+    be moved inside: ``for i in range(max(0, p - n + 1), min(n, p + 1))`` runs over all i. None if a bound on one side
+    would be missing.
+
+    >>> i, p, n = Affine.variable("i"), Affine.variable("p"), Affine.variable("n")
+    >>> lows, highs = (Bound(Affine()), Bound(p - n + 1)), (Bound(n - 1), Bound(p))
+    >>> found = with_guard_for_bounds(Loop("i", lows, highs, ()), "p")
+    >>> found.lows, found.highs, found.body[0].conditions
+    ((Bound(form=0, divisor=1),), (Bound(form=n - 1, divisor=1),), (i + n - p - 1 >= 0, -i + p >= 0))
+    """
+    (lows, low_ends), (highs, high_ends) = (
+        ([b for b in side if axis not in b.form.atoms()], [b for b in side if axis in b.form.atoms()])
+        for side in (loop.lows, loop.highs)
+    )
+    if not lows or not highs or loop.step != 1 or any(bound.divisor > 1 for bound in (*low_ends, *high_ends)):
+        return None
+    i = Affine.variable(loop.variable)
+    rows = (*(Constraint("ge", i - b.form) for b in low_ends), *(Constraint("ge", b.form - i) for b in high_ends))
+    return replace(loop, lows=tuple(lows), highs=tuple(highs), body=(If(rows, loop.body),))
+
+
 # ---------------------------------------------------------------------------- loops over rows
 
 
@@ -316,8 +338,8 @@ class RowPlanner:
         for statement in self.kernel.body:
             if not self.varies(statement):
                 segments.append(Segment("row", [statement]))
-            elif isinstance(statement, Loop) and self.is_worthwhile(statement):
-                segments += [pending, Segment("sum", [statement])]
+            elif isinstance(statement, Loop) and (moved := self.worthwhile(statement)) is not None:
+                segments += [pending, Segment("sum", [moved])]
                 pending = Segment("entry")
             else:
                 pending.body.append(statement)
@@ -325,6 +347,15 @@ class RowPlanner:
         if not any(segment.kind == "sum" for segment in segments):
             return None
         return RowPlan(self, segments, self.expanded(segments))
+
+    def worthwhile(self, loop: Loop) -> Loop | None:
+        """Return `loop` inside of which the loop over the last axis should be moved, with bounds that do not depend on
+        this axis; None if that does not pay.
+        """
+        if self.is_worthwhile(loop):
+            return loop
+        untied = with_guard_for_bounds(loop, self.axis) if self.is_tied(loop) else None
+        return untied if untied is not None and self.is_worthwhile(untied) else None
 
     def is_worthwhile(self, loop: Loop) -> bool:
         """Return whether moving the loop over the last axis inside of `loop` is legal and makes more reads contiguous.
