@@ -153,8 +153,8 @@ def windowed(loop: Loop, axis: str) -> Loop:
 
 
 def with_guard_for_bounds(loop: Loop, axis: str) -> Loop | None:
-    """Return `loop` with those bounds that contain `axis` as conditions inside of it, so that the loop over the axis can
-    be moved inside: ``for i in range(max(0, p - n + 1), min(n, p + 1))`` runs over all i. None if a bound on one side
+    """Return `loop` with those bounds that contain `axis` as conditions in it, so that the loop over the axis can be
+    moved inside: ``for i in range(max(0, p - n + 1), min(n, p + 1))`` runs over all i. None if a bound on one side
     would be missing.
 
     >>> i, p, n = Affine.variable("i"), Affine.variable("p"), Affine.variable("n")
