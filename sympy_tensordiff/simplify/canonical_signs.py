@@ -258,12 +258,27 @@ def _is_integer(exponent: Node) -> bool:
     return exponent.op == "const" and isinstance(exponent.data, int)
 
 
+MAX_DENOMINATOR = 4
+"""The greatest denominator that is taken out of an addition in which not all terms have it.
+
+With any denominator the gradient of five Euler steps of size 1/10 has numbers up to 10**61, which single precision does
+not have.
+"""
+
+
 def content_of(numbers: Sequence[Number]) -> int | Fraction:
-    """Return the greatest common divisor of the rational `numbers`; 1 if one of them is a float."""
+    """Return the number to take out of an addition with the coefficients `numbers`: 1/2 for ``a/2 + 3*b``, which is
+    ``(a + 6*b)/2``, and 1 for ``a/10 + b``. It is 1 if a coefficient is a float.
+
+    >>> content_of([Fraction(1, 2), 3]), content_of([4, 6]), content_of([Fraction(1, 10), 1])
+    (Fraction(1, 2), Fraction(2, 1), Fraction(1, 1))
+    """
     if any(isinstance(number, float) for number in numbers):
         return 1
     exact = [Fraction(number) for number in numbers]
-    return Fraction(gcd(*(f.numerator for f in exact)), lcm(*(f.denominator for f in exact)))
+    denominators = [f.denominator for f in exact]
+    least = lcm(*denominators)
+    return Fraction(gcd(*(f.numerator for f in exact)), least if least <= MAX_DENOMINATOR else gcd(*denominators))
 
 
 def _sample_below(node: Node) -> list[Node]:

@@ -19,7 +19,6 @@ import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from math import gcd, lcm
 from typing import NamedTuple
 
 import sympy
@@ -28,6 +27,7 @@ from sympy_tensordiff.graph.contractions import is_core
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.canonical_signs import content_of
 
 MOST_TERMS = 12
 """Longer polynomials are left as they are."""
@@ -524,7 +524,7 @@ def _content_of(
     if not polynomial:
         return Term(Fraction(1), {})
     coefficients = list(polynomial.values())
-    number = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
+    number = Fraction(content_of(coefficients))
     least: dict[Node, Fraction] = {}
     keys = [dict(key) for key in polynomial]
     for base in dict.fromkeys(base for key in polynomial for base, _ in key if base.op != "index"):
