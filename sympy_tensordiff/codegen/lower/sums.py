@@ -69,9 +69,7 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
         name = numbered(planner, found.inner, found.outer)
         if name in known:
             shared.add(name)
-        return (
-            found.whole if found.is_fewer or name in known or (found.is_along and not _outer_variables(node)) else node
-        )
+        return found.whole if found.is_fewer or name in known or found.is_along else node
 
     return rewritten(graph, roots, ordered), shared
 
@@ -236,7 +234,11 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
     if not _outer_variables(new) <= _outer_variables(sums[0]):
         return None
     whole = graph.sum(inner, inner_rows, graph.mul([*own, new]))
+    around = _outer_variables(node)
+    reads = [part for part in reachable(*coupled) if part.op == "read" and part.free.issuperset((*outer, *inner))]
     along = _count_contiguous_reads(coupled, outer) > _count_contiguous_reads(coupled, inner)
+    if around:  # unless the last axis of the result is that of the reads
+        along = along and _count_contiguous_reads(reads, outer) > _count_contiguous_reads(reads, (*inner, *around))
     return Exchanged(whole, new, inner, _outer_variables(new) < _outer_variables(sums[0]), along)
 
 

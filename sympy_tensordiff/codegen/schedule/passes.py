@@ -10,6 +10,7 @@ from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
 from sympy_tensordiff.codegen.ir.steps import is_compiled_step, lower_vector_products, uncompiled_arrays
 from sympy_tensordiff.codegen.schedule.correlations import with_correlations
 from sympy_tensordiff.codegen.schedule.device_loops import with_numbers_in_memory
+from sympy_tensordiff.codegen.schedule.diagonals import with_stored_sums
 from sympy_tensordiff.codegen.schedule.joined_scatters import with_joined_scatters
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
@@ -25,7 +26,7 @@ def with_undivided_extrema(program: Program) -> Program:
 
 
 # To NumPy and CUDA, the order of axes in memory matters little.
-_COMPILED: tuple[Pass, ...] = (with_correlations, split_deep, split_large, in_reading_order)
+_COMPILED: tuple[Pass, ...] = (with_correlations, with_stored_sums, split_deep, split_large, in_reading_order)
 
 PASSES: Mapping[str, tuple[Pass, ...]] = {
     "numpy": (with_joined_scatters, split_deep, split_large),

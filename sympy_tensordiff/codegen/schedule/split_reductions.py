@@ -27,7 +27,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 from sympy_tensordiff.codegen.ir.nests import ZERO, span
 from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Size, Step, entrywise
 from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
-from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
+from sympy_tensordiff.codegen.ir.scalars import Bound, Name
 from sympy_tensordiff.codegen.ir.walk import (
     Around,
     added,
@@ -41,6 +41,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     used_names,
 )
 from sympy_tensordiff.codegen.schedule.blocks import THREADS
+from sympy_tensordiff.codegen.schedule.diagonals import values_of
 from sympy_tensordiff.codegen.schedule.joined_sums import FREE, split_off_definitions, with_joined_sums
 from sympy_tensordiff.codegen.schedule.sectors import WARP, neighbours, sectors, width_of
 from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, is_jammable
@@ -177,18 +178,12 @@ class _Stages:
         """Return two kernels for a scatter that adds a sum to an entry of its own, as on a diagonal: one stores the
         sums, the other one adds them. Other scatters are returned alone.
         """
-        *before, last = scatter.body
-        is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)
-        if not is_plain or not any(isinstance(s, Loop) for s in statements(before)):
+        found = values_of(scatter, self.taken)
+        if found is None:
             return [scatter]
-        assert isinstance(last, Set) and isinstance(last.target, Load)
-        if any({*own_names(scatter)} - {*scatter.axes} & {*map(str, form.atoms())} for form in last.target.index):
-            return [scatter]
-        name = reserve_name(f"{scatter.array}_values", self.taken)
-        self.shapes[name] = scatter.extents
-        self.values.append(name)
-        kernel = entrywise(name, scatter.axes, before, last.value)
-        return [kernel, replace(scatter, body=(replace(last, value=kernel.entry),))]
+        self.shapes[found[0].array] = scatter.extents
+        self.values.append(found[0].array)
+        return list(found)
 
     def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
         """Return the loop of the reduction in `outer`, statement ``number`` of the kernel, that threads should share;

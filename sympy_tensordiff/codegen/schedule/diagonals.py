@@ -1,0 +1,69 @@
+"""Sums on diagonals, computed before they are added: ``out[p, 0] += Sum_i a[i, p]`` as ``v[p] = Sum_i a[i, p]`` and
+``out[p, 0] += v[p]``.
+
+A kernel that fills an array entry by entry runs together with others, in loops that compute equal values once. One that
+adds to a diagonal does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.ir.dataflow import uses
+from sympy_tensordiff.codegen.ir.loops import Loop, Set
+from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Step, entrywise
+from sympy_tensordiff.codegen.ir.rename import reserve_name
+from sympy_tensordiff.codegen.ir.scalars import Load
+from sympy_tensordiff.codegen.ir.walk import all_names, own_names, statements
+
+
+def with_stored_sums(program: Program) -> Program:
+    """Return `program` with the sums of each scatter over a diagonal stored in an array, from which they are added
+    after all other steps that do not read the result.
+    """
+    taken = all_names(program)
+    steps: list[Step] = []
+    arrays: list[Array] = []
+    for step in program.kernels:
+        found = values_of(step, taken) if isinstance(step, Scatter) else None
+        if found is None:
+            steps.append(step)
+        else:
+            steps += found
+            arrays.append(Array(found[0].array, step.extents))  # type: ignore[union-attr]
+    return program.with_steps(_additions_last(steps), new=arrays) if arrays else program
+
+
+def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | None:
+    """Return two kernels for a scatter that adds a sum to an entry of its own, as on a diagonal: one stores the sums,
+    in an array with a name that is not in ``taken``, the other one adds them. None for other scatters.
+    """
+    *before, last = scatter.body
+    is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)
+    if not is_plain or not any(isinstance(s, Loop) for s in statements(before)):
+        return None
+    assert isinstance(last, Set) and isinstance(last.target, Load)
+    inner = {*own_names(scatter)} - {*scatter.axes}
+    if any(inner & {*map(str, form.atoms())} for form in last.target.index):
+        return None
+    kernel = entrywise(reserve_name(f"{scatter.array}_values", taken), scatter.axes, before, last.value)
+    return kernel, replace(scatter, body=(replace(last, value=kernel.entry),))
+
+
+def _additions_last(steps: Sequence[Step]) -> list[Step]:
+    """Return `steps` with the scatters that add stored sums behind all steps that neither read nor change what they
+    add to.
+    """
+    found: list[Step] = []
+    waiting: list[Scatter] = []
+    for step in steps:
+        touched = {step.array, *uses(step).arrays}
+        ready = [one for one in waiting if one.array in touched]
+        if isinstance(step, Scatter) and step.exclusive and step.axes and len(step.body) == 1:
+            waiting.append(step)
+            continue
+        found += ready
+        waiting = [one for one in waiting if one not in ready]
+        found.append(step)
+    return [*found, *waiting]
