@@ -4,6 +4,8 @@ Kernels that run row by row have a loop over the entries of the row each, and ea
 ``log(c[i] - x[i, j])`` again where an earlier one has done so. As one loop they compute it once, in a scalar. A loop is
 moved to an earlier one if it reads what that one stores at the same entry only, and nothing in between is needed or
 changed by it.
+
+Sums over two indices are loops in loops: the outer ones are joined where inner ones can be.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, TypeAlias, TypeGuard
 
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_accumulator, is_let, is_store, let
@@ -50,11 +53,11 @@ def with_common_loops(
     count, place = len(found), 1
     while place < len(found):
         later = found[place]
-        if _is_flat(later):
-            for first, earlier in enumerate(found[:place]):
-                if not (_is_flat(earlier) and _range(earlier, lengths) == _range(later, lengths)):
+        for is_kind, join in ((_is_flat, _joined), (_is_nest, partial(_joined_nests, lengths))):
+            for first, earlier in enumerate(found[:place]) if is_kind(later) else ():
+                if not (is_kind(earlier) and _range(earlier, lengths) == _range(later, lengths)):
                     continue
-                joined = _joined(earlier, found[first + 1 : place], later, fresh)
+                joined = join(earlier, found[first + 1 : place], later, fresh)
                 if joined is not None:
                     found[first : place + 1] = joined
                     place = first
@@ -77,16 +80,41 @@ def _joined(
     return [*moved, replace(earlier, body=body), *(part for part in between if part not in moved)]
 
 
+def _joined_nests(
+    lengths: Mapping[Variable, Affine],
+    earlier: Loop,
+    between: Sequence[Statement],
+    later: Loop,
+    fresh: Callable[[str], str],
+) -> list[Statement] | None:
+    """Return the statements from the loop `earlier` to the loop `later`, each with loops in it, with the two joined;
+    None if that is not allowed or no loop in one can be joined with a loop in the other.
+    """
+    own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
+    moved = _moved(earlier, between, replace(later, body=own))
+    body = None if moved is None else with_common_loops((*earlier.body, *own), lengths, fresh)
+    if moved is None or body is None or _count_loops(body) == _count_loops(earlier.body) + _count_loops(own):
+        return None
+    return [*moved, replace(earlier, body=body), *(part for part in between if part not in moved)]
+
+
+def _count_loops(body: Iterable[Statement]) -> int:
+    """Return the number of loops among the statements of `body`."""
+    return sum(isinstance(part, Loop) for part in body)
+
+
 def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
-    """Return `body` with one scalar in place of several that are defined by the same expression."""
+    """Return `body` with one scalar in place of several that are defined by the same value."""
     arrays = {part.name for part in statements(body) if isinstance(part, Set) and isinstance(part.target, Load)}
     names: dict[str, str] = {}
-    values: dict[Scalar, str] = {}
+    values: dict[int, str] = {}
+    numbering = _Numbering("", has_entries=False)
     found: list[Statement] = []
     for statement in body:
         (new,) = Renaming(names).body((statement,)) if names else (statement,)
         if is_let(new) and arrays.isdisjoint(load.array for load in loads([new])):
-            first = values.setdefault(new.value, new.name)
+            number = numbering.read(new)
+            first = new.name if number is None else values.setdefault(number, new.name)
             if first != new.name:
                 names[new.name] = first
                 continue
@@ -101,6 +129,15 @@ def _is_flat(statement: Statement) -> TypeGuard[Loop]:
     return all(isinstance(part, Set) for part in statement.body) and not any(
         isinstance(value, Operation) and isinstance(value.function, External) for value in scalars(statement.body)
     )
+
+
+def _is_nest(statement: Statement) -> TypeGuard[Loop]:
+    """Return whether `statement` is a loop with step 1 around flat loops and assignments to scalars."""
+    if not isinstance(statement, Loop) or statement.step != 1 or statement.bind:
+        return False
+    inner = [part for part in statement.body if not isinstance(part, Set)]
+    targets = [part.target for part in statements(statement.body) if isinstance(part, Set)]
+    return bool(inner) and all(map(_is_flat, inner)) and all(isinstance(target, Name) for target in targets)
 
 
 def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bound], frozenset[Bound]]:

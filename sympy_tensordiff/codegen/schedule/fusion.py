@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow, check_order, uses
-from sympy_tensordiff.codegen.ir.facts import Prover
+from sympy_tensordiff.codegen.ir.facts import Prover, is_vectorised
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span
@@ -32,7 +32,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
-from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, weight
 from sympy_tensordiff.codegen.schedule.cpu import (
     PLAIN,
@@ -44,7 +44,7 @@ from sympy_tensordiff.codegen.schedule.cpu import (
     usual_rows,
 )
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
-from sympy_tensordiff.codegen.schedule.rows import is_short, row_plan
+from sympy_tensordiff.codegen.schedule.rows import has_few_steps, is_short, row_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -211,11 +211,23 @@ class _Fusion:
             return False
         # The arrays that it reads from the group, or that both read.
         common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
+        if not own and self.is_row(step, group) and self.repeats_functions(step, group):
+            return True
         if not common:
             return False
         return (self.is_row(step, group) and _reads_only_at(step, common, step.axes[0])) or self.is_total(
             step, group, common
         )
+
+    def repeats_functions(self, kernel: Kernel, group: _Group) -> bool:
+        """Whether `kernel` seems to compute a costly function that `group` computes too: it calls the same one in long
+        loops, and one of the two reads all arrays that the other reads.
+        """
+        read = self.flow.reads(kernel)
+        if not (read <= group.read or group.read <= read):
+            return False
+        own, *others = (_functions_in_loops(one) for one in (kernel, *group.kernels))
+        return bool(own) and any(own & other for other in others)
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
         """Whether `kernel` is a single reduction over the loop of `group`, of arrays with more axes than its result;
@@ -301,6 +313,17 @@ class _Fusion:
             for name in (kernel.array for kernel in group.kernels)
             if name not in group.totals and self.flow.writer(name) and inside[name] == len(self.flow.readers[name])
         )
+
+
+def _functions_in_loops(kernel: Kernel) -> frozenset[str]:
+    """Return the names of the functions that `kernel` calls in long loops inside of it."""
+    found = (loop for loop in loops(kernel.body) if not has_few_steps(loop) and not any(loops(loop.body)))
+    return frozenset(
+        part.function
+        for loop in found
+        for part in scalars(loop.body)
+        if isinstance(part, Operation) and is_vectorised(part)
+    )
 
 
 def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
