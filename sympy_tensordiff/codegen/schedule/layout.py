@@ -35,7 +35,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
-from sympy_tensordiff.codegen.schedule.rows import MAX_UNROLLED_STEPS, SHORT, has_few_steps, is_short, row_plan, run_of
+from sympy_tensordiff.codegen.schedule.rows import MAX_UNROLLED_STEPS, SHORT, has_few_steps, is_short, row_plan, run_of, scans_plan
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
     prover = Prover(program)
     ranks = {array.name: len(array.shape) for array in program.temporaries if len(array.shape) > 1}
     writers = Counter(step.array for step in program.kernels)
-    filled = {step.array for step in program.kernels if type(step) is Kernel}
+    filled = {step.array for step in program.kernels if type(step) is Kernel and scans_plan(step) is None}
     fixed = {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
     own = {name for name in ranks if name in filled - fixed and writers[name] == 1}
     votes: Counter[tuple[str, int]] = Counter()

@@ -354,7 +354,8 @@ class RowPlanner:
         """
         if self.is_worthwhile(loop):
             return loop
-        untied = with_guard_for_bounds(loop, self.axis) if self.is_tied(loop) else None
+        is_scan = self.is_tied(loop) and self.plan_of_scans() is not None
+        untied = with_guard_for_bounds(loop, self.axis) if self.is_tied(loop) and not is_scan else None
         return untied if untied is not None and self.is_worthwhile(untied) else None
 
     def is_worthwhile(self, loop: Loop) -> bool:
