@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, Any] = {
     "neg": lambda a: -a, "pow": lambda a, b: np.float64(a) ** np.float64(b), "not": lambda a: not a,
     "and": lambda *a: all(a), "or": lambda *a: any(a),
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
-    "erf": math.erf, "erfc": math.erfc, "gamma": math.gamma, "lgamma": math.lgamma,
+    "infinity": lambda: math.inf, "erf": math.erf, "erfc": math.erfc, "gamma": math.gamma, "lgamma": math.lgamma,
     "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "softplus": lambda a: np.logaddexp(a, 0),
     "spherical_bessel": lambda n, x: spherical_jn(int(n), x),
 }  # fmt: skip
