@@ -131,6 +131,7 @@ def of_other_fields():
     B, X = td.TensorSymbol("B", (m, d)), td.TensorSymbol("X", (n, d))
     squares = td.IndexedSum((X[i, k] - X[j, k]) ** 2, (k, 0, d - 1))
     over = (j, 0, n - 1), (i, 0, n - 1)
+    K = td.TensorSymbol("K", (n, n), symmetric=True, positive=True)
     return {
         "logistic regression": (td.sum(td.log(1 + td.exp(A @ x))) - td.dot(y, A @ x) + td.dot(x, x) / 2, x),
         "matrix factorization": (td.sum((X - A @ B) ** 2), A),
@@ -142,6 +143,9 @@ def of_other_fields():
         "cross entropy": (td.sum(td.logsumexp(A @ B, axis=1)) - td.sum(X * (A @ B)), B),
         "growth": (td.sum(td.log(S @ td.exp(w))), w),
         "kernel ridge": (td.dot(y, td.solve(S + td.diag(td.exp(w)), y)), w),
+        "covariance": (td.logdet(K) + td.dot(y, td.solve(K, y)), K),
+        "covariance in a basis": (td.logdet(A.T @ K @ A), K),
+        "symmetric part": (td.logdet(S + S.T), S),
         "oscillators": (td.IndexedSum(S[i, j] * sympy.cos(u[i] - u[j]), *over), u),
     }
 
@@ -324,6 +328,13 @@ PRODUCTS = {  # expressions and the coefficient of the highest power of n in the
     ),
     "a sum of rows of a solution": (td.sum(td.solve(A_ + td.diag(u_), v_)), 3, 2),
     "a sum of columns of a solution": (td.sum(td.solve(A_, td.outer(v_, w_)), axis=0), 3, 2),
+    "rows and columns scaled by sums of an inverse": (
+        td.diag(td.sum(td.inv(A_), axis=0)) @ td.cos(B_) @ td.diag(td.sum(td.inv(A_), axis=1)),
+        3,
+        2,
+    ),
+    "sums of an inverse in a product": ((B_ * C_) @ td.sum(td.inv(A_), axis=1), 3, 2),
+    "repeated vectors between inverses": (td.inv(A_) @ (v_ + (B_ @ w_)[:, None]) @ td.inv(A_), 3, 2),
 }
 
 
