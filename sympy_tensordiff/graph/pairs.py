@@ -334,13 +334,15 @@ class _Pairing(TermProducts):
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
         """Return the one of `orders` that starts with a product which other einsums need as well, and saves the most
-        work by it; None if there is none.
+        work by it; None if there is none. A product that grows faster than the other tensors is not considered.
         """
         best: tuple[int, Order] | None = None
         for order in orders:
             pair = order.path[0]
             node = self.graph.ein(1, [tensors[number] for number in pair], tuple(sorted(order.products[0])))
             node = node.args[0] if is_view(node) and node.args else node
+            if self.products.is_larger_than_others(node):
+                continue
             others = self.first.setdefault(node, set())
             others.add(self.current)
             labels = {label for number in pair for label in tensors[number][1]}
