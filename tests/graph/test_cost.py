@@ -295,6 +295,24 @@ def test_hessians_are_slopes_of_the_gradient_at_small_extents(name):
                 np.testing.assert_allclose(single[row][column], blocks[row][column], rtol=2e-3, atol=2e-3)
 
 
+X_, S_, Y_ = td.TensorSymbol("X", (m, d)), td.TensorSymbol("S", (d, d)), td.TensorSymbol("Y", (d, m))
+V_ = td.TensorSymbol("V", (d, n))
+TIES = {  # of products with two orders of equal work at equal sizes, and the operations of the better one
+    "a square matrix multiplies the flat one": (X_ @ S_ @ S_, 4 * m * d**2),
+    "and from the right": (S_ @ S_ @ Y_, 4 * m * d**2),
+    "no square of an inner axis": (X_ @ V_ @ V_.T, 4 * d * m * n),
+    "and a transposed result": (V_ @ V_.T @ Y_, 4 * d * m * n),
+    "along the axes of the result": (S_.T @ V_ @ td.TensorSymbol("Z", (n, k)), 2 * d * n * k + 2 * d**2 * k),
+}
+
+
+@every("name", [*TIES])
+def test_ties_are_broken_by_the_axes_of_the_results(name):
+    """Sizes without a hint count as equal; those of most variables may be the longer ones, those of results are not."""
+    product, expected = TIES[name]
+    assert sympy.expand(td.cost(product).operations - expected) == 0
+
+
 def test_sizes_of_others_are_refused():
     x = td.TensorSymbol("x", n)
     with pytest.raises(ArgumentError, match="sizes has a value for m, which is not a size"):
