@@ -6,9 +6,9 @@
   value of a step of the function; in a Hessian such a value may have the entries of one axis of the variable more.
 - The function itself needs no more than it is written with.
 
-Two exceptions, both constant factors of at most 1.5: in index notation, values may be computed again in the loop of each
-sum that uses them, where whole tensors are stored (`INDEXED`); and formulas that lose digits near a point, such as
-``(exp(u) - 1 - u)/u**2``, are computed together with the series that replaces them there (`ACCURATE`).
+Two exceptions, both constant factors of at most 1.5: in index notation, values may be computed again in the loop of
+each sum that uses them, where whole tensors are stored (`INDEXED`); and formulas that lose digits near a point, such
+as ``(exp(u) - 1 - u)/u**2``, are computed together with the series that replaces them there (`ACCURATE`).
 """
 
 from __future__ import annotations
