@@ -102,3 +102,17 @@ def test_an_operand_and_its_transpose_between_symmetric_matrices_are_added():
     found = td.evaluate(td.vjp(td.inv(A + A.T), A, T), {A: a, T: t})
     inverse = np.linalg.inv(a + a.T)
     np.testing.assert_allclose(found, -inverse @ (t + t.T) @ inverse, rtol=1e-12)
+
+
+def test_a_sum_is_multiplied_out_where_its_terms_cancel_with_others():
+    """And only then: ``(A + B) @ (x + y) - A @ x`` has no fewer terms."""
+    n = td.indices("n")
+    A, B = td.TensorSymbol("A", (n, n)), td.TensorSymbol("B", (n, n))
+    x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+    forms = {
+        "A @ x": (A + td.DeltaTensor(n)) @ x - x,
+        "sum(x)*y": td.sum(x + 1) * y - n * y,
+        "(A + B) @ (x + y) - A @ x": (A + B) @ (x + y) - A @ x,
+    }
+    for text, expression in forms.items():
+        assert str(td.simplify_deltas(expression)) == text
