@@ -173,6 +173,18 @@ def test_expected_sizes_never_make_a_kernel_do_more():
     assert told <= plain
 
 
+@every("extents", [(200, 7, 30), (10, 300, 3), (20, 30, 400)])
+@every("field", [*of_other_fields()])
+def test_expected_sizes_never_make_a_product_with_a_hessian_do_more(field, extents):
+    f, wrt = of_other_fields()[field]
+    args = [*sorted(f.atoms(td.TensorSymbol), key=str), td.TensorSymbol("v", wrt.shape)]
+    product, sizes = td.hvp(f, wrt, args[-1]), dict(zip((n, m, d), extents, strict=True))
+    given = {size: value for size, value in sizes.items() if size in product.free_symbols}
+    values = {str(size): value for size, value in sizes.items()}
+    plain, told = (figures(executed(args, product, sizes=hint), values).operations for hint in (None, given))
+    assert told <= plain
+
+
 def test_the_hessian_of_a_network_reads_as_products_of_matrices():
     text = str(td.hessian(*network(2)))
     assert "EinsumProduct" not in text and len(text) <= 480
