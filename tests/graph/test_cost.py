@@ -191,6 +191,12 @@ def test_the_hessian_of_a_network_reads_as_products_of_matrices():
     assert text.count(" @ diag(") + text.count("(diag(") + text.count("+ diag(") >= 5
 
 
+def test_the_hessian_of_a_network_in_parts_is_one_line_of_products():
+    parts, (hessian,) = td.cse([td.hessian(*network(2))])
+    assert len(str(hessian)) <= 150 and str(hessian).count("diag(") == 7
+    assert sum(len(f"{name} = {part}") for name, part in parts) + len(str(hessian)) <= 260
+
+
 def test_a_product_of_a_sum_is_multiplied_term_by_term():
     """``(diag(u) + A B) x`` needs no square matrix."""
     A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, n))
