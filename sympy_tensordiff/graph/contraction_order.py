@@ -13,6 +13,7 @@ from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, 
 from sympy_tensordiff.graph.interning import Node, Number, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.indirect import data_entries
+from sympy_tensordiff.integer.polynomials import Growth, Polynomial, grows_faster, maximal
 from sympy_tensordiff.integer.rows import atoms_in
 
 DEFAULT_SIZE = 100
@@ -102,6 +103,8 @@ class Products:
             part for part in nodes if is_core(part) and part not in results and all(map(is_core, self.users[part]))
         ]
         self.absorbed = {part for part in inner if self.uses[part] == 1}
+        self.given: Growth | None = None
+        self.nodes = nodes
         for part in reversed(inner):
             if 1 < self.uses[part] <= _MAX_USERS and sums_labels(part) and self.is_less_work_without(part):
                 self.absorbed.add(part)
@@ -128,6 +131,15 @@ class Products:
         if own is None or None in with_it or None in without:
             return False
         return sum(work or 0 for work in without) < own + sum(work or 0 for work in with_it)
+
+    def is_larger_than_others(self, product: Node) -> bool:
+        """Return whether an array of `product` grows faster with the sizes than all tensors that are not products:
+        ``A @ A.T`` grows faster than a flat ``A``.
+        """
+        if self.given is None:
+            shapes = {part.shape for part in self.nodes if not is_core(part)}
+            self.given = maximal(monomial for shape in shapes for monomial in _volume(shape).growth)
+        return grows_faster(_volume(product.shape).growth, self.given)
 
     def work(self, node: Node) -> int | None:
         """Return the estimated number of multiplications to compute the einsum `node`; None if it has too many
@@ -253,6 +265,11 @@ class Products:
     def volume(self, labels: Sequence[int], extents: Extents) -> int:
         """Return the expected number of entries of an array with an axis for each distinct label in ``labels``."""
         return prod([self.hints(extents[label]) for label in set(labels)])
+
+
+def _volume(shape: Sequence[Affine]) -> Polynomial:
+    """Return the number of entries of an array of this `shape` as a polynomial in the sizes."""
+    return prod(map(Polynomial.of, shape), start=Polynomial.of(1))
 
 
 def is_separable(core: Node) -> bool:

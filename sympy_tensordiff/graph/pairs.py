@@ -219,7 +219,7 @@ class _Pairing(TermProducts):
             written = self.written.get(operand, operand)
             if written.op != "add" or len(operand.shape) < 2:  # a vector costs no more than its products with others
                 continue
-            if not has_inverse or all(is_outer(core_of(term)) for term in self.terms_of(written)):
+            if not has_inverse or all(map(_is_product_of_vectors, self.terms_of(written))):
                 product = ProductWithSum(operands, position, output, extents)
                 found = yield from self.split_by_terms(product, work)
                 if found is not None:
@@ -238,7 +238,7 @@ class _Pairing(TermProducts):
             return work + own + self.products.volume(found.rest, extents) * self.hints(extents[found.pair[0]]), node
         uses = Counter(label for _, labels in operands for label in set(labels))
         uses.update(output)
-        kept = _summed_later(operands, uses)
+        kept = _summed_later(operands, uses, output)
         output_labels, output = output, (*output, *kept)
         uses.update(kept)
         operands = yield from in_turn(self.sum_private_labels(part, uses, extents) for part in operands)
@@ -334,13 +334,15 @@ class _Pairing(TermProducts):
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
         """Return the one of `orders` that starts with a product which other einsums need as well, and saves the most
-        work by it; None if there is none.
+        work by it; None if there is none. A product that grows faster than the other tensors is not considered.
         """
         best: tuple[int, Order] | None = None
         for order in orders:
             pair = order.path[0]
             node = self.graph.ein(1, [tensors[number] for number in pair], tuple(sorted(order.products[0])))
             node = node.args[0] if is_view(node) and node.args else node
+            if self.products.is_larger_than_others(node):
+                continue
             others = self.first.setdefault(node, set())
             others.add(self.current)
             labels = {label for number in pair for label in tensors[number][1]}
@@ -361,17 +363,26 @@ class _Pairing(TermProducts):
         return node, shared
 
 
-def _summed_later(operands: Sequence[Labelled], uses: Counter[int]) -> list[int]:
-    """Return the labels like ``i`` of an operand ``inv(A)[i, j]``: no other operand has ``i``, but another one has
-    ``j``. The sum over ``i`` is computed after ``inv(A) @ b`` is solved as a linear system. `uses` counts the uses of
-    each label.
+def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequence[int]) -> list[int]:
+    """Return the labels like ``i`` of an operand ``inv(A)[i, j]``: no other operand has ``i``; those with ``j`` are
+    vectors, and `output` lacks it. The sum over ``i`` is computed after ``inv(A) @ b`` is solved as a linear system.
+    With a matrix in place of the vector ``b``, the sums of the inverse are multiplied. `uses` counts the uses of each
+    label.
     """
     found = []
+    longer = {label for node, labels in operands if core_of(node).op != "inv" and len(labels) > 1 for label in labels}
     for node, labels in operands:
         if core_of(node).op == "inv" and len(set(labels)) == 2 == len(labels):
-            shared = [label for label in labels if uses[label] > 1]
-            found += [label for label in labels if uses[label] == 1 and shared]
+            solved = [label for label in labels if uses[label] > 1 and label not in longer.union(output)]
+            found += [label for label in labels if uses[label] == 1 and solved]
     return found
+
+
+def _is_product_of_vectors(term: Node) -> bool:
+    """Return whether `term` is an outer product, or a vector repeated along another axis."""
+    if is_view(term) and not set(term.data.output).issubset(*term.data.inputs or [()]):
+        return True
+    return is_outer(core_of(term))
 
 
 def _untransposed(operand: Labelled) -> Labelled:

@@ -223,6 +223,9 @@ class _Sum:
 
     def factored(self) -> Node:
         """Return the sum with its common factors taken out, as ``a*b + a*c`` to ``a*(b + c)``; itself without any."""
+        mirrored = self._with_mirrored_operand()
+        if mirrored is not None:
+            return mirrored
         for n, term in enumerate(self.terms):
             for m in range(len(term.parts)):
                 found = self._candidate(term, m)
@@ -245,6 +248,28 @@ class _Sum:
         if not taken:
             return self.node
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
+
+    def _with_mirrored_operand(self) -> Node | None:
+        """Return the sum with two terms that differ in the order of the axes of one operand as one term, for symmetric
+        ``S`` ``S @ T @ S + S @ T.T @ S`` as ``S @ (T + T.T) @ S``; None if there are no such terms.
+        """
+        graph = self.graph
+        if len(self.node.shape) != 2 or True not in graph.symmetric.values():
+            return None
+        whole = {build(graph, term): n for n, term in enumerate(self.terms)}
+        for n, term in enumerate(self.terms):
+            for place, (operand, labels) in enumerate(term.parts):
+                if len(term.parts) < 2 or len(set(labels)) != 2 or graph.symmetric.get(operand):
+                    continue
+                turned = [(arg, own[::-1] if m == place else own) for m, (arg, own) in enumerate(term.parts)]
+                other = whole.get(build(graph, term._replace(parts=in_order(turned, term.output, graph.symmetric))))
+                if other is None or other == n or operand.shape[0] != operand.shape[1]:
+                    continue
+                turned[place] = graph.add([operand, graph.transposed(operand)]), labels
+                joined = build(graph, term._replace(parts=turned))
+                if self._costs_no_more(joined, [self.args[n], self.args[other]], {arg for arg, _ in term.parts}):
+                    return graph.add([joined, *(arg for m, arg in enumerate(self.args) if m not in (n, other))])
+        return None
 
     def _candidate(self, term: ContractionParts, place: int) -> CommonFactor | None:
         """Return the operand number `place` of `term` as a possible common factor; None if its labels rule that out."""

@@ -131,6 +131,7 @@ def of_other_fields():
     B, X = td.TensorSymbol("B", (m, d)), td.TensorSymbol("X", (n, d))
     squares = td.IndexedSum((X[i, k] - X[j, k]) ** 2, (k, 0, d - 1))
     over = (j, 0, n - 1), (i, 0, n - 1)
+    K = td.TensorSymbol("K", (n, n), symmetric=True, positive=True)
     return {
         "logistic regression": (td.sum(td.log(1 + td.exp(A @ x))) - td.dot(y, A @ x) + td.dot(x, x) / 2, x),
         "matrix factorization": (td.sum((X - A @ B) ** 2), A),
@@ -142,6 +143,9 @@ def of_other_fields():
         "cross entropy": (td.sum(td.logsumexp(A @ B, axis=1)) - td.sum(X * (A @ B)), B),
         "growth": (td.sum(td.log(S @ td.exp(w))), w),
         "kernel ridge": (td.dot(y, td.solve(S + td.diag(td.exp(w)), y)), w),
+        "covariance": (td.logdet(K) + td.dot(y, td.solve(K, y)), K),
+        "covariance in a basis": (td.logdet(A.T @ K @ A), K),
+        "symmetric part": (td.logdet(S + S.T), S),
         "oscillators": (td.IndexedSum(S[i, j] * sympy.cos(u[i] - u[j]), *over), u),
     }
 
@@ -169,10 +173,28 @@ def test_expected_sizes_never_make_a_kernel_do_more():
     assert told <= plain
 
 
+@every("extents", [(200, 7, 30), (10, 300, 3), (20, 30, 400)])
+@every("field", [*of_other_fields()])
+def test_expected_sizes_never_make_a_product_with_a_hessian_do_more(field, extents):
+    f, wrt = of_other_fields()[field]
+    args = [*sorted(f.atoms(td.TensorSymbol), key=str), td.TensorSymbol("v", wrt.shape)]
+    product, sizes = td.hvp(f, wrt, args[-1]), dict(zip((n, m, d), extents, strict=True))
+    given = {size: value for size, value in sizes.items() if size in product.free_symbols}
+    values = {str(size): value for size, value in sizes.items()}
+    plain, told = (figures(executed(args, product, sizes=hint), values).operations for hint in (None, given))
+    assert told <= plain
+
+
 def test_the_hessian_of_a_network_reads_as_products_of_matrices():
     text = str(td.hessian(*network(2)))
     assert "EinsumProduct" not in text and len(text) <= 480
     assert text.count(" @ diag(") + text.count("(diag(") + text.count("+ diag(") >= 5
+
+
+def test_the_hessian_of_a_network_in_parts_is_one_line_of_products():
+    parts, (hessian,) = td.cse([td.hessian(*network(2))])
+    assert len(str(hessian)) <= 150 and str(hessian).count("diag(") == 7
+    assert sum(len(f"{name} = {part}") for name, part in parts) + len(str(hessian)) <= 260
 
 
 def test_a_product_of_a_sum_is_multiplied_term_by_term():
@@ -291,6 +313,24 @@ def test_hessians_are_slopes_of_the_gradient_at_small_extents(name):
                 np.testing.assert_allclose(single[row][column], blocks[row][column], rtol=2e-3, atol=2e-3)
 
 
+X_, S_, Y_ = td.TensorSymbol("X", (m, d)), td.TensorSymbol("S", (d, d)), td.TensorSymbol("Y", (d, m))
+V_ = td.TensorSymbol("V", (d, n))
+TIES = {  # of products with two orders of equal work at equal sizes, and the operations of the better one
+    "a square matrix multiplies the flat one": (X_ @ S_ @ S_, 4 * m * d**2),
+    "and from the right": (S_ @ S_ @ Y_, 4 * m * d**2),
+    "no square of an inner axis": (X_ @ V_ @ V_.T, 4 * d * m * n),
+    "and a transposed result": (V_ @ V_.T @ Y_, 4 * d * m * n),
+    "along the axes of the result": (S_.T @ V_ @ td.TensorSymbol("Z", (n, k)), 2 * d * n * k + 2 * d**2 * k),
+}
+
+
+@every("name", [*TIES])
+def test_ties_are_broken_by_the_axes_of_the_results(name):
+    """Sizes without a hint count as equal; those of most variables may be the longer ones, those of results are not."""
+    product, expected = TIES[name]
+    assert sympy.expand(td.cost(product).operations - expected) == 0
+
+
 def test_sizes_of_others_are_refused():
     x = td.TensorSymbol("x", n)
     with pytest.raises(ArgumentError, match="sizes has a value for m, which is not a size"):
@@ -324,6 +364,13 @@ PRODUCTS = {  # expressions and the coefficient of the highest power of n in the
     ),
     "a sum of rows of a solution": (td.sum(td.solve(A_ + td.diag(u_), v_)), 3, 2),
     "a sum of columns of a solution": (td.sum(td.solve(A_, td.outer(v_, w_)), axis=0), 3, 2),
+    "rows and columns scaled by sums of an inverse": (
+        td.diag(td.sum(td.inv(A_), axis=0)) @ td.cos(B_) @ td.diag(td.sum(td.inv(A_), axis=1)),
+        3,
+        2,
+    ),
+    "sums of an inverse in a product": ((B_ * C_) @ td.sum(td.inv(A_), axis=1), 3, 2),
+    "repeated vectors between inverses": (td.inv(A_) @ (v_ + (B_ @ w_)[:, None]) @ td.inv(A_), 3, 2),
 }
 
 

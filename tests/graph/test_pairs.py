@@ -129,3 +129,14 @@ def test_products_of_a_chain_read_each_other():
         td.lambdify([A, B, C, D], chain)(*arrays), (c @ d @ a, b @ c @ d @ a, a @ b @ c @ d @ a), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("has_square", [False, True])
+def test_a_shared_product_is_no_larger_than_the_other_tensors(has_square):
+    """``W @ W.T`` serves both products with it; of a flat ``W`` it is larger than all inputs and results."""
+    b, k = td.indices("b k")
+    W, P, Q = td.TensorSymbol("W", (n, k)), td.TensorSymbol("P", (b, n)), td.TensorSymbol("Q", (b, n))
+    results = [P @ W @ W.T, Q @ W @ W.T, *([td.tanh(td.TensorSymbol("S", (n, n)))] if has_square else [])]
+    operations = sympy.Poly(td.cost(results).operations, n, b, k)
+    assert operations.coeff_monomial(n**2 * k) == (2 if has_square else 0)
+    assert operations.coeff_monomial(b * n * k) == (0 if has_square else 8)

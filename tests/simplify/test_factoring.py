@@ -87,3 +87,32 @@ def test_a_product_and_its_transpose_stay_after_another_simplification():
     x, y, S = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("S", (n, n), symmetric=True)
     gradient = td.gradient(td.dot(td.inv(S) @ x, y), S)
     assert str(td.simplify_deltas(gradient)) == str(gradient)
+
+
+def test_an_operand_and_its_transpose_between_symmetric_matrices_are_added():
+    n = td.indices("n")
+    S, R = (td.TensorSymbol(name, (n, n), symmetric=True) for name in "SR")
+    A, T = td.TensorSymbol("A", (n, n)), td.TensorSymbol("T", (n, n))
+    assert str(td.simplify_deltas(S @ T @ S + S @ T.T @ S)) == "S @ (T + T.T) @ S"
+    assert str(td.vjp(td.inv(A + A.T), A, T)) == "-inv(A + A.T) @ (T + T.T) @ inv(A + A.T)"
+    for other in (R @ T.T @ S, S @ T @ R, -(S @ T.T @ S), A @ T.T @ A):
+        assert "T + T.T" not in str(td.simplify_deltas(S @ T @ S + other))
+    rng = np.random.default_rng(0)
+    a, t = rng.normal(size=(2, 3, 3))
+    found = td.evaluate(td.vjp(td.inv(A + A.T), A, T), {A: a, T: t})
+    inverse = np.linalg.inv(a + a.T)
+    np.testing.assert_allclose(found, -inverse @ (t + t.T) @ inverse, rtol=1e-12)
+
+
+def test_a_sum_is_multiplied_out_where_its_terms_cancel_with_others():
+    """And only then: ``(A + B) @ (x + y) - A @ x`` has no fewer terms."""
+    n = td.indices("n")
+    A, B = td.TensorSymbol("A", (n, n)), td.TensorSymbol("B", (n, n))
+    x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+    forms = {
+        "A @ x": (A + td.DeltaTensor(n)) @ x - x,
+        "sum(x)*y": td.sum(x + 1) * y - n * y,
+        "(A + B) @ (x + y) - A @ x": (A + B) @ (x + y) - A @ x,
+    }
+    for text, expression in forms.items():
+        assert str(td.simplify_deltas(expression)) == text

@@ -1,0 +1,50 @@
+"""Divisions and products of few indices are computed before the loops over further indices, once for each value."""
+
+import numpy as np
+import pytest
+from cost_judge.oracle import executed, figures
+
+import sympy_tensordiff as td
+
+n, m, d, i, j, k = td.indices("n m d i j k")
+x, y, s = td.TensorSymbol("x", (n, d)), td.TensorSymbol("y", (m, d)), td.TensorSymbol("s", d)
+A, u, v, w = (td.TensorSymbol(name, shape) for name, shape in (("A", (n, m)), ("u", m), ("v", m), ("w", n)))
+ARGUMENTS = x, y, s, A, u, v, w
+SIZES = {"n": 30, "m": 20, "d": 10}
+
+
+def table(body, *axes):
+    return td.TensorComprehension(body, *axes)
+
+
+scaled = td.IndexedSum((x[i, k] - y[j, k]) ** 2 / s[k] ** 2, (k, 0, d - 1))
+HOISTED = {  # an expression, the shapes of its temporaries, and the most operations
+    "a divisor in a sum": (table(td.exp(-scaled), (i, n), (j, m)), ["d"], 4 * 6000 + 700),
+    "a divisor of an entry": (table(A[i, j] / (1 + u[j]), (i, n), (j, m)), ["m"], 600 + 40),
+    "factors of a sum": (table(td.IndexedSum(u[j] * v[j] ** 2 * A[i, j], (j, 0, m - 1)), (i, n)), ["m"], 1200 + 40),
+    "factors of an entry": (table(td.tanh(u[j] * v[j] * A[i, j]), (i, n), (j, m)), ["m"], 1200 + 20),
+    "two divisors": (table(s[k] / (w[i] * u[j]), (i, n), (j, m), (k, d)), ["m", "n"], 2 * 6000 + 50),
+}
+
+
+@pytest.mark.parametrize("name", [*HOISTED])
+def test_values_of_few_indices_are_computed_once(name):
+    expression, shapes, most = HOISTED[name]
+    program = executed(ARGUMENTS, expression)
+    assert [" ".join(map(str, array.shape)) for array in program.temporaries] == shapes
+    assert figures(program, SIZES).operations <= most
+    arrays = [np.random.default_rng(1).uniform(0.5, 2, [SIZES[str(e)] for e in one.shape]) for one in ARGUMENTS]
+    found = td.lambdify(ARGUMENTS, expression, "numba")(*arrays)
+    np.testing.assert_allclose(found, td.evaluate(expression, dict(zip(ARGUMENTS, arrays, strict=True))), rtol=1e-12)
+
+
+NOT_HOISTED = {
+    "an addition is as cheap as a read": table(A[i, j] * (1 + u[j]), (i, n), (j, m)),
+    "each value is used once": table(A[i, j] / (1 + A[i, j]) ** 2, (i, n), (j, m)),
+    "an array over i and j is larger than those that it reads": table(s[k] / (w[i] + u[j]), (i, n), (j, m), (k, d)),
+}
+
+
+@pytest.mark.parametrize("name", [*NOT_HOISTED])
+def test_what_saves_nothing_is_not_stored(name):
+    assert not executed(ARGUMENTS, NOT_HOISTED[name]).temporaries
