@@ -48,6 +48,7 @@ from sympy_tensordiff.simplify.close_values import (
     complement_of_angle,
     difference_of_close_values,
     excess_over_one,
+    has_angle,
     law_of_cosines,
     power_less_one,
     power_near_one,
@@ -74,6 +75,7 @@ from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, rec
 from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
 from sympy_tensordiff.simplify.roots import (
     difference_of_powers_by_one,
+    is_root_of_sum,
     root_less_sum,
     root_minus_value,
     share_minus_one,
@@ -136,6 +138,8 @@ class _Rewriter:
         """Whether entries of arrays are looked at, which are stored in any case."""
         self.minus_one = graph.const(-1)
         self.distances: dict[tuple[Node, Node], Node | None] = {}
+        self.powers: dict[Node, dict[Node, Number]] = {}
+        """The results of `_powers`."""
         self.inner_forms: dict[Node, Node] = {}
         """The results of `inner_form`."""
         self.close_quotients: dict[Node, Node] = {}
@@ -393,11 +397,13 @@ class _Rewriter:
             return found
         if other.base is graph.one and (found := self.with_number(one.base, factor, other.factor)) is not None:
             return found
-        ratio = _reduced(Fraction(other.factor) / Fraction(factor))
-        if (found := complement_of_angle(graph, one.base, graph.scale(ratio, other.base))) is not None:
-            return self.noted("pi/2 - atan(u)", graph.scale(factor, found))
-        if (found := root_minus_value(graph, one.base, graph.scale(-ratio, other.base))) is not None:
-            return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
+        is_angle = has_angle(graph, one.base)
+        if is_angle or is_root_of_sum(graph, one.base):
+            value = graph.scale(_reduced(Fraction(other.factor) / Fraction(factor)), other.base)
+            if is_angle and (found := complement_of_angle(graph, one.base, value)) is not None:
+                return self.noted("pi/2 - atan(u)", graph.scale(factor, found))
+            if not is_angle and (found := root_minus_value(graph, one.base, graph.neg(value))) is not None:
+                return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         return self.opposite_terms(factor, one, other) if other.factor == -factor else None
 
     def with_number(self, base: Node, factor: Number, number: Number) -> Node | None:
@@ -442,7 +448,9 @@ class _Rewriter:
         to the difference.
         """
         graph = self.graph
-        powers = _powers(graph, one.base), _powers(graph, other.base)
+        powers = self.powers_of(one.base), self.powers_of(other.base)
+        if powers[0].keys().isdisjoint(powers[1]):
+            return None
         common = {base: e for base, e in powers[0].items() if base in powers[1] and _is_part(e, powers[1][base])}
         common |= {base: e for base, e in powers[1].items() if base in powers[0] and _is_part(e, powers[0][base])}
         if not common:
@@ -454,6 +462,12 @@ class _Rewriter:
         inner = self.joined(ScaledTerm(one.factor, rests[0]), ScaledTerm(other.factor, rests[1]))
         outside = [graph.pow(base, graph.const(e)) for base, e in common.items()]
         return None if inner is None else graph.mul((*outside, inner))
+
+    def powers_of(self, product: Node) -> dict[Node, Number]:
+        """Return `_powers` of `product`, which are worked out once."""
+        if product not in self.powers:
+            self.powers[product] = _powers(self.graph, product)
+        return self.powers[product]
 
     def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
         """Return ``factor*(one - other)`` by the rule for their function, as for ``exp(a) - exp(b)``; None if there is

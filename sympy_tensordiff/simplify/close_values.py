@@ -93,6 +93,11 @@ _DIFFERENCES = {
 """The rules for differences of two values, by the function."""
 
 
+def has_angle(graph: Graph, term: Node) -> bool:
+    """Return whether `term` has an arcus function with a rule in `complement_of_angle` as a factor."""
+    return any(part.op == "call" and part.data in _ANGLES for part in graph.factors(term))
+
+
 def complement_of_angle(graph: Graph, term: Node, other: Node) -> Node | None:
     """Return ``term + other`` for a multiple of an arcus function and the same multiple of a fraction of pi; None for
     others.

@@ -62,6 +62,8 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
     `arguments` maps the results of `log_of_close_quotient` to the quotients.
     """
+    if not any(part in arguments for term in node.args for part in graph.factors(term)):
+        return None
     values: list[Node] = []
     rest: list[Node] = []
     for term in node.args:
@@ -93,6 +95,8 @@ def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
     """Return ``one - other`` for ``one/other = a/b`` with an `exact_difference`, or one that has fewer terms than b, if
     no term has more divisors; else None.
     """
+    if not (_has_divisor(graph, one) or _has_divisor(graph, other)):
+        return None
     ratio = graph.mul((one, _inverse(graph, other)))
     quotient = _quotient(graph, ratio)
     if quotient is None:
