@@ -20,6 +20,7 @@ A rounding error of ``a - b`` changes these differences no more than the roundin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -91,6 +92,35 @@ _DIFFERENCES = {
     sympy.atan: _arctangents,
 }
 """The rules for differences of two values, by the function."""
+
+
+def _call_of(
+    function: Any, factor: Number = 1, of_argument: Number = 1, power: int = 1
+) -> Callable[[Graph, Node], Node]:
+    """Return the function from graphs and arguments ``u`` to ``factor*function(of_argument*u)**power``."""
+
+    def rule(graph: Graph, u: Node) -> Node:
+        """Return ``factor*function(of_argument*u)**power``."""
+        value = graph.call(function, (graph.scale(of_argument, u),))
+        return graph.scale(factor, graph.pow(value, graph.const(power)))
+
+    return rule
+
+
+WITH_NUMBER: dict[tuple[Any, Number], tuple[str, Callable[[Graph, Node], Node]]] = {
+    (sympy.exp, -1): ("exp(u) - 1", _call_of(expm1)),
+    (expm1, 1): ("expm1(u) + 1", _call_of(sympy.exp)),
+    (sympy.cosh, -1): ("cosh(u) - 1", _call_of(sympy.sinh, 2, _HALF, 2)),
+    (sympy.cos, -1): ("cos(u) - 1", _call_of(sympy.sin, -2, _HALF, 2)),
+    (sympy.cos, 1): ("1 + cos(u)", _call_of(sympy.cos, 2, _HALF, 2)),
+    (sympy.tanh, -1): ("tanh(u) - 1", _call_of(sigmoid, -2, -2)),
+    (sympy.tanh, 1): ("1 + tanh(u)", _call_of(sigmoid, 2, 2)),
+    (sympy.erf, -1): ("erf(u) - 1", _call_of(sympy.erfc, -1)),
+    (sympy.erf, 1): ("1 + erf(u)", _call_of(sympy.erfc, 1, -1)),
+    (sympy.erfc, -1): ("erfc(u) - 1", _call_of(sympy.erf, -1)),
+    (sympy.erfc, -2): ("erfc(u) - 2", _call_of(sympy.erfc, -1, -1)),
+}
+"""From functions f and numbers c to a name and a form of ``f(u) + c`` in which nothing cancels."""
 
 
 def has_angle(graph: Graph, term: Node) -> bool:
