@@ -56,6 +56,7 @@ from sympy_tensordiff.simplify.close_values import (
     law_of_cosines,
     power_less_one,
     power_near_one,
+    value_less_tangent,
 )
 from sympy_tensordiff.simplify.deviances import (
     deviance,
@@ -382,7 +383,7 @@ class _Rewriter:
         graph = self.graph
         numbers = [term.factor for term in terms if term.base is graph.one]
         others = [term for term in terms if term.base is not graph.one]
-        if not numbers or len(others) < 2 or sum(map(Fraction, (term.factor for term in terms))) != 0:
+        if not numbers or len(others) < 2 or sum(Fraction(term.factor) for term in terms) != 0:
             return None
         found = [self.with_number(base, factor, -factor) for factor, base in others]
         known = [one for one in found if one is not None]
@@ -424,6 +425,10 @@ class _Rewriter:
             value = graph.scale(_reduced(Fraction(-other.factor) / Fraction(factor)), other.base)
             if (found := product_less_term(graph, one.base, value)) is not None:
                 return self.noted("(1 + u)*(1 + v) - 1", graph.scale(factor, found))
+        if any(part in self.choices for part in graph.factors(one.base)):
+            value = graph.scale(_reduced(Fraction(-other.factor) / Fraction(factor)), other.base)
+            if (found := self.less_tangent(factor, one.base, value)) is not None:
+                return found
         is_angle = has_angle(graph, one.base)
         if is_angle or is_root_of_sum(graph, one.base):
             value = graph.scale(_reduced(Fraction(other.factor) / Fraction(factor)), other.base)
@@ -500,6 +505,28 @@ class _Rewriter:
         if product not in self.powers:
             self.powers[product] = _powers(self.graph, product)
         return self.powers[product]
+
+    def less_tangent(self, factor: Number, one: Node, other: Node) -> Node | None:
+        """Return ``factor*(one - other)`` for ``c*((1 + u)**p - 1)`` and ``c*p*u*(1 + u)**(p - 1)``, as derivatives of
+        annuities have them; None for other values.
+        """
+        graph = self.graph
+        for part in graph.factors(one):
+            power = next((term for term in self.choices.get(part, part).args if term.op == "pow"), None)
+            u = None if power is None else excess_over_one(graph, power.args[0])
+            if u is None or power is None or power.args[1].op == "const":
+                continue
+            c = graph.mul([factor for factor in graph.factors(one) if factor is not part])
+            found = value_less_tangent(graph, u, power.args[1])
+            is_written = self.choices.get(part) is graph.add((power, self.minus_one))
+            if is_written and graph.mul((c, found[1])) is other:
+                below = graph.compare("lt", self.minus_one, u)
+                near = graph.scale(factor, graph.mul((c, found[0])))
+                return self.noted(
+                    "(1 + u)**p - 1 - p*u*(1 + u)**(p - 1)",
+                    graph.select(below, near, graph.scale(factor, minus(graph, one, other))),
+                )
+        return None
 
     def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
         """Return ``factor*(one - other)`` by the rule for their function, as for ``exp(a) - exp(b)``; None if there is

@@ -13,6 +13,7 @@ For entries, which are real numbers::
     (1 + u)**p - 1                  expm1(p*log1p(u))                       where 1 + u > 0 or p is no integer
     (1 + u)**p                      exp(p*log1p(u))                         where abs(u) < 1/2, if u is a quotient by a
                                                                             letter of p, so that p is large for small u
+    (1 + u)**p - 1 - p*u*(1 + u)**(p - 1)           see `value_less_tangent`, with a letter p
     a**2 + b**2 - 2*a*b*cos(u)      (a - b)**2 + 4*a*b*sin(u/2)**2
 
 A rounding error of ``a - b`` changes these differences no more than the rounding errors of ``a`` and ``b`` do.
@@ -195,6 +196,20 @@ def power_less_one(graph: Graph, base: Node, exponent: Node) -> Node | None:
         return near
     direct = graph.add((graph.pow(base, exponent), graph.const(-1)))
     return graph.select(graph.compare("lt", graph.zero, base), near, direct)
+
+
+def value_less_tangent(graph: Graph, u: Node, p: Node) -> tuple[Node, Node]:
+    """Return ``(1 + u)**p - 1 - p*u*(1 + u)**(p - 1)`` for ``u > -1``, and ``p*u*(1 + u)**(p - 1)``.
+
+    With ``v = log1p(u)`` the first is ``p*exp(p*v)*(v - u/(1 + u)) - exp(p*v)*(expm1(-p*v) + p*v)``.
+    """
+    base, logarithm = graph.add((graph.one, u)), graph.call(log1p, (u,))
+    exponent = graph.mul((p, logarithm))
+    power, below = graph.call(sympy.exp, (exponent,)), graph.pow(base, graph.const(-1))
+    first = _minus(graph, logarithm, graph.mul((u, below)))
+    second = graph.add((graph.call(expm1, (graph.neg(exponent),)), exponent))
+    value = _minus(graph, graph.mul((p, power, first)), graph.mul((power, second)))
+    return value, graph.mul((p, u, graph.pow(base, graph.add((p, graph.const(-1))))))
 
 
 def excess_over_one(graph: Graph, base: Node) -> Node | None:

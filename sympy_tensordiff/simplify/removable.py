@@ -289,12 +289,31 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
         terms = _terms_of(form) if variables else ()
         while terms:
             groups = _first_groups(graph, parts, terms, variables)
-            if groups and (choice := _of_entry(graph, node, terms, groups)) is not None:
-                return [choice]
+            if groups and not _is_inside_of_term(graph, parts, node, whole, [terms[n] for n in groups[0].members]):
+                choice = _of_entry(graph, node, terms, groups)
+                if choice is not None:
+                    return [choice]
             terms = parts.multiplied_out(graph, terms)
         if node.op == "add" and (found := _by_terms(graph, parts, node, whole, variables)):
             return found
     return []
+
+
+def _is_inside_of_term(
+    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
+) -> bool:
+    """Return whether all `members` of a group come from one of several terms of `node` multiplied out: that term gets
+    the series, and the other ones may have their own.
+    """
+    if node.op != "add":
+        return False
+    for arg in node.args:
+        terms = _terms_of(whole[arg])
+        while terms:
+            if len(terms) > 1 and set(members) <= set(terms):
+                return True
+            terms = parts.multiplied_out(graph, terms)
+    return False
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
@@ -498,8 +517,8 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
     """
     base = variable.lead
     if base not in parts[node]:
-        factor, other = graph.split_coefficient(node)
-        return [SeriesTerm(other, 0, () if factor == 1 else (graph.const(factor),))]
+        number, other = graph.split_coefficient(node)
+        return [SeriesTerm(other, 0, () if number == 1 else (graph.const(number),))]
     degrees = [Fraction(0), Fraction(0)]  # of b, and of abs(b)
     rest: list[Node] = []
     factors: list[Node] = []
