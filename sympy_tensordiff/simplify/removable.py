@@ -437,8 +437,8 @@ def _series_of_group(
     has_pole = not variable.is_far_out and any(_has_pole(term, variable) for term in terms)
     if (few.order < 0 and not variable.is_far_out) or not (few.order > few.terms_order or has_pole):
         return None
-    sum_ = graph.add([graph.mul((graph.pow(variable.node, graph.const(t.order)), *t.factors)) for t in terms])
-    if not parts.accurate.isdisjoint((sum_, graph.neg(sum_))):
+    values = [graph.mul((graph.pow(variable.node, graph.const(term.order)), *term.factors)) for term in terms]
+    if not parts.accurate.isdisjoint((graph.add(values), graph.add(map(graph.neg, values)))):
         return None
     series = _series(terms, variable.powers, LENGTH)
     if series is None or (chosen := _radius(terms, variable.powers, series)) is None:
