@@ -11,7 +11,10 @@
     c*a**p - c*b**p                 likewise, for p = -1/2, -2/3, -1, ... and p = 1/3, 1/4, 1/5, 2, 3, 4
     c - c*tanh(u)**2                c/cosh(u)**2, likewise of sin, cos and cosh
     c/tanh(u) - c*tanh(u)           2*c/sinh(2*u)
-    c - c*erf(u)                    c*erfc(u), likewise 1 + erf(u), 1 - erfc(u) and 2 - erfc(u)
+    c - c*erf(u)                    c*erfc(u), see `WITH_NUMBER` for more functions and numbers
+    c - c*expm1(u)**2               c*exp(u)*(1 - expm1(u))
+    c*x**p - c                      c*expm1(p*log(x))                       with a number p, abs(p) < 1/4
+    (1 + u)*(1 + v) - 1             u*(1 + v) + v, also other products of sums and a term of these multiplied out
     erf(u) - erf(v)                 erfc(v) - erfc(u) where u, v > 1/2, erfc(-u) - erfc(-v) where u, v < -1/2
     acos(1 - u)                     2*asin(sqrt(u/2))                       where u < 1
     log(1 + u)                      log1p(u)                                where u has no exponential
@@ -45,12 +48,15 @@ from sympy_tensordiff.graph.functions import softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
 from sympy_tensordiff.simplify.close_values import (
+    WITH_NUMBER,
     complement_of_angle,
     difference_of_close_values,
     excess_over_one,
+    has_angle,
     law_of_cosines,
     power_less_one,
     power_near_one,
+    value_less_tangent,
 )
 from sympy_tensordiff.simplify.deviances import (
     deviance,
@@ -63,6 +69,7 @@ from sympy_tensordiff.simplify.gamma_differences import difference_of_gammas, lo
 from sympy_tensordiff.simplify.growing_functions import (
     LOGARITHMS,
     has_exponential,
+    integral_of_erfc,
     is_call,
     with_bounded_quotients,
     with_scaled_bessel,
@@ -70,10 +77,11 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_slopes,
 )
 from sympy_tensordiff.simplify.large_squares import log_of_large_square, with_large_squares
-from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, reciprocals
+from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, product_less_term, reciprocals
 from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
 from sympy_tensordiff.simplify.roots import (
     difference_of_powers_by_one,
+    is_root_of_sum,
     root_less_sum,
     root_minus_value,
     share_minus_one,
@@ -94,6 +102,9 @@ _READ_DEPTH = 5
 
 _READS = 3
 """The number of arrays that are looked through one after the other."""
+
+_LEAST_ROOT = Fraction(1, 4)
+"""Roots with larger exponents than this one lose at most two bits where 1 is subtracted."""
 
 MAX_POWER = 4
 """Differences of powers below ``-MAX_POWER`` stay as they are: they would have too many terms."""
@@ -136,6 +147,8 @@ class _Rewriter:
         """Whether entries of arrays are looked at, which are stored in any case."""
         self.minus_one = graph.const(-1)
         self.distances: dict[tuple[Node, Node], Node | None] = {}
+        self.powers: dict[Node, dict[Node, Number]] = {}
+        """The results of `_powers`."""
         self.inner_forms: dict[Node, Node] = {}
         """The results of `inner_form`."""
         self.close_quotients: dict[Node, Node] = {}
@@ -276,6 +289,8 @@ class _Rewriter:
             return self.noted("log(cosh(u))", found)
         if (found := self.opposite_softplus(node, terms)) is not None:
             return self.form(self.noted("softplus(u) - u", found))
+        if (found := self.functions_less_number(terms)) is not None:
+            return found
         if (found := reciprocals(graph, node, terms)) is not None:
             return self.noted("sum of reciprocals", found)
         if (found := deviance(graph, node, self.close_quotients)) is not None:
@@ -361,6 +376,19 @@ class _Rewriter:
                     return graph.add((*rest, joined))
         return None
 
+    def functions_less_number(self, terms: Sequence[ScaledTerm]) -> Node | None:
+        """Return a sum of several functions and a number that is minus the sum of their factors, as ``2*cos(u) + cos(v)
+        - 3``, with a rule applied to each function less 1; None for other sums.
+        """
+        graph = self.graph
+        numbers = [term.factor for term in terms if term.base is graph.one]
+        others = [term for term in terms if term.base is not graph.one]
+        if not numbers or len(others) < 2 or sum(Fraction(term.factor) for term in terms) != 0:
+            return None
+        found = [self.with_number(base, factor, -factor) for factor, base in others]
+        known = [one for one in found if one is not None]
+        return graph.add(known) if len(known) == len(found) else None
+
     def term(self, node: Node) -> ScaledTerm:
         """Return the factor and the base of the term `node`; a number has the base 1."""
         if node.op == "const" and isinstance(node.data, int | Fraction):
@@ -393,25 +421,40 @@ class _Rewriter:
             return found
         if other.base is graph.one and (found := self.with_number(one.base, factor, other.factor)) is not None:
             return found
-        ratio = _reduced(Fraction(other.factor) / Fraction(factor))
-        if (found := complement_of_angle(graph, one.base, graph.scale(ratio, other.base))) is not None:
-            return self.noted("pi/2 - atan(u)", graph.scale(factor, found))
-        if (found := root_minus_value(graph, one.base, graph.scale(-ratio, other.base))) is not None:
-            return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
+        if any(part.op == "add" for part in graph.factors(one.base)):
+            value = graph.scale(_reduced(Fraction(-other.factor) / Fraction(factor)), other.base)
+            if (found := product_less_term(graph, one.base, value)) is not None:
+                return self.noted("(1 + u)*(1 + v) - 1", graph.scale(factor, found))
+        if any(part in self.choices for part in graph.factors(one.base)):
+            value = graph.scale(_reduced(Fraction(-other.factor) / Fraction(factor)), other.base)
+            if (found := self.less_tangent(factor, one.base, value)) is not None:
+                return found
+        is_angle = has_angle(graph, one.base)
+        if is_angle or is_root_of_sum(graph, one.base):
+            value = graph.scale(_reduced(Fraction(other.factor) / Fraction(factor)), other.base)
+            if is_angle and (found := complement_of_angle(graph, one.base, value)) is not None:
+                return self.noted("pi/2 - atan(u)", graph.scale(factor, rewritten(graph, [found], self.form)[0]))
+            if not is_angle and (found := root_minus_value(graph, one.base, graph.neg(value))) is not None:
+                return self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
         return self.opposite_terms(factor, one, other) if other.factor == -factor else None
 
     def with_number(self, base: Node, factor: Number, number: Number) -> Node | None:
         """Return ``factor*base + number`` by the rule for the function of `base`; None if there is none."""
         graph = self.graph
-        if number == -factor and (found := self.value_minus_one(base, factor)) is not None:
-            return self.noted("f(u) - 1", found)
-        if number == factor and is_call(base, sympy.erf):
-            return self.noted("1 + erf(u)", graph.scale(factor, graph.call(sympy.erfc, (graph.neg(base.args[0]),))))
+        base = self.choices.get(base, base)
+        ratio = _reduced(Fraction(number) / Fraction(factor))
+        if (
+            base.op == "call"
+            and (base.data, ratio) in WITH_NUMBER
+            and not (self.is_of_arrays and base.data is sympy.tanh)
+        ):
+            name, rule = WITH_NUMBER[base.data, ratio]
+            return self.noted(name, graph.scale(factor, rule(graph, base.args[0])))
+        if number == -factor and base.op == "pow":
+            found = self.power_minus_one(base.args[0], base.args[1], factor)
+            return None if found is None else self.noted("f(u) - 1", found)
         if number == factor and (found := share_minus_one(graph, graph.neg(base))) is not None:
             return self.noted("b/sqrt(a + b**2) - 1", graph.scale(-factor, found))
-        if number == -2 * factor and is_call(base, sympy.erfc):
-            opposite = graph.call(sympy.erfc, (graph.neg(base.args[0]),))
-            return self.noted("2 - erfc(u)", graph.scale(-factor, opposite))
         return None
 
     def opposite_terms(self, factor: Number, one: ScaledTerm, other: ScaledTerm) -> Node | None:
@@ -442,7 +485,9 @@ class _Rewriter:
         to the difference.
         """
         graph = self.graph
-        powers = _powers(graph, one.base), _powers(graph, other.base)
+        powers = self.powers_of(one.base), self.powers_of(other.base)
+        if powers[0].keys().isdisjoint(powers[1]):
+            return None
         common = {base: e for base, e in powers[0].items() if base in powers[1] and _is_part(e, powers[1][base])}
         common |= {base: e for base, e in powers[1].items() if base in powers[0] and _is_part(e, powers[0][base])}
         if not common:
@@ -454,6 +499,34 @@ class _Rewriter:
         inner = self.joined(ScaledTerm(one.factor, rests[0]), ScaledTerm(other.factor, rests[1]))
         outside = [graph.pow(base, graph.const(e)) for base, e in common.items()]
         return None if inner is None else graph.mul((*outside, inner))
+
+    def powers_of(self, product: Node) -> dict[Node, Number]:
+        """Return `_powers` of `product`, which are worked out once."""
+        if product not in self.powers:
+            self.powers[product] = _powers(self.graph, product)
+        return self.powers[product]
+
+    def less_tangent(self, factor: Number, one: Node, other: Node) -> Node | None:
+        """Return ``factor*(one - other)`` for ``c*((1 + u)**p - 1)`` and ``c*p*u*(1 + u)**(p - 1)``, as derivatives of
+        annuities have them; None for other values.
+        """
+        graph = self.graph
+        for part in graph.factors(one):
+            power = next((term for term in self.choices.get(part, part).args if term.op == "pow"), None)
+            u = None if power is None else excess_over_one(graph, power.args[0])
+            if u is None or power is None or power.args[1].op == "const":
+                continue
+            c = graph.mul([factor for factor in graph.factors(one) if factor is not part])
+            found = value_less_tangent(graph, u, power.args[1])
+            is_written = self.choices.get(part) is graph.add((power, self.minus_one))
+            if is_written and graph.mul((c, found[1])) is other:
+                below = graph.compare("lt", self.minus_one, u)
+                near = graph.scale(factor, graph.mul((c, found[0])))
+                return self.noted(
+                    "(1 + u)**p - 1 - p*u*(1 + u)**(p - 1)",
+                    graph.select(below, near, graph.scale(factor, minus(graph, one, other))),
+                )
+        return None
 
     def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
         """Return ``factor*(one - other)`` by the rule for their function, as for ``exp(a) - exp(b)``; None if there is
@@ -537,28 +610,6 @@ class _Rewriter:
             factors.append(graph.pow(graph.add(roots), self.minus_one))
         return graph.mul((distance, *factors))
 
-    def value_minus_one(self, base: Node, factor: Number) -> Node | None:
-        """Return ``factor*(base - 1)`` without cancellation, as ``factor*expm1(u)`` for ``base = exp(u)``; None for
-        functions without a rule.
-        """
-        graph = self.graph
-        base = self.choices.get(base, base)
-        if base.op == "pow":
-            return self.power_minus_one(base.args[0], base.args[1], factor)
-        if base.op != "call":
-            return None
-        if base.data is sympy.exp:
-            return graph.scale(factor, graph.call(expm1, base.args))
-        if base.data in _COMPLEMENTS:
-            return graph.scale(-factor, graph.call(_COMPLEMENTS[base.data], base.args))
-        if base.data is sympy.cosh:
-            half = graph.call(sympy.sinh, (graph.scale(_HALF, base.args[0]),))
-            return graph.scale(2 * factor, graph.pow(half, graph.const(2)))
-        if base.data is sympy.cos:
-            half = graph.call(sympy.sin, (graph.scale(_HALF, base.args[0]),))
-            return graph.scale(-2 * factor, graph.pow(half, graph.const(2)))
-        return None
-
     def power_minus_one(self, base: Node, exponent: Node, factor: Number) -> Node | None:
         """Return ``factor*(base**exponent - 1)`` without cancellation, for squares of functions and for positive
         numbers as bases; None for others.
@@ -569,10 +620,16 @@ class _Rewriter:
             return graph.scale(factor, graph.call(expm1, (exponent,)))
         if self.is_of_arrays and is_call(base, sympy.tanh):  # networks store tanh: another function would cost as much
             return None
+        if is_call(base, expm1) and exponent.op == "const" and exponent.data == 2:
+            grown = graph.call(sympy.exp, base.args)
+            return graph.scale(factor, graph.mul((grown, graph.add((base, graph.const(-1))))))
         if exponent.op == "const" and base.op == "call" and (base.data, exponent.data) in _SQUARES:
             function, sign, power = _SQUARES[base.data, exponent.data]
             return graph.scale(sign * factor, graph.pow(graph.call(function, base.args), graph.const(power)))
         excess = excess_over_one(graph, base)
+        if excess is None and exponent.op == "const" and abs(exponent.data) < _LEAST_ROOT:
+            logarithm = graph.mul((exponent, graph.call(sympy.log, (base,))))
+            return graph.scale(factor, graph.call(expm1, (logarithm,)))
         if excess is None or (exponent.op == "const" and abs(exponent.data) == _HALF):  # roots have another rule
             return None
         if exponent.op == "const" and is_difference_power(exponent.data):
@@ -614,11 +671,9 @@ _SUMS = {
     "sqrt(a + b**2) - b": root_less_sum,
     "b/sqrt(a + b**2) - 1": shares_less_number,
     "a**2 + b**2 - 2*a*b*cos(u)": law_of_cosines,
+    "u*erfc(u) - exp(-u**2)/sqrt(pi)": integral_of_erfc,
 }
 """The rules of whole sums, by the names that `.plan` shows."""
-
-_COMPLEMENTS = {sympy.erf: sympy.erfc, sympy.erfc: sympy.erf}
-"""From functions f to ``1 - f``."""
 
 _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
     (sympy.tanh, 2): (sympy.cosh, -1, -2),

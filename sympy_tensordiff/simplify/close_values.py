@@ -13,6 +13,7 @@ For entries, which are real numbers::
     (1 + u)**p - 1                  expm1(p*log1p(u))                       where 1 + u > 0 or p is no integer
     (1 + u)**p                      exp(p*log1p(u))                         where abs(u) < 1/2, if u is a quotient by a
                                                                             letter of p, so that p is large for small u
+    (1 + u)**p - 1 - p*u*(1 + u)**(p - 1)           see `value_less_tangent`, with a letter p
     a**2 + b**2 - 2*a*b*cos(u)      (a - b)**2 + 4*a*b*sin(u/2)**2
 
 A rounding error of ``a - b`` changes these differences no more than the rounding errors of ``a`` and ``b`` do.
@@ -20,6 +21,7 @@ A rounding error of ``a - b`` changes these differences no more than the roundin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -93,6 +95,40 @@ _DIFFERENCES = {
 """The rules for differences of two values, by the function."""
 
 
+def _call_of(
+    function: Any, factor: Number = 1, of_argument: Number = 1, power: int = 1
+) -> Callable[[Graph, Node], Node]:
+    """Return the function from graphs and arguments ``u`` to ``factor*function(of_argument*u)**power``."""
+
+    def rule(graph: Graph, u: Node) -> Node:
+        """Return ``factor*function(of_argument*u)**power``."""
+        value = graph.call(function, (graph.scale(of_argument, u),))
+        return graph.scale(factor, graph.pow(value, graph.const(power)))
+
+    return rule
+
+
+WITH_NUMBER: dict[tuple[Any, Number], tuple[str, Callable[[Graph, Node], Node]]] = {
+    (sympy.exp, -1): ("exp(u) - 1", _call_of(expm1)),
+    (expm1, 1): ("expm1(u) + 1", _call_of(sympy.exp)),
+    (sympy.cosh, -1): ("cosh(u) - 1", _call_of(sympy.sinh, 2, _HALF, 2)),
+    (sympy.cos, -1): ("cos(u) - 1", _call_of(sympy.sin, -2, _HALF, 2)),
+    (sympy.cos, 1): ("1 + cos(u)", _call_of(sympy.cos, 2, _HALF, 2)),
+    (sympy.tanh, -1): ("tanh(u) - 1", _call_of(sigmoid, -2, -2)),
+    (sympy.tanh, 1): ("1 + tanh(u)", _call_of(sigmoid, 2, 2)),
+    (sympy.erf, -1): ("erf(u) - 1", _call_of(sympy.erfc, -1)),
+    (sympy.erf, 1): ("1 + erf(u)", _call_of(sympy.erfc, 1, -1)),
+    (sympy.erfc, -1): ("erfc(u) - 1", _call_of(sympy.erf, -1)),
+    (sympy.erfc, -2): ("erfc(u) - 2", _call_of(sympy.erfc, -1, -1)),
+}
+"""From functions f and numbers c to a name and a form of ``f(u) + c`` in which nothing cancels."""
+
+
+def has_angle(graph: Graph, term: Node) -> bool:
+    """Return whether `term` has an arcus function with a rule in `complement_of_angle` as a factor."""
+    return any(part.op == "call" and part.data in _ANGLES for part in graph.factors(term))
+
+
 def complement_of_angle(graph: Graph, term: Node, other: Node) -> Node | None:
     """Return ``term + other`` for a multiple of an arcus function and the same multiple of a fraction of pi; None for
     others.
@@ -160,6 +196,20 @@ def power_less_one(graph: Graph, base: Node, exponent: Node) -> Node | None:
         return near
     direct = graph.add((graph.pow(base, exponent), graph.const(-1)))
     return graph.select(graph.compare("lt", graph.zero, base), near, direct)
+
+
+def value_less_tangent(graph: Graph, u: Node, p: Node) -> tuple[Node, Node]:
+    """Return ``(1 + u)**p - 1 - p*u*(1 + u)**(p - 1)`` for ``u > -1``, and ``p*u*(1 + u)**(p - 1)``.
+
+    With ``v = log1p(u)`` the first is ``p*exp(p*v)*(v - u/(1 + u)) - exp(p*v)*(expm1(-p*v) + p*v)``.
+    """
+    base, logarithm = graph.add((graph.one, u)), graph.call(log1p, (u,))
+    exponent = graph.mul((p, logarithm))
+    power, below = graph.call(sympy.exp, (exponent,)), graph.pow(base, graph.const(-1))
+    first = _minus(graph, logarithm, graph.mul((u, below)))
+    second = graph.add((graph.call(expm1, (graph.neg(exponent),)), exponent))
+    value = _minus(graph, graph.mul((p, power, first)), graph.mul((power, second)))
+    return value, graph.mul((p, u, graph.pow(base, graph.add((p, graph.const(-1))))))
 
 
 def excess_over_one(graph: Graph, base: Node) -> Node | None:

@@ -62,12 +62,15 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
     `arguments` maps the results of `log_of_close_quotient` to the quotients.
     """
+    if not any(_argument(part, arguments) is not None for term in node.args for part in graph.factors(term)):
+        return None
     values: list[Node] = []
     rest: list[Node] = []
     for term in node.args:
         factors = graph.factors(term)
-        logarithm = next((part for part in factors if part in arguments), None)
-        quotient = None if logarithm is None else _quotient(graph, arguments[logarithm])
+        logarithm = next((part for part in factors if _argument(part, arguments) is not None), graph.one)
+        argument = _argument(logarithm, arguments)
+        quotient = None if argument is None else _quotient(graph, argument) or _multiple(graph, argument)
         if quotient is None:
             rest += _distributed(graph, term)
             continue
@@ -93,6 +96,8 @@ def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
     """Return ``one - other`` for ``one/other = a/b`` with an `exact_difference`, or one that has fewer terms than b, if
     no term has more divisors; else None.
     """
+    if not (_has_divisor(graph, one) or _has_divisor(graph, other)):
+        return None
     ratio = graph.mul((one, _inverse(graph, other)))
     quotient = _quotient(graph, ratio)
     if quotient is None:
@@ -143,6 +148,21 @@ def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
     a, b = graph.mul([part for part in graph.factors(node) if part is not divisors[0]]), divisors[0].args[0]
     difference = exact_difference(graph, a, b)
     return None if difference is None else (a, b, difference)
+
+
+def _argument(logarithm: Node, arguments: Mapping[Node, Node]) -> Node | None:
+    """Return the argument of a logarithm, also of one that is in `arguments`; None for other nodes."""
+    own = logarithm.args[0] if logarithm.op == "call" and logarithm.data is sympy.log else None
+    return arguments.get(logarithm, own)
+
+
+def _multiple(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
+    """Return ``(a, 1/q, a - 1/q)`` for a multiple ``q*a`` of an input; None for other nodes."""
+    factor, a = graph.split_coefficient(node)
+    if a.op not in ("read", "scalar") or not isinstance(factor, int | Fraction):
+        return None
+    b = _inverse(graph, graph.const(factor))
+    return a, b, graph.add((a, graph.neg(b)))
 
 
 def _g(graph: Graph, u: Node) -> Node:

@@ -16,9 +16,11 @@ For entries, which are real numbers::
     besseli(m, u)/besseli(n, u)     both with the factor exp(-abs(u))
     exp(v)*besseli(m, u)            exp(v + abs(u)) * exp(-abs(u))*besseli(m, u)
     exp(u)/expm1(u)**n              -1/expm1(-u)/expm1(u)**(n - 1)
+    (exp(u) + 1)/expm1(u)**n        1/tanh(u/2)/expm1(u)**(n - 1)
     cosh(u)/sinh(u)**n              1/tanh(u)/sinh(u)**(n - 1)
     exp(u**2)*erfc(u)               erfcx(u), also exp(-u**2)/erfc(u) and other powers
     2*u*erfcx(u) - 2/sqrt(pi)       by a polynomial for large u: it is the derivative of erfcx
+    u*erfc(u) - exp(-u**2)/sqrt(pi) exp(-u**2)/2 times the same             where u > 1/2
 
 Source: *NIST Digital Library of Mathematical Functions*, sections 7.12 and 10.25.
 """
@@ -308,6 +310,34 @@ def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
     return graph.mul((exponential, term))
 
 
+def integral_of_erfc(graph: Graph, total: Node) -> Node | None:
+    """Return a sum with ``c*u*erfc(u) - c*exp(-u**2)/sqrt(pi)``, whose terms nearly cancel where u is large, by
+    `erfcx_slope`; None for other sums.
+
+    Expected improvements and prices of options have it, as ``x*Phi(x) + phi(x)`` of a normal distribution.
+    """
+    for term in total.args:
+        tail = next((part for part in graph.factors(term) if is_call(part, sympy.erfc)), None)
+        if tail is None:
+            continue
+        (u,) = tail.args
+        outside = graph.mul([part for part in graph.factors(term) if part is not tail])
+        c = graph.mul((outside, graph.pow(u, graph.const(-1))))
+        density = graph.call(sympy.exp, (graph.neg(graph.pow(u, graph.const(2))),))
+        for other in total.args:
+            if other is not term and density in graph.factors(other):
+                pi = graph.scalar(sympy.pi)
+                ratio = graph.mul(
+                    (other, graph.pow(graph.mul((c, density)), graph.const(-1)), graph.pow(pi, graph.const(_HALF)))
+                )
+                if ratio is graph.const(-1):
+                    slope = graph.scale(_HALF, graph.mul((c, density, graph.call(erfcx_slope, (u,)))))
+                    is_far = graph.compare("lt", graph.const(_HALF), u)
+                    rest = [arg for arg in total.args if arg is not term and arg is not other]
+                    return graph.add((*rest, graph.select(is_far, slope, graph.add((term, other)))))
+    return None
+
+
 def with_slopes(graph: Graph, total: Node) -> Node:
     """Return a sum with ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)``, whose terms nearly cancel, as one term
     with `erfcx_slope`; another sum unchanged.
@@ -337,10 +367,18 @@ def with_bounded_quotients(graph: Graph, product: Node, order: int = 1) -> Node:
     """Return a product with ``exp(u)/expm1(u)`` as ``-1/expm1(-u)`` and ``cosh(u)/sinh(u)`` as ``1/tanh(u)``, so that
     it does not overflow. The divisor may have a power up to `order`; other products are unchanged.
     """
+    product = _with_divisors_outside(graph, product)
     for divisor in product.args:
         if divisor.op != "pow" or divisor.args[1].data not in range(-order, 0):
             continue
         below = divisor.args[0]
+        if is_call(below, expm1):
+            grown = graph.add((graph.call(sympy.exp, below.args), graph.one))
+            if grown in product.args:  # (exp(u) + 1)/expm1(u) is 1/tanh(u/2)
+                half = graph.call(sympy.tanh, (graph.scale(_HALF, below.args[0]),))
+                rest = [arg for arg in product.args if arg is not divisor and arg is not grown]
+                powers = graph.pow(below, graph.const(divisor.args[1].data + 1)), graph.pow(half, graph.const(-1))
+                return with_bounded_quotients(graph, graph.mul((*rest, *powers)), order)
         above, bounded = _QUOTIENTS.get(below.data if below.op == "call" else None, (None, None))
         for factor in product.args if above is not None else ():
             if is_call(factor, above) and factor.args == below.args:
@@ -353,5 +391,37 @@ def with_bounded_quotients(graph: Graph, product: Node, order: int = 1) -> Node:
     return product
 
 
+def _with_divisors_outside(graph: Graph, product: Node) -> Node:
+    """Return a product with ``exp(u)`` or ``cosh(u)`` and a sum all of whose terms are divided by ``expm1(u)`` or
+    ``sinh(u)``, with that divisor in front of the sum; another product unchanged.
+    """
+    growing = [arg for arg in product.args if arg.op == "call" and arg.data in _DIVISORS]
+    for below in (graph.call(_DIVISORS[arg.data], arg.args) for arg in growing):
+        for total in (arg for arg in product.args if arg.op == "add"):
+            degrees = [
+                next((-part.args[1].data for part in graph.factors(term) if _is_divided(part, below)), 0)
+                for term in total.args
+            ]
+            if min(degrees) > 0:
+                power = graph.pow(below, graph.const(min(degrees)))
+                inner = graph.add([graph.mul((term, power)) for term in total.args])
+                rest = [arg for arg in product.args if arg is not total]
+                return graph.mul((*rest, graph.pow(below, graph.const(-min(degrees))), inner))
+    return product
+
+
+def _is_divided(factor: Node, below: Node) -> bool:
+    """Return whether `factor` is a divisor that is a power of `below`."""
+    return (
+        factor.op == "pow"
+        and factor.args[0] is below
+        and isinstance(factor.args[1].data, int)
+        and factor.args[1].data < 0
+    )
+
+
 _QUOTIENTS: dict[Any, tuple[Any, Any]] = {expm1: (sympy.exp, expm1), sympy.sinh: (sympy.cosh, sympy.tanh)}
 """From divisors to the functions that they divide, and to the function in the quotient."""
+
+_DIVISORS = {above: below for below, (above, _) in _QUOTIENTS.items()}
+"""From functions to the divisors that grow as they do."""

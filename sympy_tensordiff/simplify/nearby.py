@@ -76,6 +76,29 @@ def minus(graph: Graph, a: Node, b: Node) -> Node:
     return graph.add((*terms, *map(graph.neg, others)))
 
 
+def product_less_term(graph: Graph, product: Node, term: Node) -> Node | None:
+    """Return ``product - term`` if `term` is one of the terms of `product` multiplied out, so that it cancels: ``(1 +
+    u)*(1 + v) - 1`` is ``u*(1 + v) + v``. None for other terms.
+    """
+    factors = graph.factors(product)
+    choices = [
+        (total, part, graph.mul([one for one in factors if one is not total]))
+        for total in factors
+        if total.op == "add"
+        for part in total.args
+    ]
+    for total, part, rest in choices:
+        if graph.mul((part, rest)) is term:
+            return graph.mul((minus(graph, total, part), rest))
+    for total, part, rest in choices:
+        inner = graph.mul((part, rest))
+        if any(one.op == "add" for one in graph.factors(inner)):
+            found = product_less_term(graph, inner, term)
+            if found is not None:
+                return graph.add((graph.mul((minus(graph, total, part), rest)), found))
+    return None
+
+
 def _function_and_argument(graph: Graph, node: Node) -> tuple[Any, Node]:
     """Return ``(function, argument)`` of a call; ``log1p(u)`` counts as the logarithm of ``1 + u``. ``(None, node)`` if
     `node` is not a call of one argument.

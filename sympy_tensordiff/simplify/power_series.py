@@ -133,12 +133,15 @@ def _raised(found: Series, power: Fraction) -> Series | None:
 
 def total(args: Sequence[Series]) -> Series | None:
     """Return the sum of the series `args`; None if all known coefficients cancel."""
+    if len(args) == 1:
+        return args[0]
     lowest = min(arg.order for arg in args)
     end = min(arg.order + len(arg.coefficients) for arg in args)
     added = [Fraction(0)] * max(end - lowest, 0)
     for arg in args:
         for k, c in enumerate(arg.coefficients[: max(end - arg.order, 0)]):
-            added[arg.order - lowest + k] += c
+            if c:
+                added[arg.order - lowest + k] += c
     first = next((k for k, c in enumerate(added) if c), None)
     terms = min(arg.terms_order for arg in args)
     return None if first is None else Series(lowest + first, added[first:], terms)

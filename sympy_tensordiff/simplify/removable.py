@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from fractions import Fraction
-from functools import partial
 from itertools import islice
 from itertools import product as product_of
 from typing import Any, NamedTuple
@@ -81,16 +81,30 @@ _LARGEST_FRACTION = 10**6
 
 class Powers(dict[Node, Number]):
     """The bases whose powers make up a variable ``u``, with their exponents: ``{x: 1, y: -1}`` for ``u = x/y``. It also
-    stores the power series in ``u`` that are known so far.
+    stores the power series in ``u`` that are known so far, and the addends that were split into terms.
     """
 
     def __init__(self, exponents: Mapping[Node, Number]) -> None:
         super().__init__(exponents)
         self._memos: dict[int, dict[Node, Series | None]] = {}
+        self._products: dict[tuple[int, tuple[Node, ...], int], Series | None] = {}
+        self.terms: dict[Node, list[SeriesTerm]] = {}
+        """The results of `_terms_in`."""
 
     def series(self, node: Node, length: int) -> Series | None:
         """Return the series of `node` in ``u``, computed with `length` coefficients; None if it is not known."""
         return series_of(node, self, length, self._memos.setdefault(length, {}))
+
+    def series_of_product(self, order: int, factors: tuple[Node, ...], length: int) -> Series | None:
+        """Return the series of ``u**order`` times `factors`, computed with `length` coefficients; None if that of a
+        factor is not known.
+        """
+        key = order, factors, length
+        if key not in self._products:
+            found = [self.series(factor, length) for factor in factors]
+            known = [one for one in found if one is not None]
+            self._products[key] = None if len(known) < len(found) else shifted(product(known, length), order)
+        return self._products[key]
 
 
 class Variable(NamedTuple):
@@ -107,6 +121,11 @@ class Variable(NamedTuple):
     side: int | None = None
     """If ``u`` is ``1/lead``, so that its series hold where that is large: the sign that it has there, 0 for both."""
 
+    @property
+    def is_far_out(self) -> bool:
+        """Whether ``u`` is ``1/lead``."""
+        return self.side is not None
+
 
 class SeriesTerm(NamedTuple):
     """A term ``rest*u**order*f(u)*g(u)*...``, where ``factors`` are f(u), g(u), ... and ``rest`` does not depend on
@@ -116,14 +135,6 @@ class SeriesTerm(NamedTuple):
     rest: Node
     order: int
     factors: tuple[Node, ...]
-
-    def series(self, powers: Powers, length: int) -> Series | None:
-        """Return the series in ``u`` of the term without ``rest``, computed with `length` coefficients; None if a
-        factor has no known series. `powers` has the exponents of the nodes that are powers of ``u``.
-        """
-        found = [powers.series(factor, length) for factor in self.factors]
-        known = [one for one in found if one is not None]
-        return None if len(known) < len(found) else shifted(product(known, length), self.order)
 
 
 def regular_at_zero(
@@ -142,7 +153,7 @@ def regular_at_zero(
     outer = set(roots)
     whole = _with_entries_of(graph, nodes, arrays, choices)
     accurate = {*choices, *choices.values()}
-    parts = ArithmeticParts()
+    parts = ArithmeticParts(accurate)
     found: dict[Node, list[SeriesChoice]] = {}
     for node in reversed(nodes):
         if node in outer:
@@ -274,22 +285,35 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
     form = whole[node]
     if len(parts.functions(form)) > MAX_FUNCTIONS:
         return []
-    return _choices(graph, parts, node, whole, _series_of_groups) or _choices(graph, parts, node, whole, groups_far_out)
+    for variables in (_variables(graph, parts, form), variables_far_out(graph, parts, form)):
+        terms = _terms_of(form) if variables else ()
+        while terms:
+            groups = _first_groups(graph, parts, terms, variables)
+            if groups and not _is_inside_of_term(graph, parts, node, whole, [terms[n] for n in groups[0].members]):
+                choice = _of_entry(graph, node, terms, groups)
+                if choice is not None:
+                    return [choice]
+            terms = parts.multiplied_out(graph, terms)
+        if node.op == "add" and (found := _by_terms(graph, parts, node, whole, variables)):
+            return found
+    return []
 
 
-def _choices(
-    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], groups_of: GroupsOf
-) -> list[SeriesChoice]:
-    """Return what `by_series` returns, of the groups of terms that `groups_of` finds."""
-    form = whole[node]
-    plain = form.args if form.op == "add" else (form,)
-    terms: Sequence[Node] = plain
-    while terms:
-        groups = groups_of(graph, parts, form, terms)
-        if groups and (choice := _of_entry(graph, node, terms, groups)) is not None:
-            return [choice]
-        terms = _multiplied_out(graph, terms)
-    return _by_terms(graph, parts, node, whole, groups_of) if node.op == "add" else []
+def _is_inside_of_term(
+    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
+) -> bool:
+    """Return whether all `members` of a group come from one of several terms of `node` multiplied out: that term gets
+    the series, and the other ones may have their own.
+    """
+    if node.op != "add":
+        return False
+    for arg in node.args:
+        terms = _terms_of(whole[arg])
+        while terms:
+            if len(terms) > 1 and set(members) <= set(terms):
+                return True
+            terms = parts.multiplied_out(graph, terms)
+    return False
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
@@ -307,13 +331,15 @@ def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[
 
 
 def _by_terms(
-    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], groups_of: GroupsOf
+    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], variables: Sequence[Variable]
 ) -> list[SeriesChoice]:
-    """Return the series of groups of terms of the addition `node`; [] if no terms cancel."""
+    """Return the series, in the first of `variables` that has any, of groups of terms of the addition `node`; [] if no
+    terms cancel.
+    """
     args = [(arg, term) for arg in node.args for term in _terms_of(whole[arg])]
     found: list[SeriesChoice] = []
     taken: set[Node] = set()
-    for group in groups_of(graph, parts, whole[node], [term for _, term in args]):
+    for group in _first_groups(graph, parts, [term for _, term in args], variables):
         members = dict.fromkeys(args[n][0] for n in group.members)
         is_whole = sum(arg in members for arg, _ in args) == len(group.members)  # no other terms in the same array
         if len(members) > 1 and is_whole and taken.isdisjoint(members):
@@ -336,9 +362,9 @@ def _is_near(graph: Graph, variable: Variable, radius: float) -> Node:
     return graph.compare("lt", *sizes)
 
 
-def _multiplied_out(graph: Graph, terms: Sequence[Node]) -> list[Node]:
+def _multiplied_out(graph: Graph, terms: tuple[Node, ...]) -> tuple[Node, ...]:
     """Return `terms` with one sum in each product with divisors multiplied out, such as that of
-    ``(c + d + (c + d)*x/t)/t`` or ``(t + 1/s)*exp(-s*t)``; [] if there is no such product, or more than
+    ``(c + d + (c + d)*x/t)/t`` or ``(t + 1/s)*exp(-s*t)``; () if there is no such product, or more than
     `MAX_SPREAD_TERMS`.
 
     What is added in the sum may depend on more than ``u``, or have a pole that no series in ``s*t`` has.
@@ -351,17 +377,13 @@ def _multiplied_out(graph: Graph, terms: Sequence[Node]) -> list[Node]:
         total = next((part for part in totals if is_divided or any(map(_is_quotient, part.args))), None)
         rest = [part for part in factors if part is not total]
         found += [term] if total is None or not rest else [graph.mul((*rest, part)) for part in total.args]
-    return found if len(terms) < len(found) <= MAX_SPREAD_TERMS else []
+    return tuple(found) if len(terms) < len(found) <= MAX_SPREAD_TERMS else ()
 
 
 def _is_quotient(node: Node) -> bool:
     """Whether `node` is a power with a negative exponent, or a product with one."""
     parts = node.args if node.op == "mul" else (node,)
     return any(part.op == "pow" and part.args[1].op == "const" and part.args[1].data < 0 for part in parts)
-
-
-GroupsOf = Callable[[Graph, "ArithmeticParts", Node, Sequence[Node]], "list[Group]"]
-"""A function like `_series_of_groups`."""
 
 
 class Group(NamedTuple):
@@ -375,34 +397,48 @@ class Group(NamedTuple):
     near: Node
 
 
-def _series_of_groups(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
-    """Return the groups of `addends`, whose sum is `node`, that cancel near 0: those of the first variable that has
-    any. The addends of a group have a factor in common, and what is left depends on ``u`` only.
+def _first_groups(
+    graph: Graph, parts: ArithmeticParts, addends: Sequence[Node], variables: Sequence[Variable]
+) -> list[Group]:
+    """Return the groups of `addends` that cancel near 0: those of the first of `variables` that has any. The terms of a
+    group have a factor in common, and what is left depends on ``u`` only.
     """
-    for variable in _variables(graph, parts, node):
-        groups: dict[Node, list[tuple[int, SeriesTerm]]] = {}
-        for n, part in enumerate(addends):
-            term = _term(graph, parts, part, variable)
-            groups.setdefault(term.rest, []).append((n, term))
-        found = []
-        for rest, members in groups.items():
-            terms = [term for _, term in members]
-            if (chosen := _series_of_group(graph, terms, rest, variable)) is not None:
-                found.append(Group(tuple(n for n, _ in members), variable, *chosen))
-        if found:
+    for variable in variables:
+        groups: dict[Node, _Terms] = {}
+        for n, addend in enumerate(addends):
+            for term in _terms_in(graph, parts, addend, variable):
+                groups.setdefault(term.rest, []).append((n, term))
+        joined = _with_common_members(groups) if variable.is_far_out else [{key: own} for key, own in groups.items()]
+        if found := [one for own in joined if (one := _joined_group(graph, parts, variable, own)) is not None]:
             return found
     return []
 
 
+def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Variable) -> list[SeriesTerm]:
+    """Return the terms of `addend` in `variable`, which keeps them: many sums have an addend in common."""
+    known = variable.powers.terms
+    if addend not in known:
+        known[addend] = (
+            _terms_far_out(graph, parts, addend, variable)
+            if variable.is_far_out
+            else [_term(graph, parts, addend, variable)]
+        )
+    return known[addend]
+
+
 def _series_of_group(
-    graph: Graph, terms: Sequence[SeriesTerm], rest: Node, variable: Variable
+    graph: Graph, parts: ArithmeticParts, terms: Sequence[SeriesTerm], few: Series, rest: Node, variable: Variable
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest` if its terms cancel near 0; else None."""
+    """Return ``(radius, series)`` for the sum of `terms` times `rest` if its terms cancel near 0; else None. It is also
+    None for a sum that a law has made accurate. ``few`` has the first coefficients of the sum.
+    """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
-    few = _series(terms, variable.powers, _COEFFICIENTS_TO_TELL)
-    has_pole = variable.side is None and any(_has_pole(term, variable) for term in terms)
-    if few is None or (few.order < 0 and variable.side is None) or not (few.order > few.terms_order or has_pole):
+    has_pole = not variable.is_far_out and any(_has_pole(term, variable) for term in terms)
+    if (few.order < 0 and not variable.is_far_out) or not (few.order > few.terms_order or has_pole):
+        return None
+    values = [graph.mul((graph.pow(variable.node, graph.const(term.order)), *term.factors)) for term in terms]
+    if not parts.accurate.isdisjoint((graph.add(values), graph.add(map(graph.neg, values)))):
         return None
     series = _series(terms, variable.powers, LENGTH)
     if series is None or (chosen := _radius(terms, variable.powers, series)) is None:
@@ -414,24 +450,19 @@ def _series_of_group(
 # ---------------------------------------------------------------------------- far out
 
 
-def groups_far_out(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
-    """Return the groups of `addends`, whose sum is `node`, that cancel where a letter b is large: series in ``1/b``.
+def variables_far_out(graph: Graph, parts: ArithmeticParts, node: Node) -> list[Variable]:
+    """Return the variables ``1/b`` in which `node` can be expanded where a letter b is large.
 
     Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
     Logarithms of b have to cancel.
     """
     has_roots = any(part.op == "pow" and isinstance(part.args[1].data, Fraction) for part in parts.functions(node))
     sides = (0, 1, -1) if has_roots else (0,)  # the root of b**2 is abs(b)
-    for base, side in product_of(_letters(parts, node) if len(addends) > 1 else (), sides):
-        variable = Variable(graph.pow(base, graph.const(-1)), Powers({base: -1}), base, graph.one, side)
-        groups: dict[Node, list[tuple[int, SeriesTerm]]] = {}
-        for n, part in enumerate(addends):
-            for term in _terms_far_out(graph, parts, part, variable):
-                groups.setdefault(term.rest, []).append((n, term))
-        found = [one for one in map(partial(_joined_group, graph, variable), _with_common_members(groups)) if one]
-        if found:
-            return found
-    return []
+    found = []
+    for base, side in product_of(_letters(parts, node), sides):
+        inverse = graph.pow(base, graph.const(-1))
+        found.append(parts.variable(Variable(inverse, Powers({base: -1}), base, graph.one, side)))
+    return found
 
 
 _Terms = list[tuple[int, SeriesTerm]]
@@ -448,19 +479,23 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
     return found
 
 
-def _joined_group(graph: Graph, variable: Variable, groups: Mapping[Node, _Terms]) -> Group | None:
+def _joined_group(
+    graph: Graph, parts: ArithmeticParts, variable: Variable, groups: Mapping[Node, _Terms]
+) -> Group | None:
     """Return `groups` as one, if the terms of each cancel, far out or everywhere; else None."""
     radii: list[float] = []
     near: list[Node] = []
     for rest, members in groups.items():
         terms = [term for _, term in members]
-        if all(not term.factors for term in terms) or any(
-            variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is None for term in terms for factor in term.factors
-        ):
+        if all(not term.factors for term in terms):
             return None
-        if _series(terms, variable.powers, _COEFFICIENTS_TO_TELL) is None:
+        found = [variable.powers.series_of_product(term.order, term.factors, _COEFFICIENTS_TO_TELL) for term in terms]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            return None
+        if (few := total(known)) is None:
             continue  # they cancel everywhere
-        chosen = _series_of_group(graph, terms, rest, variable)
+        chosen = _series_of_group(graph, parts, terms, few, rest, variable)
         if chosen is None:
             return None
         radii.append(chosen[0])
@@ -481,6 +516,9 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
     ``b + 1`` are two terms.
     """
     base = variable.lead
+    if base not in parts[node]:
+        number, other = graph.split_coefficient(node)
+        return [SeriesTerm(other, 0, () if number == 1 else (graph.const(number),))]
     degrees = [Fraction(0), Fraction(0)]  # of b, and of abs(b)
     rest: list[Node] = []
     factors: list[Node] = []
@@ -549,12 +587,20 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
     """A cache from each node to the nodes that it is made of by arithmetic; an empty set if there are `MAX_NODES` or
     more.
 
-    ``variables`` are those of all nodes so far by ``u`` and its lead: nodes of one graph have most of them in common.
+    `accurate` are the sums that laws have made accurate.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, accurate: AbstractSet[Node]) -> None:
         super().__init__()
-        self.variables: dict[tuple[Node, Node], Variable] = {}
+        self.accurate = accurate
+        self._functions: dict[Node, list[Node]] = {}
+        self._multiplied_out: dict[tuple[Node, ...], tuple[Node, ...]] = {}
+        self._variables: dict[tuple[Node, Node, int | None], Variable] = {}
+        """The variables so far: nodes of one graph have most of them in common."""
+
+    def variable(self, found: Variable) -> Variable:
+        """Return the first variable that equals `found`, with the series that are known so far."""
+        return self._variables.setdefault((found.node, found.lead, found.side), found)
 
     def __missing__(self, node: Node) -> frozenset[Node]:
         """Return the nodes in the arithmetic of `node`."""
@@ -566,9 +612,17 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         """Return the nodes inside of `node` that have a power series: calls of known functions, and powers like ``1/(1
         + u)``.
         """
-        found = [part for part in self[node] if part.op == "call" and part.data in KNOWN]
-        found += [part for part in self[node] if part.op == "pow" and _constants(part.args[0])]
-        return sorted(found, key=lambda part: part.id)
+        if node not in self._functions:
+            found = [part for part in self[node] if part.op == "call" and part.data in KNOWN]
+            found += [part for part in self[node] if part.op == "pow" and _constants(part.args[0])]
+            self._functions[node] = sorted(found, key=lambda part: part.id)
+        return self._functions[node]
+
+    def multiplied_out(self, graph: Graph, terms: tuple[Node, ...]) -> tuple[Node, ...]:
+        """Return `_multiplied_out` of `terms`, which is worked out once."""
+        if terms not in self._multiplied_out:
+            self._multiplied_out[terms] = _multiplied_out(graph, terms)
+        return self._multiplied_out[terms]
 
 
 def _constants(entry: Node) -> list[Node]:
@@ -589,19 +643,17 @@ def _arithmetic(node: Node) -> Sequence[Node]:
     return node.args if node.op in _ARITHMETIC else ()
 
 
-def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> Iterator[Variable]:
-    """Yield the variables ``u`` in which functions in `node` can be expanded as power series, each once."""
-    seen: set[tuple[Node, Node]] = set()
+def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> list[Variable]:
+    """Return the variables ``u`` in which functions in `node` can be expanded as power series, each once."""
+    found: dict[int, Variable] = {}
     for part in parts.functions(node):
         argument = part.args[0]
         if part.op == "pow" or part.data is sympy.log:
             argument = graph.add((argument, *map(graph.neg, _constants(argument))))
         _, base = graph.split_coefficient(argument)
-        for variable in _variables_of(graph, base):
-            key = variable.node, variable.lead
-            if key not in seen:
-                seen.add(key)
-                yield parts.variables.setdefault(key, variable)
+        for variable in map(parts.variable, _variables_of(graph, base)):
+            found[id(variable)] = variable
+    return list(found.values())
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
@@ -666,7 +718,7 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
     """Return the series of the sum of `terms`, without their common ``rest``; None if a term has no series."""
-    found = [term.series(powers, length) for term in terms]
+    found = [powers.series_of_product(term.order, term.factors, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)
 

@@ -26,7 +26,7 @@ def root_less_sum(graph: Graph, node: Node) -> Node | None:
     """Return a sum with ``sqrt(a + (b + c)**2) - b - c`` by the rule for roots; None for other sums."""
     for term in node.args:
         factor, root = graph.split_coefficient(term)
-        if root.op != "pow" or root.args[1] is not graph.const(_HALF) or root.args[0].op != "add":
+        if not is_root_of_sum(graph, root):
             continue
         for b in (square.args[0] for square in root.args[0].args if square.op == "pow" and square.args[0].op == "add"):
             for sign in (1, -1):
@@ -73,12 +73,17 @@ def difference_of_powers_by_one(graph: Graph, one: Node, other: Node) -> Node | 
     return None
 
 
+def is_root_of_sum(graph: Graph, node: Node) -> bool:
+    """Return whether `node` is the square root of a sum."""
+    return node.op == "pow" and node.args[1] is graph.const(_HALF) and node.args[0].op == "add"
+
+
 def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
     """Return ``root - b`` without cancellation for the root ``sqrt(b**2 + c)``: a select of ``c/(root + b)`` where ``b
     > 0`` and ``c < 3*b**2``, and of the plain difference elsewhere. None for other roots, or if `b` is a number that is
     not positive.
     """
-    if root.op != "pow" or root.args[1].op != "const" or root.args[1].data != _HALF or root.args[0].op != "add":
+    if not is_root_of_sum(graph, root):
         return None
     is_positive = graph.compare("lt", graph.zero, b)
     if graph.truth_value(is_positive) is False:
@@ -124,7 +129,7 @@ def share_minus_one(graph: Graph, share: Node) -> Node | None:
     """Return ``share - 1`` without cancellation for a share ``b/sqrt(b**2 + c)``, which is close to 1 for small c; None
     for others.
     """
-    factors = share.args if share.op == "mul" else ()
+    factors = graph.factors(share)
     inverse = next((factor for factor in factors if factor.op == "pow" and factor.args[0].op == "add"), None)
     if inverse is None or inverse.args[1].op != "const" or inverse.args[1].data != -_HALF:
         return None

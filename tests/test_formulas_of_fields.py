@@ -1,0 +1,108 @@
+"""Formulas of finance, survival analysis, orbits, chemistry and optics keep their digits: values and gradients."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+from every import every
+from sympy import Rational, asin, atan, cos, cosh, erf, exp, log, pi, sin, sinh, sqrt, symbols, tanh
+
+import sympy_tensordiff as td
+
+n, i = td.indices("n i")
+LETTERS = a, b, c = symbols("a b c", real=True)
+Z = (a - b) / c
+
+# Each formula: the letters in use are a, b and c in this order; the points.
+FORMULAS = {
+    "annuity": ((1 - (1 + a) ** (-b)) / a, [(1e-9, 360), (1e-14, 12), (0.004, 360), (1e-3, 5)]),
+    "annuity of 30 years": ((1 - (1 + a) ** -30) / a, [(1e-9,), (0.05,)]),
+    "expected improvement": (
+        (a - b) * (1 + erf(Z / sqrt(2))) / 2 + c * exp(-(Z**2) / 2) / sqrt(2 * pi),
+        [(0.0, 10.0, 1.0), (0.0, 30.0, 1.0), (1.0, 0.5, 2.0)],
+    ),
+    "price of Bachelier": (a * (1 + erf(a / sqrt(2))) / 2 + exp(-(a**2) / 2) / sqrt(2 * pi), [(-10,), (-3,), (2,)]),
+    "linked returns": ((1 + a) * (1 + b) - 1, [(1e-10, 2e-10), (0.1, 0.2)]),
+    "three linked returns": ((1 + a) * (1 + b) * (1 + c) - 1, [(1e-10, 2e-10, 1e-12)]),
+    "level of a slope": ((1 - exp(-a / b)) / (a / b) - exp(-a / b), [(1e-8, 2), (10, 2)]),
+    "Gompertz": (b / a * (exp(a * c) - 1), [(1e-10, 0.1, 50), (0.1, 0.1, 50)]),
+    "complementary log-log": (log(1 - exp(-exp(a))), [(-40,), (-1,), (2,)]),
+    "Box-Cox": ((a ** Rational(1, 1000) - 1) * 1000, [(1 + 1e-9,), (2,), (1e-5,)]),
+    "frailty": (log(1 + a * b) / a, [(1e-9, 3), (0.5, 3)]),
+    "hyperbolic orbit": (sinh(a) - a, [(1e-5,), (0.01,), (3,)]),
+    "Encke": (1 - (1 + 2 * a) ** Rational(-3, 2), [(1e-10,), (-1e-6,), (0.3,)]),
+    "kinetic energy": ((1 / sqrt(1 - a**2 / b**2) - 1) * b**2, [(10, 3e8), (1e6, 3e8)]),
+    "Planck": (a**3 / (exp(a) - 1), [(1e-9,), (1,), (50,), (800,)]),
+    "heat capacity of Einstein": (a**2 * exp(a) / (exp(a) - 1) ** 2, [(1e-9,), (1,), (50,), (800,)]),
+    "Goldman": (a * (b - c * exp(-a)) / (1 - exp(-a)), [(1e-9, 2.0, 1.0), (3, 2.0, 1.0)]),
+    "Morse": (b * ((1 - exp(-a)) ** 2 - 1), [(40.0, 1), (1e-9, 1), (0.5, 1)]),
+    "magnetisation": (Rational(3, 2) / tanh(a * 3 / 2) - 1 / (2 * tanh(a / 2)), [(1e-6,), (0.5,), (30.0,)]),
+    "total of angles": (cos(a) + 2 * cos(2 * a) - 3, [(1e-7,), (0.4,)]),
+    "energies": (c * cosh(a) + c * cosh(b) - 2 * c, [(1e-7, 1e-6, 2.0), (1.0, 2.0, 3.0)]),
+    "fringes": (1 + cos(a), [(3.1415926,), (0.5,), (-3.14,)]),
+    "numerical aperture": (pi / 2 - asin(1 - a), [(1e-12,), (0.5,)]),
+    "sag": (a - sqrt(a**2 - b**2), [(1e6, 1.0), (2, 1)]),
+    "Gouy": (atan(a / b) - a / b, [(1e-6, 1.0), (0.5, 1.0)]),
+    "slits": (sin(5 * a) / sin(a), [(1e-9,), (0.3,)]),
+    "occupation": (1 - tanh(a), [(20.0,), (300.0,), (-1.0,)]),
+    "other occupation": (b + b * tanh(a), [(-20.0, 2.0), (0.5, 2.0)]),
+    "divergence from one": (a * log(a) - a + 1, [(1 + 1e-9,), (1.1,), (1e-3,)]),
+    "Itakura-Saito": (a - log(a) - 1, [(1 + 1e-9,), (1.1,), (1e-3,)]),
+    "divergence from a number": (a * log(a / 3) - a + 3, [(3.000001,), (3 + 1e-9,), (1.0,)]),
+}
+
+
+def exact(formula, letters, at):
+    """Return the value at a point in multiple precision."""
+    with mpmath.workdps(450):
+        return sympy.lambdify(letters, formula, "mpmath")(*map(mpmath.mpf, at))
+
+
+def condition(formula, letters, at, value):
+    """Return the relative change of the value by a relative change of all letters."""
+    with mpmath.workdps(450):
+        return sum(
+            abs(mpmath.mpf(x) * exact(formula.diff(s), letters, at) / value) for s, x in zip(letters, at, strict=True)
+        )
+
+
+@every("name", [*FORMULAS], turns=3)
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_values_and_gradients_are_as_accurate_as_their_condition_allows(name, backend):
+    formula, points = FORMULAS[name]
+    letters = LETTERS[: len(points[0])]
+    vectors = [td.TensorSymbol(f"v{k}", n) for k in range(len(letters))]
+    entry = formula.subs({s: v[i] for s, v in zip(letters, vectors, strict=True)}, simultaneous=True)
+    slopes = td.gradient(td.IndexedSum(entry, (i, 0, n - 1)), tuple(vectors))
+    kernel = td.lambdify(tuple(vectors), (td.TensorComprehension(entry, (i, n)), *slopes), backend)
+    with np.errstate(all="ignore"):
+        found = kernel(*np.ascontiguousarray(np.array(points, float).T))
+    for own, values in zip((formula, *(formula.diff(s) for s in letters)), found, strict=True):
+        for at, value in zip(points, values.tolist(), strict=True):
+            wanted = exact(own, letters, at)
+            if abs(wanted) < np.finfo(float).tiny:
+                assert abs(value) <= np.finfo(float).tiny, (own, at, value)
+                continue
+            ulps = 8 + 4 * condition(own, letters, at, wanted)
+            assert np.isfinite(value), (own, at)
+            assert abs(value - wanted) <= ulps * np.finfo(float).eps * abs(wanted), (own, at, value, wanted)
+
+
+def test_products_that_do_not_contain_the_term_stay():
+    """``(1 + u)*(2 + v) - 1`` is no sum of fewer terms: it has no rule."""
+    formula = (1 + a) * (2 + b) - 1
+    x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+    entry = formula.subs({a: x[i], b: y[i]}, simultaneous=True)
+    plan = td.lambdify((x, y), td.TensorComprehension(entry, (i, n)), "numpy").plan
+    assert "(1 + u)*(1 + v) - 1" not in plan
+
+
+def test_series_are_not_used_where_a_quotient_is_as_accurate():
+    """``1/sqrt(1 + u) - 1`` needs no polynomial, also as a term of another sum."""
+    x, y, s = td.TensorSymbol("x", n), td.TensorSymbol("y", n), sympy.Symbol("s", positive=True)
+    entry = y[i] + s - s / sqrt(1 - x[i])
+    kernel = td.lambdify((x, y, s), td.TensorComprehension(entry, (i, n)), "numpy")
+    assert "series" not in kernel.plan
+    assert kernel(np.array([1e-9]), np.array([1e-12]), 2.0)[0] == pytest.approx(1e-12 - 1e-9 - 0.75e-18, rel=1e-15)
