@@ -24,8 +24,9 @@ from itertools import product as product_of
 from typing import Any, NamedTuple
 
 import sympy
-from sympy.codegen.cfunctions import expm1, log1p
+from sympy.codegen.cfunctions import log1p
 
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -733,30 +734,22 @@ def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
     if not values[0] and node.op == "pow":
         return math.nan, math.inf
     try:
-        value = values[0] ** values[1] if node.op == "pow" else _VALUES[node.data](values[0])
+        value = values[0] ** values[1] if node.op == "pow" else _value_of_function(node.data, values[0])
     except (ValueError, OverflowError):
         return math.nan, math.inf
     return (value, abs(value)) if isinstance(value, float) else (math.nan, math.inf)
 
 
-_VALUES: dict[Any, Callable[[float], float]] = {
-    **{
-        getattr(sympy, name): getattr(math, name)
-        for name in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh")
-    },
-    **{getattr(sympy, name): getattr(math, name) for name in ("asin", "asinh", "atan", "atanh")},
-    expm1: math.expm1,
-    log1p: math.log1p,
-    sigmoid: lambda x: 1 / (1 + math.exp(-x)),
-    ErrorIntegral: lambda x: math.sqrt(math.pi) * math.erf(x),
-    sympy.sec: lambda x: 1 / math.cos(x),
-    sympy.csc: lambda x: 1 / math.sin(x),
-    sympy.cot: lambda x: 1 / math.tan(x),
-    sympy.sech: lambda x: 1 / math.cosh(x),
-    sympy.csch: lambda x: 1 / math.sinh(x),
-    sympy.coth: lambda x: 1 / math.tanh(x),
-}
-"""The functions with known series."""
+def _value_of_function(function: Any, x: float) -> float:
+    """Return the value of a function with a known series at ``x``."""
+    if function is sigmoid:
+        return 1 / (1 + math.exp(-x))
+    if function is ErrorIntegral:
+        return math.sqrt(math.pi) * math.erf(x)
+    record = record_of(function)
+    if record.numeric is not None:
+        return record.numeric(x)
+    return 1 / _value_of_function(record.reciprocal_of, x)
 
 
 def _polynomial(graph: Graph, u: Node, series: Series, count: int) -> Node:

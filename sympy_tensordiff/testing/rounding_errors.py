@@ -14,12 +14,10 @@ from typing import Any, ClassVar
 
 import sympy
 from sympy import Expr
-from sympy.codegen import cfunctions
 from sympy.core.function import AppliedUndef
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.functions.table import record_of
-from sympy_tensordiff.graph.functions import sigmoid, softplus, xlogy
+from sympy_tensordiff.functions.table import ELEMENTARY_ERROR, SPECIAL_ERROR, record_of
 from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, names_in, with_args
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
@@ -27,16 +25,6 @@ from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.recurrences.scans import Scan, ScanVariable, State, fresh_name
 from sympy_tensordiff.symbolic.whole_tensors.einsum import FilledTensor
 from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
-
-_ELEMENTARY: frozenset[Any] = frozenset({
-    *(sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tan, sympy.asin, sympy.acos, sympy.atan, sympy.atan2),
-    *(sympy.sinh, sympy.cosh, sympy.tanh, sympy.asinh, sympy.acosh, sympy.atanh, sympy.erf),
-    *(cfunctions.expm1, cfunctions.log1p, cfunctions.exp2, cfunctions.log2, cfunctions.log10),
-    *(cfunctions.hypot, cfunctions.Cbrt, cfunctions.Sqrt, sigmoid, softplus, xlogy),
-})  # fmt: skip
-
-ELEMENTARY_WEIGHT, SPECIAL_WEIGHT = 6, 24
-"""The errors of functions in unit roundoffs: 3 and 12 units in the last place, more than those of all libraries."""
 
 Limit = tuple[Any, Any, Any]
 """A bound index with its first and last value."""
@@ -104,7 +92,7 @@ class Perturbation(Rewriting):
         if isinstance(expr, Expr) and not isinstance(expr, TensorExpr) and self.is_exact(expr):
             return expr
         if isinstance(expr, Expr) and expr.is_number:
-            weight = 1 if expr.is_Rational or expr.is_Float or expr.is_NumberSymbol else SPECIAL_WEIGHT
+            weight = 1 if expr.is_Rational or expr.is_Float or expr.is_NumberSymbol else SPECIAL_ERROR
             return self.rounded(expr, expr, weight, sympy.Abs(expr), ())
         return (yield super().visit(expr, scope))
 
@@ -140,7 +128,7 @@ class Perturbation(Rewriting):
         if own.is_Integer or (own.is_Rational and own.q == 2 and abs(own) < 16):
             weight: Any = abs(int(own.p)) - int(own.q == 1) + int(own.p < 0)
         else:
-            weight = ELEMENTARY_WEIGHT
+            weight = ELEMENTARY_ERROR
             if own.is_number and not _is_dyadic(own):
                 weight += sympy.Abs(own * sympy.log(sympy.Abs(expr.base)))
         return self.rounded(expr, base**exponent, weight, sympy.Abs(expr), scope)
@@ -150,10 +138,7 @@ class Perturbation(Rewriting):
         if isinstance(expr, AppliedUndef):
             raise UnsupportedError(f"error_bound: {expr.func} has only a name, and no bound of its error is known")
         args = yield self.all(expr.args, scope)
-        weight = (
-            0 if record_of(expr.func).is_exact else ELEMENTARY_WEIGHT if expr.func in _ELEMENTARY else SPECIAL_WEIGHT
-        )
-        return self.rounded(expr, expr.func(*args), weight, sympy.Abs(expr), scope)
+        return self.rounded(expr, expr.func(*args), record_of(expr.func).error, sympy.Abs(expr), scope)
 
     def choice(self, expr: Any, scope: Any) -> Recursion[Any]:
         """Return a `Piecewise` with unknown errors in its values; its conditions are unchanged."""
