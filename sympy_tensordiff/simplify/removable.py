@@ -165,7 +165,8 @@ def regular_at_zero(
 
 
 class SeriesChoice(NamedTuple):
-    """A ``series`` that replaces the sum of the ``members`` of an entry where ``condition`` holds.
+    """A choice between two forms of an entry: where ``condition`` holds, ``series`` replaces the sum of the terms with
+    the numbers ``members``.
 
     The members are terms of the entry, an addition, or the entry itself as the only one.
     """
@@ -193,8 +194,8 @@ def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done
 
 
 def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
-    """Return the entries of tensors and the scalars that are factors of `product` and of its series `near`: they stay
-    outside of the choice between the two, so that it depends on few indices.
+    """Return the entries and scalars that are factors of both `product` and its series `near`. They are written outside
+    the choice between the two, which then depends on fewer indices.
     """
     factors = graph.factors(near)
     return [arg for arg in product.args if arg.op in ("read", "scalar") and arg in factors]
@@ -281,7 +282,9 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
 def _choices(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], groups_of: GroupsOf
 ) -> list[SeriesChoice]:
-    """Return what `by_series` returns, of the groups of terms that `groups_of` finds."""
+    """Return the series choices for the entry `node`, like `by_series`, with the groups of cancelling terms that
+    `groups_of` returns.
+    """
     form = whole[node]
     plain = form.args if form.op == "add" else (form,)
     terms: Sequence[Node] = plain
@@ -366,8 +369,8 @@ GroupsOf = Callable[[Graph, "ArithmeticParts", Node, Sequence[Node]], "list[Grou
 
 
 class Group(NamedTuple):
-    """Terms of an entry with one common factor that does not depend on ``u``, at positions ``members``, and the series
-    of their sum.
+    """Terms of an entry that cancel each other near 0, given by their numbers ``members``, and the series ``near`` of
+    their sum in the variable u for ``abs(u) < radius``. The terms have a common factor that does not depend on u.
     """
 
     members: tuple[int, ...]
@@ -377,8 +380,8 @@ class Group(NamedTuple):
 
 
 def _series_of_groups(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
-    """Return the groups of `addends`, whose sum is `node`, that cancel near 0: those of the first variable that has
-    any. The addends of a group have a factor in common, and what is left depends on ``u`` only.
+    """Return groups of those `addends` that cancel near 0, for the first variable that has any; the sum of all is
+    `node`. In each group, the addends are a common factor times functions of that variable only.
     """
     for variable in _variables(graph, parts, node):
         groups: dict[Node, list[tuple[int, SeriesTerm]]] = {}
@@ -416,7 +419,8 @@ def _series_of_group(
 
 
 def groups_far_out(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
-    """Return the groups of `addends`, whose sum is `node`, that cancel where a letter b is large: series in ``1/b``.
+    """Return groups of those `addends` that cancel where a variable b is large, with their series in ``1/b``; the sum
+    of all is `node`.
 
     Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
     Logarithms of b have to cancel.
@@ -439,7 +443,7 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Return the `groups` in lists of those that have addends in common."""
+    """Return `groups` partitioned into dictionaries: two groups with an addend in common are in the same one."""
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
         own = {n for n, _ in terms}
@@ -471,7 +475,9 @@ def _joined_group(graph: Graph, variable: Variable, groups: Mapping[Node, _Terms
 
 
 def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
-    """Return the scalars and entries of tensors in sums below a power or a logarithm in `node`."""
+    """Return the scalars and entries in sums that are the base of a power or the argument of a logarithm in `node`:
+    candidates for the variable that is large.
+    """
     sums = [part.args[0] for part in parts.functions(node) if part.op == "pow" or part.data in (sympy.log, log1p)]
     letters = {part: None for inner in sums for part in parts[inner] if part.op in ("read", "scalar")}
     return sorted(letters, key=lambda part: part.id)[:MAX_LETTERS]
@@ -523,14 +529,16 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
 
 
 class _Unit(NamedTuple):
-    """A sum ``b**degree*node``, where `node` is 1 far out."""
+    """A sum written as ``b**degree*node``, where the factor `node` tends to 1 for large b."""
 
     degree: int
     node: Node
 
 
 def _unit(graph: Graph, total: Node, variable: Variable) -> _Unit | None:
-    """Return the sum `total` as a power of the letter and a factor that is 1 far out; None for others."""
+    """Return the sum `total` as a power of the variable and a factor that tends to 1 where it is large; None if there
+    is no such form.
+    """
     series = variable.powers.series(total, _COEFFICIENTS_TO_TELL) if total.op == "add" else None
     if series is None or series.order >= 0 or series.coefficients[0] != 1:
         return None
