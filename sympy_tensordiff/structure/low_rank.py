@@ -14,11 +14,12 @@ from sympy import Expr
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.structure.pattern import TermGroup, find_pattern
 from sympy_tensordiff.structure.points import all_hold, evaluate
-from sympy_tensordiff.structure.terms import BlockIndex, DerivativeTerm, IndexRange
+from sympy_tensordiff.structure.terms import BlockIndex, DerivativeTerm
 from sympy_tensordiff.structure.values import shift_to_origin
 from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
 from sympy_tensordiff.symbolic.index_notation.indices import data_of
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension
 
@@ -74,9 +75,9 @@ def _separate_term(term: DerivativeTerm) -> _SeparatedTerm | None:
     for factor in sympy.Mul.make_args(value):
         (sums if isinstance(factor, IndexedSum) and factor.free_symbols & indices else outside).append(factor)
     if len(sums) == 1:
-        limits = [IndexRange(*limit) for limit in reversed(sums[0].args[1:])]
+        limits = sums[0].ranges()
         if not set().union(*(b.low.free_symbols | b.high.free_symbols for b in limits)) & indices:
-            value, inner = sympy.Mul(*outside, sums[0].args[0]), tuple(limits)
+            value, inner = sympy.Mul(*outside, sums[0].args[0]), limits
     row = {b for b in term.binders if b.index in set().union(*(e.free_symbols for e in term.row.indices))}
     sides: list[list[Expr]] = [[], []]
     for factor in sympy.Mul.make_args(value):

@@ -19,6 +19,7 @@ from sympy_tensordiff.symbolic.expressions.binders import Binder
 from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, nodes_in, parts, postorder
 from sympy_tensordiff.symbolic.index_notation.indices import parse
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry, in_full
 
@@ -33,14 +34,6 @@ class BlockIndex(NamedTuple):
 
     tensor: int
     indices: tuple[Expr, ...]
-
-
-class IndexRange(NamedTuple):
-    """An index and its range, both ends included. The ends may depend on the indices before it."""
-
-    index: Expr
-    low: Expr
-    high: Expr
 
 
 class DerivativeTerm(NamedTuple):

@@ -12,10 +12,11 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.pattern import SparsityPattern, TermGroup
 from sympy_tensordiff.structure.sharing import extract_common_subexpressions
-from sympy_tensordiff.structure.terms import DerivativeTerm, IndexRange
+from sympy_tensordiff.structure.terms import DerivativeTerm
 from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
 from sympy_tensordiff.symbolic.index_notation.indices import data_of
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
 
 if TYPE_CHECKING:

@@ -20,14 +20,12 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.functions.table import ELEMENTARY_ERROR, SPECIAL_ERROR, record_of
 from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, names_in, with_args
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.recurrences.scans import Scan, ScanVariable, State, fresh_name
 from sympy_tensordiff.symbolic.whole_tensors.einsum import FilledTensor
 from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
-
-Limit = tuple[Any, Any, Any]
-"""A bound index with its first and last value."""
 
 
 def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
@@ -52,7 +50,7 @@ class RoundedOperation:
     unknown: Any
     weight: Any
     size: Any
-    limits: tuple[Limit, ...]
+    limits: tuple[IndexRange, ...]
     offsets: tuple[Any, ...]
 
     def bound(self, slope: Any, is_symbolic: bool) -> Any:
@@ -76,7 +74,7 @@ class Perturbation(Rewriting):
         self.indices = indices
         self.operations: list[RoundedOperation] = []
         self.names = names_in([body])
-        self.unknowns: dict[tuple[Any, tuple[Limit, ...]], Any] = {}
+        self.unknowns: dict[tuple[Any, tuple[IndexRange, ...]], Any] = {}
         self.scan: Any = None
         """The recurrence whose steps are visited."""
         self.rows: dict[Any, Any] = {}
@@ -151,7 +149,7 @@ class Perturbation(Rewriting):
         factors round ``n - 1`` times. An extremum rounds nothing itself; only its body is visited.
         """
         expr = self.with_new_indices(expr, scope)
-        inner = (*scope, *(tuple(limit) for limit in reversed(expr.limits)))
+        inner = (*scope, *expr.ranges())
         body = yield self.visit(expr.body, inner)
         new = with_args(expr, (body, *expr.args[1:]))
         if isinstance(expr, (IndexedMax, IndexedMin)):
@@ -167,7 +165,7 @@ class Perturbation(Rewriting):
         if not isinstance(expr.tensor, TensorComprehension):
             raise UnsupportedError(f"error_bound: the errors of {expr.tensor} depend on how it is computed")
         tensor = self.with_new_indices(expr.tensor, scope)
-        body = yield self.visit(tensor.body, (*scope, *((k, sympy.S.Zero, n - 1) for k, n in tensor.limits)))
+        body = yield self.visit(tensor.body, (*scope, *tensor.ranges()))
         return TensorEntry(TensorComprehension(body, *tensor.limits), *expr.args[1:])
 
     def recurrence(self, expr: Any, scope: Any) -> Recursion[Any]:
@@ -180,7 +178,7 @@ class Perturbation(Rewriting):
         for part in expr.outer:
             outer.append((yield from self.whole(part, ())))
         self.scan, self.rows = expr, {}
-        time = (expr.time, sympy.S.Zero, expr.length - 1)
+        time = IndexRange(expr.time, sympy.S.Zero, expr.length - 1)
         steps = []
         for part in expr.steps:
             steps.append((yield from self.whole(part, (time,))))
@@ -206,8 +204,7 @@ class Perturbation(Rewriting):
         if not isinstance(written, TensorComprehension):
             written = table_of(written)
         written = self.with_new_indices(written, scope)
-        limits = tuple((k, sympy.S.Zero, n - 1) for k, n in written.limits)
-        body = yield self.visit(written.body, (*scope, *limits))
+        body = yield self.visit(written.body, (*scope, *written.ranges()))
         return TensorComprehension(body, *written.limits)
 
     def of_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
@@ -215,7 +212,7 @@ class Perturbation(Rewriting):
         tensor = yield self.visit(expr.tensor, ())
         return TensorEntry(tensor, *expr.indices)
 
-    def at_times(self, size: Any, limits: Sequence[Limit], offsets: Sequence[Any]) -> Any:
+    def at_times(self, size: Any, limits: Sequence[IndexRange], offsets: Sequence[Any]) -> Any:
         """Return `size`, the size of an error in a step of the recurrence, as an entry of the tensor that holds it for
         all times and all values of the bound indices. ``limits`` are the ranges of the time and of these indices,
         ``offsets`` their first values.
@@ -229,7 +226,7 @@ class Perturbation(Rewriting):
         places = [k - low for (k, *_), low in zip(inner, lows, strict=True)]
         return TensorEntry(self.scan.result("stack", row), limits[0][0], *places)
 
-    def with_new_indices(self, binder: Any, scope: tuple[Limit, ...]) -> Any:
+    def with_new_indices(self, binder: Any, scope: tuple[IndexRange, ...]) -> Any:
         """Return `binder`, a sum or comprehension, with new names for its indices that ``scope`` binds already."""
         around = {*self.indices, *(limit[0] for limit in scope)}
         renamed = {}
@@ -261,7 +258,7 @@ class Perturbation(Rewriting):
 
     # ------------------------------------------------------------ unknowns
 
-    def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[Limit, ...]) -> Any:
+    def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[IndexRange, ...]) -> Any:
         """Return `value` plus a new symbol for the unknown rounding error of ``part``, and record it; `value` itself if
         ``weight`` is 0.
         """
@@ -274,7 +271,7 @@ class Perturbation(Rewriting):
         for n, (index, low, high) in enumerate(used):
             kept = {limit[0] for limit in used[:n]}
             ends = [_outermost(end, scope, kept, is_low) for end, is_low in ((low, True), (high, False))]
-            limits.append((index, *ends))
+            limits.append(IndexRange(index, *ends))
             first, last = (
                 _outermost(end, scope, set(), is_low) for end, is_low in zip(ends, (True, False), strict=True)
             )
@@ -319,7 +316,7 @@ def _count(reduction: Any) -> Any:
     return total
 
 
-def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -> Any:
+def _outermost(end: Any, scope: Sequence[IndexRange], kept: set[Any], is_low: bool) -> Any:
     """Return the smallest (`is_low`) or largest value of the affine `end` when all indices of ``scope`` except `kept`
     vary in their ranges.
     """
