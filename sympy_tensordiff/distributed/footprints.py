@@ -52,7 +52,7 @@ def range_constraints(ranges: Iterable[IndexRange]) -> Rows:
     """Return the constraints that the indices of ``ranges`` are in these. An end that is not affine is left out, so
     that footprints may become larger, never smaller.
     """
-    return tuple(row for one in ranges for row in one.constraints(to_affine_form(one.index), _affine_or_none))
+    return tuple(row for one in ranges for row in one.constraints(variable_name(one.index), _affine_or_none))
 
 
 def _affine_or_none(expr: Any) -> Affine | None:

@@ -169,7 +169,7 @@ def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexM
     rows = []
     for number, limit in enumerate(ranges):
         _check_not_circular(limit, ranges)
-        constraints = limit.constraints(Affine.variable(number), lambda end: _read_form(end, values))
+        constraints = limit.constraints(number, lambda end: _read_form(end, values))
         rows += _linear_constraints(constraints, limit.index)
     index_map = IndexMap(tuple(map(str, names)), forms, tuple(rows))
     return index_map, None if at is None else _read_entry(at, forms, values)

@@ -61,7 +61,7 @@ class ReadContext(NamedTuple):
         The range of an axis (``of_axis``) is never empty; if its ends have no form, its index just has no variable.
         """
         number, variables = len(self.names), dict(self.variables)
-        rows = limit.constraints(Affine.variable(number), self.affine_form)
+        rows = limit.constraints(number, self.affine_form)
         if len(rows) < len(limit.lows + limit.highs):
             if not of_axis:
                 return None

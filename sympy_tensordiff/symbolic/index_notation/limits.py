@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sympy import Add, Expr, Idx, Max, Min, S, Symbol, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
-from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import linear, range_rows
@@ -28,7 +28,7 @@ class IndexRange(NamedTuple):
     --------
     >>> from sympy_tensordiff.symbolic.index_notation.indices import indices, to_affine
     >>> k, p, n = indices("k p n")
-    >>> IndexRange(k, Max(0, p - 2), n - 1).constraints(to_affine(k, str), lambda end: to_affine(end, str))
+    >>> IndexRange(k, Max(0, p - 2), n - 1).constraints("k", lambda end: to_affine(end, str))
     [k >= 0, k - p + 2 >= 0, -k + n - 1 >= 0]
     """
 
@@ -46,12 +46,12 @@ class IndexRange(NamedTuple):
         """The upper bounds, the smallest of which is ``high``."""
         return bound_forms(self.high, Min)
 
-    def constraints(self, index: Affine, form: Callable[[Expr], Affine | None]) -> list[Constraint]:
-        """Return the constraints that the affine form ``index`` is at least each lower and at most each upper bound.
-        ``form`` converts a bound to an affine form; bounds for which it returns None are left out.
+    def constraints(self, variable: Variable, form: Callable[[Expr], Affine | None]) -> list[Constraint]:
+        """Return the constraints that the index, which is ``variable`` in affine forms, is in the range. ``form``
+        converts a bound to an affine form; bounds for which it returns None are left out.
         """
         lows, highs = ([found for end in ends if (found := form(end)) is not None] for ends in (self.lows, self.highs))
-        return range_rows(index, lows, highs)
+        return range_rows(Affine.variable(variable), lows, highs)
 
 
 NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN))
