@@ -6,9 +6,9 @@ each inner sum times its partial derivative; the second has one for each pair of
 terms of each pair of sums, and the second-order terms of each sum. This is the structure of partially separable
 functions (Griewank & Toint 1982), applied at each sum. No delta appears: the indices of a read are its row.
 
-The derivatives of the scalar functions come from the graph. The composition is written out here since it gives each pair
-of reads once: terms of the derivatives of the gradient's terms would be a third more, 8 instead of 6 for the
-Lennard-Jones potential with a quarter more operations, and not exactly symmetric.
+The derivatives of the scalar functions come from the graph. Their composition is written out here since it gives each
+pair of reads once: the gradient's terms, differentiated again, would be more (8 instead of 6 for the Lennard-Jones
+potential, with a quarter more operations), and not exactly symmetric.
 """
 
 from __future__ import annotations

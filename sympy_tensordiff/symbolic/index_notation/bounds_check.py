@@ -4,9 +4,9 @@ Considered are reads that happen unconditionally, at indices whose ranges are nu
 of rows, and a violating index tuple is a point of the system. Reads behind a condition that is not an affine condition
 on such indices, or multiplied by a `KroneckerDelta`, are not checked.
 
-This is not the check of `simplify/accesses.py`, which asks on the graph whether a read is out of bounds for every size.
-Of 23 wrong reads in ranges of numbers that are refused here, with the indices at which they go wrong, that one finds 16:
-not those behind conditions or by remainders. It would also read each expression into the graph while it is built.
+This is not the check of `simplify/accesses.py`, which asks on the graph if a read is out of bounds for every size. Of
+the 23 wrong reads in ranges of numbers in its tests, which are refused here with the indices at which they go wrong,
+that check finds 16: not those behind conditions or by remainders.
 """
 
 from __future__ import annotations
