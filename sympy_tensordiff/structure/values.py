@@ -1,5 +1,5 @@
-"""The values of terms at their points: compiled kernels for groups of terms, with common subexpressions stored once, and
-a kernel that adds values into entries.
+"""The values of terms at their points: compiled kernels for groups of terms, with common subexpressions stored once,
+and a kernel that adds values into entries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The function `read_latex`, from the text of a formula in LaTeX to an expression, and the definition of the language."""
+"""The function `read_latex`, from a formula in LaTeX to an expression, and the definition of the language."""
 
 from __future__ import annotations
 
