@@ -57,10 +57,10 @@ def test_values_in_python_and_reciprocals(record):
     other = record_of(record.reciprocal_of)
     for point in (0.5, 1.25) if record.operands == (1, 1) else ():
         found = value(record, point)
-        if record.numeric is not None and found is not None:
+        if found is not None and record.numeric is not None:
             assert record.numeric(point) == pytest.approx(float(found), rel=1e-14)
         if record.reciprocal_of is not None:
-            assert mpmath.almosteq(found * value(other, point), 1, 1e-20)
+            assert mpmath.almosteq(found * value(other, point), 1, 1e-14)
 
 
 @every_record
