@@ -282,9 +282,7 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
 def _choices(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], groups_of: GroupsOf
 ) -> list[SeriesChoice]:
-    """Return the series choices for the entry `node`, like `by_series`, with the groups of cancelling terms that
-    `groups_of` returns.
-    """
+    """Return what `by_series` returns, of the groups of terms that `groups_of` finds."""
     form = whole[node]
     plain = form.args if form.op == "add" else (form,)
     terms: Sequence[Node] = plain
@@ -380,8 +378,8 @@ class Group(NamedTuple):
 
 
 def _series_of_groups(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
-    """Return groups of those `addends` that cancel near 0, for the first variable that has any; the sum of all is
-    `node`. In each group, the addends are a common factor times functions of that variable only.
+    """Return the groups of `addends`, whose sum is `node`, that cancel near 0: those of the first variable that has
+    any. The addends of a group have a factor in common, and what is left depends on ``u`` only.
     """
     for variable in _variables(graph, parts, node):
         groups: dict[Node, list[tuple[int, SeriesTerm]]] = {}
@@ -419,8 +417,7 @@ def _series_of_group(
 
 
 def groups_far_out(graph: Graph, parts: ArithmeticParts, node: Node, addends: Sequence[Node]) -> list[Group]:
-    """Return groups of those `addends` that cancel where a variable b is large, with their series in ``1/b``; the sum
-    of all is `node`.
+    """Return the groups of `addends`, whose sum is `node`, that cancel where a letter b is large: series in ``1/b``.
 
     Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
     Logarithms of b have to cancel.
