@@ -53,6 +53,17 @@ def test_claims_hold_at_sampled_points(record):
 
 
 @every_record
+def test_values_in_python_and_reciprocals(record):
+    other = record_of(record.reciprocal_of)
+    for point in (0.5, 1.25) if record.operands == (1, 1) else ():
+        found = value(record, point)
+        if found is not None and record.numeric is not None:
+            assert record.numeric(point) == pytest.approx(float(found), rel=1e-14)
+        if record.reciprocal_of is not None:
+            assert mpmath.almosteq(found * value(other, point), 1, 1e-14)
+
+
+@every_record
 def test_public_functions_print_by_name(record):
     assert record.is_public == hasattr(td, record.name)
     if record.is_public and record.name not in ("clip", "square", "entr", "logaddexp"):

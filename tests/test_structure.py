@@ -23,7 +23,7 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.structure import terms
 from sympy_tensordiff.structure import values as compiled_here
 from sympy_tensordiff.structure.points import check_inside, enumerate_points, evaluate
-from sympy_tensordiff.structure.terms import IndexRange
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.testing.values import random_values
 
 i, j, k, l, m, n, q, t = td.indices("i j k l m n q t")

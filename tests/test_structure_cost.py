@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.run import compile as compiling
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, UnsupportedError
 from sympy_tensordiff.structure import values as compiled_here
-from sympy_tensordiff.structure.sharing import extract_common_subexpressions
+from sympy_tensordiff.structure.values import extract_common_subexpressions
 from sympy_tensordiff.symbolic.expressions import traversal
 from sympy_tensordiff.symbolic.expressions.depth import measures
 from sympy_tensordiff.symbolic.expressions.replacement import Replacement

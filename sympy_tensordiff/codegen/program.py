@@ -409,8 +409,8 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
 def _checks_of_assumptions(
     program: Program, assumptions: Iterable[Constraint], names: Mapping[Any, str]
 ) -> tuple[Check, ...]:
-    """Return a run-time check for each constraint in ``assumptions``, those that were assumed of the sizes, unless the
-    shapes of arguments imply it. ``names`` are the names of variables.
+    """Return a run-time check for each constraint in ``assumptions`` about the sizes that the shapes of the arguments
+    do not already imply. ``names`` maps variables to their names in the program.
     """
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}

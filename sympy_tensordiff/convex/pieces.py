@@ -21,8 +21,8 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Piece(NamedTuple):
-    """An interval between two ends (None if unbounded), with a general point of it, written by the symbol
-    ``parameter``.
+    """An interval between two ends (None where unbounded) on which a function has one formula, with ``point``, a
+    general point of it, written in the symbol ``parameter``.
     """
 
     low: Expr | None

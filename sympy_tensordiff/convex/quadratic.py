@@ -16,6 +16,7 @@ from sympy_tensordiff.convex.matrices import is_symmetric, is_symmetric_affine, 
 from sympy_tensordiff.derivative.api import jvp
 from sympy_tensordiff.structure.terms import to_index_notation
 from sympy_tensordiff.symbolic.expressions.replacement import Substitution
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry
 from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorInverse
@@ -85,7 +86,7 @@ class GramForm(NamedTuple):
 class SummedProduct(NamedTuple):
     """A sum over ``limits`` of a product of ``factors``."""
 
-    limits: tuple[tuple[Expr, Expr, Expr], ...]
+    limits: tuple[IndexRange, ...]
     factors: tuple[Expr, ...]
 
 
@@ -167,14 +168,14 @@ def _cubic_form(product: SummedProduct, ends: Sequence[Expr], directions: Mappin
 
 def _flatten_product(scalar: Expr) -> SummedProduct:
     """Return ``scalar`` as one sum over indices of a product of factors; bound indices get new names."""
-    limits: list[tuple[Expr, Expr, Expr]] = []
+    limits: list[IndexRange] = []
     factors: list[Expr] = []
     stack = [scalar]
     while stack:
         node = stack.pop()
         if isinstance(node, IndexedSum):
             names = Substitution((limit[0], Dummy(limit[0].name, integer=True)) for limit in node.args[1:])
-            limits += [(names[i], low.xreplace(names), high.xreplace(names)) for i, low, high in node.args[1:]]
+            limits += [IndexRange(*(end.xreplace(names) for end in limit)) for limit in node.limits]
             stack.append(node.args[0].xreplace(names))
         elif isinstance(node, sympy.Mul):
             stack += node.args

@@ -8,7 +8,7 @@ block is the projection onto it: a maximum and a minimum of forms in the sizes, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import gcd
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.integer.values import are_ranges_nonempty, points_of_nest
 from sympy_tensordiff.symbolic.index_notation.indices import data_of, relation_row, to_affine
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedReduction
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry
 
@@ -47,29 +48,29 @@ def to_affine_form(form: Any) -> Affine:
     return to_affine(sympy.expand(form), variable_name)
 
 
-def limit_constraints(index: Any, low: Any, high: Any) -> Rows:
-    """Return the constraints ``low <= index <= high``. An end that is not affine is left out, so that footprints may
-    become larger, never smaller.
+def range_constraints(ranges: Iterable[IndexRange]) -> Rows:
+    """Return the constraints that the indices of ``ranges`` are in these. An end that is not affine is left out, so
+    that footprints may become larger, never smaller.
     """
-    lows = low.args if isinstance(low, sympy.Max) else (low,)
-    highs = high.args if isinstance(high, sympy.Min) else (high,)
-    return tuple(
-        row
-        for end in (*(index - e for e in lows), *(e - index for e in highs))
-        for row in _affine_constraint("ge", end)
-    )
+    return tuple(row for one in ranges for row in one.constraints(variable_name(one.index), _affine_or_none))
+
+
+def _affine_or_none(expr: Any) -> Affine | None:
+    """Return ``expr`` as an affine form; None if it reads data or is not affine."""
+    if data_of(expr):
+        return None
+    try:
+        return to_affine_form(expr)
+    except IndexExpressionError:
+        return None
 
 
 def _affine_constraint(kind: Any, expr: Any) -> Rows:
     """Return the constraint ``expr >= 0`` ("ge") or ``expr == 0`` ("eq"). () if ``expr`` reads data or is not affine,
     so that footprints may become larger.
     """
-    if data_of(expr):
-        return ()
-    try:
-        return (Constraint(kind, to_affine_form(expr)),)
-    except IndexExpressionError:
-        return ()
+    form = _affine_or_none(expr)
+    return () if form is None else (Constraint(kind, form),)
 
 
 class GuardedExpression(NamedTuple):
@@ -131,7 +132,7 @@ def _children(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[Guarde
                 yield GuardedExpression(value, (*rows, *case), inner)
             before = sympy.And(before, sympy.Not(condition))
     elif hasattr(expr, "limits"):
-        own = tuple(row for limit in expr.args[1:] for row in limit_constraints(*limit))
+        own = range_constraints(expr.ranges())
         yield GuardedExpression(expr.args[0], (*rows, *own), (*inner, *(limit[0] for limit in reversed(expr.args[1:]))))
         for limit in expr.args[1:]:
             yield from (GuardedExpression(end, rows, inner) for end in limit[1:])
@@ -155,7 +156,7 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
 
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
-    >>> index_cases(TensorSymbol("x", n)[sympy.Mod(i + 1, n)], limit_constraints(i, 0, n - 1), {})
+    >>> index_cases(TensorSymbol("x", n)[sympy.Mod(i + 1, n)], range_constraints([IndexRange(i, 0, n - 1)]), {})
     [(x[i + 1], (i + 1 >= 0) & (-i + n - 2 >= 0)), (x[i - n + 1], (i - n + 1 >= 0) & (-i + 2*n - 2 >= 0))]
     """
     facts = (*facts, *(Constraint("ge", Affine({name: 1}, -block)) for name, block in min_sizes.items() if block))

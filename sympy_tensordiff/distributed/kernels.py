@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.distributed.footprints import (
     ReadRanges,
     iterate_reads,
-    limit_constraints,
+    range_constraints,
     read_ranges,
     reduction_domains,
     single_end,
@@ -33,6 +33,7 @@ from sympy_tensordiff.integer.affine import Constraint
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.integer.values import are_ranges_nonempty
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedReduction
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
@@ -299,11 +300,11 @@ def _shape_depends_on(part: PartialResult, arg: Any) -> bool:
 
 def _axis_constraints(part: PartialResult) -> Rows:
     """Return the constraints that the indices of a partial result's axes are inside of one block."""
-    rows: Rows = ()
+    ranges = []
     for index, extent, loop in part.axes:
         ends = (loop.origin, loop.origin + loop.extent - 1) if loop else (sympy.S.Zero, extent - 1)
-        rows += limit_constraints(index, *ends)
-    return rows
+        ranges.append(IndexRange(index, *ends))
+    return range_constraints(ranges)
 
 
 def _expand_indices(old: Any, new: Any) -> Any:

@@ -10,7 +10,7 @@ import sympy
 from sympy import Expr
 
 from sympy_tensordiff.distributed.footprints import (
-    limit_constraints,
+    range_constraints,
     range_nest,
     single_end,
     to_affine_form,
@@ -18,7 +18,7 @@ from sympy_tensordiff.distributed.footprints import (
     variable_name,
 )
 from sympy_tensordiff.integer.nests import Bounds
-from sympy_tensordiff.structure.terms import IndexRange
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ class BlockLoops:
 
     def range_of(self, index: Expr, binders: tuple[IndexRange, ...]) -> Bounds | None:
         """Return the range of ``index`` as bounds in the sizes alone; None if there are none."""
-        rows = [row for binder in binders for row in limit_constraints(*binder)]
+        rows = range_constraints(binders)
         sizes = {s for binder in binders for end in binder[1:] for s in end.free_symbols} - {b.index for b in binders}
-        facts = tuple(row for s in sizes for row in limit_constraints(s, sympy.S.One, s))
+        facts = range_constraints(IndexRange(s, sympy.S.One, s) for s in sizes)
         nest = range_nest(
             variable_name(index), rows, {variable_name(b.index) for b in binders} - {variable_name(index)}, facts
         )
@@ -107,7 +107,7 @@ class BlockLoops:
 
     def _follows_outer_block(self, binder: IndexRange, binders: tuple[IndexRange, ...]) -> bool:
         """Return whether ``binder`` has a short range that moves with a split outer index, as ``p - 1 <= i <= p``."""
-        rows = [row for row in limit_constraints(*binder) if row.kind == "ge"]
+        rows = range_constraints([binder])
         outer = {variable_name(index) for index in self.split_indices(binders)}
         variable = variable_name(binder.index)
         lows, highs = ([row.form for row in rows if sign * row.form.coefficient(variable) > 0] for sign in (1, -1))
@@ -133,17 +133,12 @@ class BlockLoops:
         return None
 
 
-def binders_of(total: Any) -> tuple[IndexRange, ...]:
-    """Return the limits of the reduction ``total``, outermost first."""
-    return tuple(IndexRange(*limit) for limit in reversed(total.args[1:]))
-
-
 def restrict_to_block(total: Any, body: Expr, loops: list[BlockLoop | None]) -> Expr:
     """Return the reduction ``total`` with the new ``body``, and with each range that has a loop in ``loops`` restricted
     to one block of it.
     """
     limits = []
-    for (index, low, high), loop in zip(binders_of(total), loops, strict=True):
+    for (index, low, high), loop in zip(total.ranges(), loops, strict=True):
         if loop:
             last = loop.origin + loop.extent - 1
             if loop.is_range(low, high):

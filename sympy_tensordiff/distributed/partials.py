@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, TypeAlias
 import sympy
 from sympy import Expr, Piecewise
 
-from sympy_tensordiff.distributed.footprints import PIECEWISE_AFFINE, index_cases, limit_constraints
-from sympy_tensordiff.distributed.loops import BlockLoop, BlockLoops, binders_of, range_end, restrict_to_block
+from sympy_tensordiff.distributed.footprints import PIECEWISE_AFFINE, index_cases, range_constraints
+from sympy_tensordiff.distributed.loops import BlockLoop, BlockLoops, range_end, restrict_to_block
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.structure.terms import IndexRange, to_index_notation
+from sympy_tensordiff.structure.terms import to_index_notation
 from sympy_tensordiff.symbolic.expressions.traversal import Recursion, names_in, parts, postorder, trampoline
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.sums import (
     IndexedMax,
     IndexedMin,
@@ -112,10 +113,10 @@ class ResultSplitter:
             around = sympy.symbols(f"axis:{expr.rank}", integer=True)
             expr = TensorComprehension(expr[around], *zip(around, expr.shape, strict=True))
         self.names |= names_in([expr])
-        limits = [tuple(limit) for limit in expr.args[1:]] if isinstance(expr, TensorComprehension) else []
-        fresh = {index: self._number_index(index, "axis", k) for k, (index, _) in enumerate(limits)}
-        axes = tuple(IndexRange(fresh[index], sympy.S.Zero, sympy.sympify(n) - 1) for index, n in limits)
-        return axes, self._rename_bound_indices(expr.args[0] if limits else expr).xreplace(fresh)
+        ranges = expr.ranges() if isinstance(expr, TensorComprehension) else ()
+        fresh = {limit.index: self._number_index(limit.index, "axis", k) for k, limit in enumerate(ranges)}
+        axes = tuple(limit._replace(index=fresh[limit.index]) for limit in ranges)
+        return axes, self._rename_bound_indices(expr.args[0] if ranges else expr).xreplace(fresh)
 
     def _number_index(self, index: Any, name: str, number: int) -> Expr:
         """Return a numbered index in place of ``index``. If the user's ``blocks`` names ``index``, the new index keeps
@@ -169,7 +170,7 @@ class ResultSplitter:
         if not expr.has(*PIECEWISE_AFFINE):
             return expr
         if isinstance(expr, IndexedReduction):
-            binders = (*binders, *binders_of(expr))
+            binders = (*binders, *expr.ranges())
         args = []
         for arg in expr.args:
             args.append((yield self._split_index_cases(arg, binders)))
@@ -184,7 +185,7 @@ class ResultSplitter:
         is_split = is_named or any(self.blocks.get(size) for size in sizes)
         if entry.tensor.dtype is int or not is_split or not entry.has(*PIECEWISE_AFFINE):
             return entry
-        facts = tuple(row for binder in binders for row in limit_constraints(*binder))
+        facts = range_constraints(binders)
         found = index_cases(entry, facts, {})
         if found is None:
             found = index_cases(entry, facts, self.blocks)
@@ -203,9 +204,9 @@ class ResultSplitter:
         reduction_class = (
             type(body) if isinstance(body, IndexedReduction) and not isinstance(body, IndexedSum) else IndexedSum
         )
-        if reduction_class is not IndexedSum and any(own := self.loops.loops_for(binders_of(body), axes, active)):
+        if reduction_class is not IndexedSum and any(own := self.loops.loops_for(body.ranges(), axes, active)):
             inner = yield self._replace_by_stages(
-                body.args[0], (*axes, *binders_of(body)), (*active, *(o for o in own if o))
+                body.args[0], (*axes, *body.ranges()), (*active, *(o for o in own if o))
             )
             found = {frozenset(o for o in own if o): restrict_to_block(body, inner, own)}
         else:
@@ -226,7 +227,7 @@ class ResultSplitter:
         if not expr.has(IndexedReduction):
             return False
         if isinstance(expr, IndexedReduction):
-            own = binders_of(expr)
+            own = expr.ranges()
             return any(self.loops.loops_for(own, binders, ())) or (
                 yield self._has_split_reduction(expr.args[0], (*binders, *own))
             )
@@ -269,12 +270,12 @@ class ResultSplitter:
         over the blocks of its loops. A sum that depends on only some of the split indices around it is computed first,
         as an array of its own (a stage).
         """
-        own = self.loops.loops_for(binders_of(expr), binders, active)
+        own = self.loops.loops_for(expr.ranges(), binders, active)
         split = tuple(loop for loop in own if loop)
         if split and not self.loops.split_indices(binders) <= expr.free_symbols:
             # Computed once for each block of its own indices, not for each block of all indices.
             return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
-        inner = yield self._linear_parts(expr.args[0], (*binders, *binders_of(expr)), (*active, *split))
+        inner = yield self._linear_parts(expr.args[0], (*binders, *expr.ranges()), (*active, *split))
         return {loops.union(split): restrict_to_block(expr, value, own) for loops, value in inner.items()}
 
     def _linear_parts_of_product(
@@ -306,10 +307,10 @@ class ResultSplitter:
         if not (yield self._has_split_reduction(expr, binders)):
             return expr
         if isinstance(expr, IndexedReduction):
-            if any(self.loops.loops_for(binders_of(expr), binders, active)):
+            if any(self.loops.loops_for(expr.ranges(), binders, active)):
                 shifted = yield self._shifted_exponential(expr, binders)
                 return shifted or (yield self._stage_entry(expr, binders))
-            body = yield self._replace_by_stages(expr.args[0], (*binders, *binders_of(expr)), active)
+            body = yield self._replace_by_stages(expr.args[0], (*binders, *expr.ranges()), active)
             return expr.func(body, *expr.args[1:])
         args = []
         for arg in expr.args:

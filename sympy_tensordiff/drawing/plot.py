@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from operator import index as as_integer
 from typing import Any, Literal
 
-from sympy import Expr, Idx, Max, Min, S, Symbol, Tuple
+from sympy import Idx, S, Symbol, Tuple
 
 from sympy_tensordiff.drawing.index_map import IndexMap, Point, lattice_points, solve_index_map
 from sympy_tensordiff.drawing.index_map_axes import draw_indices, draw_kernel, fit_figure
@@ -24,14 +24,12 @@ from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.index_notation.indices import parse
-from sympy_tensordiff.symbolic.index_notation.limits import bound_forms, checked_axis, checked_range
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange, checked_axis, checked_range
 
 CALLER = "plot_index_map"
 MAX_INDICES = 3
 """Largest number of indices of a picture."""
 MAX_LAYERS = 12
-
-IndexLimits = tuple[Any, tuple[Expr, ...], tuple[Expr, ...]]
 
 
 @explained
@@ -169,31 +167,26 @@ def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexM
                 f"{CALLER}: {part} is not linear in {', '.join(map(str, names))}: leave out products of indices"
             )
     rows = []
-    for number, (name, lows, highs) in enumerate(ranges):
-        variable = Affine.variable(number)
-        _check_not_circular(name, (*lows, *highs), ranges)
-        constraints = [Constraint("ge", variable - _read_form(low, values)) for low in lows]
-        constraints += [Constraint("ge", _read_form(high, values) - variable) for high in highs]
-        rows += _linear_constraints(constraints, name)
+    for number, limit in enumerate(ranges):
+        _check_not_circular(limit, ranges)
+        constraints = limit.constraints(number, lambda end: _read_form(end, values))
+        rows += _linear_constraints(constraints, limit.index)
     index_map = IndexMap(tuple(map(str, names)), forms, tuple(rows))
     return index_map, None if at is None else _read_entry(at, forms, values)
 
 
-def _read_limits(limits: Any) -> list[IndexLimits]:
-    """Return ``(index, lower bounds, upper bounds)`` for each limit that the user gave; raise `ArgumentError` if an
-    index is repeated.
-    """
+def _read_limits(limits: Any) -> list[IndexRange]:
+    """Return the range of each limit that the user gave; raise `ArgumentError` if an index is repeated."""
     is_sequence = isinstance(limits, (tuple, list, Tuple)) and all(
         isinstance(limit, (tuple, list, Tuple, Idx)) for limit in limits
     )
-    found: list[IndexLimits] = []
+    found: list[IndexRange] = []
     for limit in limits if is_sequence else (limits,):
         if isinstance(limit, (tuple, list, Tuple)) and len(limit) == 2:
             name, extent = checked_axis(limit, CALLER)
-            found.append((name, (S.Zero,), (extent - 1,)))
+            found.append(IndexRange(name, S.Zero, extent - 1))
         else:
-            name, low, high = checked_range(limit, CALLER)
-            found.append((name, bound_forms(low, Max), bound_forms(high, Min)))
+            found.append(IndexRange(*checked_range(limit, CALLER)))
     repeated = [name for number, (name, *_) in enumerate(found) if any(name == other[0] for other in found[:number])]
     if repeated:
         raise ArgumentError(f"{CALLER}: the index {repeated[0]} has two ranges; use two names")
@@ -236,10 +229,12 @@ def _read_form(value: Any, values: Mapping[Any, Affine]) -> Affine:
         raise ArgumentError(f"{CALLER}: {expr} divides by a value that is not positive: {error}") from None
 
 
-def _check_not_circular(name: Any, bounds: Sequence[Expr], ranges: Sequence[IndexLimits]) -> None:
-    """Raise `IndexExpressionError` if the bounds of the index ``name`` depend on it, directly or through others."""
-    limits = {other: {s for bound in (*lows, *highs) for s in bound.free_symbols} for other, lows, highs in ranges}
-    reached = {s for bound in bounds for s in bound.free_symbols}
+def _check_not_circular(limit: IndexRange, ranges: Sequence[IndexRange]) -> None:
+    """Raise `IndexExpressionError` if the ends of the range ``limit`` depend on its index, directly or through others
+    of the ``ranges``.
+    """
+    limits = {other.index: other.low.free_symbols | other.high.free_symbols for other in ranges}
+    name, reached = limit.index, set(limits[limit.index])
     for _ in ranges:
         reached |= {s for other in reached for s in limits.get(other, ())}
     if name in reached:

@@ -16,6 +16,7 @@ Examples
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -33,6 +34,12 @@ class Interval(NamedTuple):
     is_open: bool = True
 
 
+ELEMENTARY_ERROR, SPECIAL_ERROR = 6, 24
+"""The errors of computed values in unit roundoffs: 3 and 12 units in the last place, more than those of all
+libraries.
+"""
+
+
 class RealFunction(NamedTuple):
     """The record of a function of real numbers: its name, its SymPy class and its properties, such as the range of its
     values.
@@ -45,6 +52,10 @@ class RealFunction(NamedTuple):
         The function of scalar expressions.
     operation : str
         Its name in loop nests; "" if kernels use other functions instead, or do not know it.
+    c_name : str
+        Its name in C's ``math.h``; "" if that does not have it.
+    latex : str
+        Its name in LaTeX, or a template with ``%s`` for its operands; "" for its name in roman letters.
     aliases : tuple of str
         Further names in texts.
     operands : tuple of int
@@ -57,12 +68,14 @@ class RealFunction(NamedTuple):
         Whether it is defined for all real numbers.
     is_finite : bool
         Whether it is finite for all floating point numbers: `exp` is defined everywhere and overflows.
-    is_exact : bool
-        Whether its computed values have no rounding errors of their own.
+    error : int
+        The greatest error of its computed values, in unit roundoffs; 0 if they are exact.
     parity : int
         1 if ``f(-x) = f(x)``, -1 if ``f(-x) = -f(x)``, else 0.
     values : Interval
         An interval with all of its values.
+    reciprocal_of : function class of SymPy or None
+        The function of which it is the reciprocal, such as `cos` of `sec`.
     """
 
     name: str
@@ -74,9 +87,27 @@ class RealFunction(NamedTuple):
     is_readable: bool = True
     is_defined: bool = False
     is_finite: bool = False
-    is_exact: bool = False
+    error: int = SPECIAL_ERROR
     parity: int = 0
     values: Interval = Interval()
+    reciprocal_of: Any = None
+    c_name: str = ""
+    latex: str = ""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its computed values have no rounding errors of their own."""
+        return self.error == 0
+
+    @property
+    def math_name(self) -> str:
+        """Its name in Python's `math`; "" if that does not have it."""
+        return {"tgamma": "gamma"}.get(self.c_name, self.c_name)
+
+    @property
+    def numeric(self) -> Callable[..., float] | None:
+        """The function of floating-point numbers in Python's `math`; None if that does not have it."""
+        return getattr(math, self.math_name, None) if self.c_name else None
 
     @property
     def is_positive(self) -> bool:
@@ -87,7 +118,7 @@ class RealFunction(NamedTuple):
 MAX_OPERANDS = 100
 """The greatest number of operands of functions such as ``maximum``."""
 
-_POSITIVE, _ONE = Interval(0), Interval(-1, 1, is_open=False)
+_POSITIVE, _NONNEGATIVE, _ONE = Interval(0), Interval(0, is_open=False), Interval(-1, 1, is_open=False)
 
 
 def _of_one(name: str, function: Any, operation: str = "", *aliases: str, **properties: Any) -> RealFunction:
@@ -102,69 +133,96 @@ def _bounded(name: str, function: Any, operation: str = "", *aliases: str, **pro
     return _of_one(name, function, operation, *aliases, is_defined=True, is_finite=True, **properties)
 
 
+def _elementary(
+    name: str, function: Any, operation: str, *aliases: str, is_bounded: bool = False, **properties: Any
+) -> RealFunction:
+    """Return the record of a function of ``math.h`` that all libraries compute to a few units in the last place. With
+    ``is_bounded``, its value is finite for all real numbers.
+    """
+    given: dict[str, Any] = {
+        "is_public": True,
+        "c_name": name,
+        "is_defined": is_bounded,
+        "is_finite": is_bounded,
+    } | properties
+    return RealFunction(name, function, operation, aliases, error=ELEMENTARY_ERROR, **given)
+
+
 def log_of_sum(a: Any, b: Any) -> Any:
     """Return the scalar ``log(exp(a) + exp(b))``; compiled code computes it without overflow."""
     return sympy.log(sympy.exp(a) + sympy.exp(b))
 
 
-def _extremum(name: str, function: Any, operation: str, *aliases: str) -> RealFunction:
+def _extremum(name: str, function: Any, operation: str, *aliases: str, latex: str) -> RealFunction:
     """Return the record of a maximum or minimum of any number of arguments."""
-    return _bounded(name, function, operation, *aliases, is_exact=True, operands=(1, MAX_OPERANDS))
+    return _bounded(name, function, operation, *aliases, error=0, operands=(1, MAX_OPERANDS), latex=latex)
 
 
 _RECORDS = (
-    _of_one("exp", sympy.exp, "exp", is_defined=True, values=_POSITIVE),
-    _of_one("log", sympy.log, "log", "ln"),
-    _bounded("sin", sympy.sin, "sin", parity=-1, values=_ONE),
-    _bounded("cos", sympy.cos, "cos", parity=1, values=_ONE),
-    _of_one("tan", sympy.tan, "tan", parity=-1),
-    _of_one("asin", sympy.asin, "arcsin", "arcsin", parity=-1),
-    _of_one("acos", sympy.acos, "arccos", "arccos"),
-    _bounded("atan", sympy.atan, "arctan", "arctan", parity=-1, values=Interval(-sympy.pi / 2, sympy.pi / 2)),
-    _of_one("sinh", sympy.sinh, "sinh", is_defined=True, parity=-1),
-    _of_one("cosh", sympy.cosh, "cosh", is_defined=True, parity=1, values=Interval(1, None, is_open=False)),
-    _bounded("tanh", sympy.tanh, "tanh", parity=-1, values=Interval(-1, 1)),
-    _bounded("asinh", sympy.asinh, "arcsinh", "arcsinh", parity=-1),
-    _of_one("acosh", sympy.acosh, "arccosh", "arccosh"),
-    _of_one("atanh", sympy.atanh, "arctanh", "arctanh", parity=-1),
-    _of_one("sqrt", sympy.sqrt),
-    _bounded("abs", sympy.Abs, "abs", "Abs", is_exact=True, parity=1, values=Interval(0, None, is_open=False)),
-    _bounded("sign", sympy.sign, "sign", is_exact=True, parity=-1, values=_ONE),
-    _bounded("floor", sympy.floor, "floor", is_exact=True),
-    _bounded("ceiling", sympy.ceiling, "ceil", "ceil", is_exact=True),
-    _bounded("erf", sympy.erf, "erf", parity=-1, values=Interval(-1, 1)),
+    _elementary("exp", sympy.exp, "exp", latex=r"\exp", is_defined=True, values=_POSITIVE),
+    _elementary("log", sympy.log, "log", "ln"),
+    _elementary("sin", sympy.sin, "sin", parity=-1, values=_ONE, is_bounded=True),
+    _elementary("cos", sympy.cos, "cos", parity=1, values=_ONE, is_bounded=True),
+    _elementary("tan", sympy.tan, "tan", parity=-1),
+    _elementary("asin", sympy.asin, "arcsin", "arcsin", parity=-1),
+    _elementary("acos", sympy.acos, "arccos", "arccos"),
+    _elementary(
+        "atan", sympy.atan, "arctan", "arctan", parity=-1, values=Interval(-sympy.pi / 2, sympy.pi / 2), is_bounded=True
+    ),
+    _elementary("sinh", sympy.sinh, "sinh", is_defined=True, parity=-1),
+    _elementary("cosh", sympy.cosh, "cosh", is_defined=True, parity=1, values=Interval(1, None, is_open=False)),
+    _elementary("tanh", sympy.tanh, "tanh", parity=-1, values=Interval(-1, 1), is_bounded=True),
+    _elementary("asinh", sympy.asinh, "arcsinh", "arcsinh", parity=-1, is_bounded=True),
+    _elementary("acosh", sympy.acosh, "arccosh", "arccosh"),
+    _elementary("atanh", sympy.atanh, "arctanh", "arctanh", parity=-1),
+    _of_one("sqrt", sympy.sqrt, "sqrt", c_name="sqrt", latex=r"\sqrt{%s}"),
+    _bounded(
+        *("abs", sympy.Abs, "abs", "Abs"),
+        error=0,
+        parity=1,
+        values=_NONNEGATIVE,
+        c_name="fabs",
+        latex=r"\left|{%s}\right|",
+    ),
+    _bounded("sign", sympy.sign, "sign", error=0, parity=-1, values=_ONE),
+    _bounded("floor", sympy.floor, "floor", error=0, c_name="floor", latex=r"\left\lfloor{%s}\right\rfloor"),
+    _bounded("ceiling", sympy.ceiling, "ceil", "ceil", error=0, c_name="ceil", latex=r"\left\lceil{%s}\right\rceil"),
+    _elementary("erf", sympy.erf, "erf", parity=-1, values=Interval(-1, 1), is_bounded=True),
     _bounded("relu", lambda x: sympy.Max(x, 0)),
     _of_one("square", lambda x: x**2),
-    _of_one("expm1", cfunctions.expm1, "expm1", is_defined=True),
-    _of_one("log1p", cfunctions.log1p, "log1p"),
-    _extremum("maximum", sympy.Max, "max", "max", "Max"),
-    _extremum("minimum", sympy.Min, "min", "min", "Min"),
-    RealFunction("hypot", cfunctions.hypot, "hypot", (), (2, 2), is_public=True, is_defined=True, is_finite=True),
+    _elementary("expm1", cfunctions.expm1, "expm1", latex=r"\operatorname{expm1}", is_defined=True),
+    _elementary("log1p", cfunctions.log1p, "log1p", latex=r"\operatorname{log1p}"),
+    _extremum("maximum", sympy.Max, "max", "max", "Max", latex=r"\max"),
+    _extremum("minimum", sympy.Min, "min", "min", "Min", latex=r"\min"),
+    _elementary("hypot", cfunctions.hypot, "hypot", operands=(2, 2), is_bounded=True),
     RealFunction("logaddexp", log_of_sum, operands=(2, 2), is_public=True, is_defined=True, is_finite=True),
     RealFunction("clip", lambda x, low, high: sympy.Min(sympy.Max(x, low), high), operands=(3, 3), is_public=True),
-    RealFunction("atan2", sympy.atan2, "arctan2", ("arctan2",), (2, 2), is_defined=True, is_finite=True),
+    _elementary("atan2", sympy.atan2, "arctan2", "arctan2", operands=(2, 2), is_public=False, is_bounded=True),
     RealFunction("erf2", sympy.erf2, operands=(2, 2), is_readable=False, is_defined=True, is_finite=True),
     RealFunction("fma", cfunctions.fma, operands=(3, 3), is_readable=False, is_defined=True, is_finite=True),
-    RealFunction("erfc", sympy.erfc, "erfc", is_defined=True, is_finite=True, values=Interval(0, 2)),
-    RealFunction("gamma", sympy.gamma, "gamma", is_readable=False),
-    RealFunction("loggamma", sympy.loggamma, "lgamma", is_readable=False),
+    RealFunction("erfc", sympy.erfc, "erfc", c_name="erfc", is_defined=True, is_finite=True, values=Interval(0, 2)),
+    RealFunction("gamma", sympy.gamma, "gamma", c_name="tgamma", is_readable=False),
+    RealFunction("loggamma", sympy.loggamma, "lgamma", c_name="lgamma", is_readable=False),
     RealFunction("factorial", sympy.factorial, is_readable=False),
-    RealFunction("exp2", cfunctions.exp2, is_readable=False, is_defined=True, values=_POSITIVE),
-    RealFunction("log2", cfunctions.log2, "log2"),
-    RealFunction("log10", cfunctions.log10, "log10"),
-    RealFunction("cbrt", cfunctions.Cbrt, "cbrt", ("Cbrt",), is_defined=True, is_finite=True),
-    RealFunction("Heaviside", sympy.Heaviside, "heaviside", (), (1, 2), is_defined=True, is_finite=True, is_exact=True),
+    RealFunction("exp2", cfunctions.exp2, is_readable=False, error=ELEMENTARY_ERROR, is_defined=True, values=_POSITIVE),
+    _elementary("log2", cfunctions.log2, "log2", is_public=False),
+    _elementary("log10", cfunctions.log10, "log10", is_public=False),
+    _elementary("cbrt", cfunctions.Cbrt, "cbrt", "Cbrt", is_public=False, is_bounded=True),
+    RealFunction("Heaviside", sympy.Heaviside, "heaviside", (), (1, 2), is_defined=True, is_finite=True, error=0),
     RealFunction("frac", sympy.frac, is_defined=True, is_finite=True, values=Interval(0, 1, is_open=False)),
     RealFunction(
         "LeviCivita", sympy.LeviCivita, operands=(1, MAX_OPERANDS), is_readable=False, is_defined=True, is_finite=True
     ),
     RealFunction("sinc", sympy.sinc, is_defined=True, is_finite=True, parity=1),
-    RealFunction("sec", sympy.sec, parity=1),
-    RealFunction("csc", sympy.csc, parity=-1),
-    RealFunction("cot", sympy.cot, parity=-1),
-    RealFunction("sech", sympy.sech, is_defined=True, is_finite=True, parity=1, values=_POSITIVE),
-    RealFunction("csch", sympy.csch, parity=-1),
-    RealFunction("coth", sympy.coth, parity=-1),
+    RealFunction("sec", sympy.sec, reciprocal_of=sympy.cos, parity=1),
+    RealFunction("csc", sympy.csc, reciprocal_of=sympy.sin, parity=-1),
+    RealFunction("cot", sympy.cot, reciprocal_of=sympy.tan, parity=-1),
+    RealFunction(
+        "sech", sympy.sech, reciprocal_of=sympy.cosh, is_defined=True, is_finite=True, parity=1, values=_POSITIVE
+    ),
+    RealFunction("csch", sympy.csch, reciprocal_of=sympy.sinh, parity=-1),
+    RealFunction("coth", sympy.coth, reciprocal_of=sympy.tanh, parity=-1),
+    RealFunction("Sqrt", cfunctions.Sqrt, is_readable=False, error=ELEMENTARY_ERROR),
     RealFunction("asec", sympy.asec),
     RealFunction("acsc", sympy.acsc),
     RealFunction("acot", sympy.acot),
@@ -195,6 +253,16 @@ def record_of(function: Any) -> RealFunction:
 def by_name(name: str) -> RealFunction | None:
     """Return the record of the function with this name or alias; None if the table has none."""
     return _by_name.get(name)
+
+
+def operations() -> dict[str, RealFunction]:
+    """Return the records of the functions that loop nests have, by their names there."""
+    return {record.operation: record for record in _by_function.values() if record.operation}
+
+
+def reciprocals() -> dict[Any, Any]:
+    """Return a dictionary from each function that is the reciprocal of another one, such as `sec`, to that one."""
+    return {function: record.reciprocal_of for function, record in _by_function.items() if record.reciprocal_of}
 
 
 def readable_functions() -> dict[str, RealFunction]:

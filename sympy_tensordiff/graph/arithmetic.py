@@ -149,7 +149,9 @@ class Arithmetic(NodeTable):
         return args[0] if len(args) == 1 else self._node("mul", None, args, args)
 
     def _without_implied_tests(self, parts: list[Node]) -> list[Node]:
-        """Return the factors `parts` with choices by ``u != 0`` decided where another of them is 0 unless u is not."""
+        """Return the factors `parts` without tests ``u != 0`` that another factor makes superfluous: that factor is 0
+        wherever ``u`` is 0.
+        """
         choices = [part for part in parts if self.is_choice(part)]
         if len(choices) < 2:
             return parts
@@ -342,7 +344,9 @@ class Arithmetic(NodeTable):
         return self.add(args) if value.op == "add" else self.mul(args)
 
     def _without_zero_tests(self, value: Node, nonzero: frozenset[Node], levels: int = MAX_TESTED_LEVELS) -> Node:
-        """Return `value` with choices by ``u != 0`` decided for each ``u`` in `nonzero`, as far as `levels` below."""
+        """Return `value` with each ``select`` on ``u != 0`` replaced by its first branch, for each ``u`` in `nonzero`.
+        Only `levels` levels of nodes are visited.
+        """
         if not nonzero or not levels or value.op not in ("select", "mul", "add"):
             return value
         if value.op == "select" and value.args[0].op == "compare" and value.args[0].args[0] in nonzero:
@@ -402,8 +406,8 @@ def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, 
 
 
 def _nonzero_bases(condition: Node, holds: bool) -> frozenset[Node]:
-    """Return the values that are not 0 if `condition` holds, or does not hold, since they are above a value that is not
-    negative: ``S`` for ``sqrt(S) < 1`` that does not hold.
+    """Return the values that cannot be 0 if `condition` has the truth value `holds`, because it compares them with a
+    positive number: ``S`` if ``sqrt(S) < 1`` does not hold.
     """
     if condition.op in ("and", "or", "not"):
         inside = [_nonzero_bases(part, holds is (condition.op != "not")) for part in condition.args]

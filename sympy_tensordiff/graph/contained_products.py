@@ -25,7 +25,7 @@ MAX_CHOICES = 100
 
 
 class _Einsum(NamedTuple):
-    """An einsum with the products that are multiplied out in it: its operands with their labels."""
+    """An einsum as its operands with their labels; products among the operands are multiplied out."""
 
     operands: list[Labelled]
     output: tuple[int, ...]
@@ -39,8 +39,8 @@ class _Einsum(NamedTuple):
 def with_contained_products(
     graph: Graph, roots: Sequence[Node], parts: Sequence[Node], products: Products
 ) -> list[Node]:
-    """Return `roots` with each einsum whose operands contain those of another one, under the same labels, written with
-    that one as an operand, where that takes less work.
+    """Return `roots` with einsums that read others: an einsum that contains all operands of another one, under the same
+    labels, gets that one as an operand instead, if this takes less work.
 
     `parts` are all nodes of `roots`, arguments first, and `products` the decisions which of them are multiplied out.
     An einsum that another one reads stays as it is: where it contains a third one, that is for the next call.
@@ -74,15 +74,15 @@ def with_contained_products(
 
 
 def _replaced(graph: Graph, node: Node, done: Mapping[Node, Node]) -> Node:
-    """Return the operand `node` with its parts replaced by those in `done`: one of these, or a new product of them."""
+    """Return the operand `node` with all nodes below it that are keys of `done` replaced by their values."""
     return done[node] if node in done else graph.with_args(node, [_replaced(graph, arg, done) for arg in node.args])
 
 
 def _with_cheapest(
     graph: Graph, whole: _Einsum, contained: Mapping[Node, Node], products: Products
 ) -> tuple[_Einsum, Node] | None:
-    """Return the einsum `whole` with the one of `contained` as an operand that leaves the least work, and that one;
-    None if it takes less work without.
+    """Return ``(einsum, part)``: `whole` with some of its operands replaced by one of the products in `contained`, the
+    one that saves the most work, and the value of ``contained`` for it. None if none saves any.
     """
     operands, output, extents = whole
     least = products.work_in_order(operands, output, extents)
@@ -95,8 +95,8 @@ def _with_cheapest(
 
 
 def _choices(graph: Graph, whole: _Einsum, contained: Mapping[Node, Node]) -> Iterator[tuple[list[Labelled], Node]]:
-    """Yield the operands of `whole` with some of them replaced by their product, one of the keys of `contained`, and
-    the value of that key.
+    """Yield ``(operands, part)`` for each way to replace some operands of `whole` by their product, if that is a key of
+    `contained`; ``part`` is its value there.
     """
     wanted = {frozenset(Counter(part.args).items()) for part in contained}
     sizes = {len(part.args) for part in contained}
@@ -116,5 +116,7 @@ def _choices(graph: Graph, whole: _Einsum, contained: Mapping[Node, Node]) -> It
 
 
 def _orders(graph: Graph, node: Node, labels: tuple[int, ...]) -> list[Labelled]:
-    """Return the operand with its labels, and with the two labels exchanged if it is a symmetric matrix."""
+    """Return ``(node, labels)``, alone or with the same operand with its labels exchanged, if `node` is a symmetric
+    matrix.
+    """
     return [(node, labels), (node, labels[::-1])] if graph.symmetric.get(node) else [(node, labels)]

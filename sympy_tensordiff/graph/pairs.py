@@ -93,8 +93,8 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Record the einsums in ``parts`` of two operands that the result computes: other einsums may begin with
-        them.
+        """Record which products of two operands the result computes, the roots being `roots`, among the einsums in
+        ``parts``. Other einsums may then begin with such a product.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}

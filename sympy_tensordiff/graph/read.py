@@ -31,7 +31,6 @@ from sympy_tensordiff.symbolic.expressions.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.expressions.real_values import way_out
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
 from sympy_tensordiff.symbolic.index_notation.indices import data_of, to_affine
-from sympy_tensordiff.symbolic.index_notation.limits import bound_forms
 from sympy_tensordiff.symbolic.index_notation.sums import (
     IndexedMax,
     IndexedMin,
@@ -348,16 +347,16 @@ class Reader(ConditionReader):
     def _read_reduction(self, expr: IndexedReduction, scope: Scope) -> Recursion[Node]:
         """Return the node of a sum, product, maximum or minimum over ranges."""
         variables, rows = [], []
-        for symbol, low, high in reversed(expr.limits):
+        for limit in expr.ranges():
             # Outermost first: the bounds see the variables around them.
-            v = self.bind(symbol)
-            lows = [self.affine(bound, scope) for bound in bound_forms(low, sympy.Max)]
-            highs = [self.affine(bound, scope) for bound in bound_forms(high, sympy.Min)]
-            rows += range_rows(v, lows, highs)
+            v = self.bind(limit.index)
+            lows = [self.affine(bound, scope) for bound in limit.lows]
+            highs = [self.affine(bound, scope) for bound in limit.highs]
+            rows += range_rows(Affine.variable(v), lows, highs)
             if lows == [Affine()] and len(highs) == 1 and highs[0].atoms().isdisjoint(scope.values()):
                 self.ranges[v] = highs[0] + 1
             variables.append(v)
-            scope = {**scope, symbol: v}
+            scope = {**scope, limit.index: v}
         self.limits |= atoms_in(rows)
         body = yield self._visit(expr.body, scope)
         return self.graph.reduce(_REDUCTIONS[type(expr)], variables, rows, body)

@@ -62,8 +62,8 @@ class SumParts:
         return self.private[total]
 
     def shared_terms(self, total: Node) -> Mapping[Node, Fraction]:
-        """Return the products that are terms of ``total`` and of other sums, and nothing else, with the share of their
-        uses that ``total`` has. They need not be computed if all these sums are multiplied out term by term.
+        """Return the products that are terms of ``total`` and are used in other sums only, each with the fraction of
+        its uses that is in ``total``. If all these sums are multiplied out, the product need not be computed.
         """
         if total not in self.shares:
             own = Counter(core_of(term) for term in self.terms_of(total))

@@ -186,8 +186,8 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return the products that are terms of ``total`` and of other sums, with the share of their work that is saved
-        in ``total`` if all these sums are multiplied out.
+        """Return the products that are terms of ``total`` and of other sums, each with the number of operations that
+        multiplying out ``total`` saves for it: its share, if all these sums are multiplied out.
         """
         return {
             part: int(self.work.get(part, 0) * share)

@@ -24,12 +24,12 @@ from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex
-from sympy_tensordiff.integer.rows import atoms_in
+from sympy_tensordiff.integer.rows import atoms_in, range_rows
 from sympy_tensordiff.symbolic.conversion.lift import lift
 from sympy_tensordiff.symbolic.expressions.hooks import rewritten
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import index_letters
 from sympy_tensordiff.symbolic.index_notation.indices import to_affine
-from sympy_tensordiff.symbolic.index_notation.limits import bound_forms
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange, bound_forms
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 
 MAX_DEPTH = 1000
@@ -155,10 +155,9 @@ class _Native(ExpressionWriter):
         result = []
         for v, (index, low, high) in zip(variables, super().limits(node, variables, rows, body, scope), strict=True):
             result.append((index, low, self.not_below_empty(low, high, enclosing)))
-            value = self.affine(index)
             self.groups[v] = group
-            self.rows[v] = [Constraint("ge", value - self.affine(form)) for form in bound_forms(low, sympy.Max)]
-            self.rows[v] += [Constraint("ge", self.affine(form) - value) for form in bound_forms(high, sympy.Min)]
+            limit = IndexRange(index, low, high)
+            self.rows[v] = range_rows(self.affine(index), map(self.affine, limit.lows), map(self.affine, limit.highs))
             enclosing += self.rows[v]
         return result
 

@@ -154,7 +154,7 @@ class Forms:
         bound, limits = {v: n for n, (v, _) in enumerate(scope)}, self.reader.limits
 
         def order(term: tuple[Variable, int]) -> tuple[int, bool, bool]:
-            """Return the key of `term`, the least of which leads."""
+            """Return the sort key of `term`; the term with the least key is written on the left."""
             v = term[0]
             return bound.get(v, len(bound)) if isinstance(v, int) else len(bound), v in self.sizes, v in limits
 

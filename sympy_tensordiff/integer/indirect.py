@@ -93,8 +93,8 @@ def data_entries(forms: Iterable[Affine]) -> list[IndirectIndex]:
 
 
 def bound_of_data(form: Affine, sign: int) -> Affine | None:
-    """Return an upper bound (``sign`` 1) or lower bound of ``form`` that contains no tensor entries, by their declared
-    ranges; None for an entry without a range or inside of a quotient.
+    """Return an upper bound (``sign`` 1) or lower bound (-1) of ``form`` in which tensor entries are replaced by the
+    ends of their declared ranges; None if an entry has no declared range or is inside a quotient.
 
     >>> entry, n = Affine.variable(IndirectIndex("idx", (), Affine.variable("n"))), Affine.variable("n")
     >>> bound_of_data(2 * entry + 1, 1), bound_of_data(n - entry, 1)

@@ -32,6 +32,9 @@ MAX_ROWS_FOR_ORDER = 16
 class Bounds(NamedTuple):
     """The range of one loop: ``max(ceil(form/divisor) for lows) .. min(floor(form/divisor) for highs)``.
 
+    Such bounds follow from a system by projection. The ranges that users write are `IndexRange`: their ends are any
+    integer expressions of SymPy, also such as no affine forms express, and are substituted and printed as written.
+
     Examples
     --------
     >>> Bounds("k", ((Affine.of(0), 1), (Affine({"p": 1}), 2)), ((Affine.of(4), 1),)).range({"p": 3})

@@ -77,9 +77,8 @@ def ranges(variables: Sequence[Variable], extents: Sequence[Affine]) -> tuple[Co
     return shape_rows(map(Affine.variable, variables), extents)
 
 
-def range_rows(variable: Variable, lows: Iterable[Affine], highs: Iterable[Affine]) -> list[Constraint]:
-    """Return the constraints that a variable is between its lower bounds ``lows`` and upper bounds ``highs``."""
-    form = Affine.variable(variable)
+def range_rows(form: Affine, lows: Iterable[Affine], highs: Iterable[Affine]) -> list[Constraint]:
+    """Return the constraints that ``form`` is at least each of ``lows`` and at most each of ``highs``."""
     return [Constraint("ge", form - bound) for bound in lows] + [Constraint("ge", bound - form) for bound in highs]
 
 

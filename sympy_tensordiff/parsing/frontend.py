@@ -289,7 +289,9 @@ def _describe_expected(language: Language, expected: set[str]) -> str:
 
 
 def tensor_named(node: Tree, tensors: Mapping[str, Any]) -> Any:
-    """Return the tensor that a derivative clause names; raise `ParseError` if it does not occur in the formula."""
+    """Return the tensor with the name at `node`, in a clause such as ``derivative wrt x``; raise `ParseError` if it
+    does not occur in the formula.
+    """
     if node.text not in tensors:
         raise node.error(
             f"{short(node.text)} does not occur; differentiate with respect to {', '.join(map(short, tensors))}"

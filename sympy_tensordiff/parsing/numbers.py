@@ -15,6 +15,7 @@ import sympy
 from sympy import Add, Mul, Pow, Rational, S
 
 from sympy_tensordiff.errors import ParseError, TensorDiffError
+from sympy_tensordiff.functions.table import readable_functions, record_of
 from sympy_tensordiff.parsing.frontend import Tree, short
 from sympy_tensordiff.symbolic.expressions.depth import BoundedDepth
 from sympy_tensordiff.symbolic.expressions.traversal import native_parts, postorder
@@ -33,12 +34,9 @@ MAX_NESTING = 12
 MAX_EVALUATED_DEPTH = 5
 """Functions of deeper arguments are not evaluated: SymPy's rules for ``tanh`` and others would take seconds."""
 
+_NAMES = ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "tanh", "exp", "log", "sign", "relu", "abs")
 FUNCTIONS: MappingProxyType[str, Any] = MappingProxyType(
-    {
-        **{name: getattr(sympy, name) for name in ("sin", "cos", "tan")},
-        **{"arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan, "tanh": sympy.tanh, "exp": sympy.exp},
-        **{"log": sympy.log, "sign": sympy.sign, "relu": sympy.Max, "abs": sympy.Abs},
-    }
+    {name: sympy.Max if name == "relu" else readable_functions()[name].function for name in _NAMES}
 )
 """The element-wise functions of the language; ``relu`` is the maximum of its argument and 0."""
 
@@ -93,11 +91,9 @@ class NumberFacts(NamedTuple):
     is_real: bool
 
 
-FLOAT_FUNCTIONS: dict[Any, Callable[..., float]] = {
-    **{sympy.sin: math.sin, sympy.cos: math.cos, sympy.tan: math.tan, sympy.tanh: math.tanh},
-    **{sympy.asin: math.asin, sympy.acos: math.acos, sympy.atan: math.atan},
-    **{sympy.exp: math.exp, sympy.log: math.log, sympy.Abs: abs, sympy.sign: lambda x: float((x > 0) - (x < 0))},
-    **{sympy.Max: max, sympy.Min: min, Add: lambda *terms: math.fsum(terms), Mul: lambda *terms: math.prod(terms)},
+_FLOAT_OPERATIONS: dict[Any, Callable[..., float]] = {
+    **{Add: lambda *terms: math.fsum(terms), Mul: lambda *terms: math.prod(terms)},
+    **{sympy.Max: max, sympy.Min: min, sympy.sign: lambda x: float((x > 0) - (x < 0))},
 }
 
 
@@ -192,7 +188,8 @@ def _float_value(node: Any, parts: list[float | None]) -> float | None:
             return value if value or not known[0] else math.nan
         if isinstance(node, sympy.NumberSymbol):
             return float(node)
-        return FLOAT_FUNCTIONS[node.func](*known) if parts and node.func in FLOAT_FUNCTIONS else None
+        function = _FLOAT_OPERATIONS.get(node.func) or record_of(node.func).numeric
+        return function(*known) if parts and function else None
     except (ArithmeticError, ValueError, TypeError):
         return math.nan
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ import sympy
 from sympy import Float, Function, KroneckerDelta, Max, Mul, Piecewise, Pow, Rational, S
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.functions.table import record_of
+from sympy_tensordiff.functions.table import reciprocals, record_of
 from sympy_tensordiff.parsing.axes import MAX_INPUT
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.symbolic.expressions.depth import build_unrecursively, measures
@@ -257,6 +258,12 @@ HALF = Rational(1, 2)
 MAX_SIMPLIFIED_DEPTH = 12
 """Signs of deeper differences are not evaluated: SymPy's rules would take seconds."""
 
+
+def _reciprocal(function: Any, x: Any) -> Any:
+    """Return ``1/function(x)``."""
+    return 1 / function(x)
+
+
 COMPOSED: MappingProxyType[Any, Callable[[Any], Any]] = MappingProxyType(
     {
         sigmoid: lambda x: 1 / (1 + sympy.exp(-x)),
@@ -264,14 +271,11 @@ COMPOSED: MappingProxyType[Any, Callable[[Any], Any]] = MappingProxyType(
         softplus: lambda x: Max(x, 0) + sympy.log(1 + sympy.exp(-sympy.Abs(x))),
         sympy.sinh: lambda x: (sympy.exp(x) - sympy.exp(-x)) / 2,
         sympy.cosh: lambda x: (sympy.exp(x) + sympy.exp(-x)) / 2,
-        sympy.coth: lambda x: 1 / sympy.tanh(x),
         sympy.asinh: lambda x: sympy.sign(x) * sympy.log(sympy.Abs(x) + (x**2 + 1) ** HALF),
         sympy.acosh: lambda x: sympy.log(x + (x**2 - 1) ** HALF),
         sympy.atanh: lambda x: (sympy.log(1 + x) - sympy.log(1 - x)) / 2,
-        sympy.sec: lambda x: 1 / sympy.cos(x),
-        sympy.csc: lambda x: 1 / sympy.sin(x),
-        sympy.cot: lambda x: 1 / sympy.tan(x),
     }
+    | {function: partial(_reciprocal, other) for function, other in reciprocals().items()}
 )
 """Functions that the language lacks, as expressions of their argument."""
 

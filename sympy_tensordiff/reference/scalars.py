@@ -18,6 +18,7 @@ from sympy.codegen.cfunctions import Cbrt, hypot
 from sympy.core.function import AppliedUndef
 
 from sympy_tensordiff.errors import ArgumentTypeError, OutOfShapeError, UnsupportedError
+from sympy_tensordiff.functions.table import ELEMENTARY_ERROR, record_of
 from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
@@ -32,10 +33,6 @@ ScalarRule: TypeAlias = Callable[[Compile, Any], Compiled]
 
 Implementations = Mapping[Any, sympy.Lambda]
 
-# For speed only: SymPy evaluates all other functions.
-_MPMATH_NAMES = ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2", "erf")
-_MPMATH_FUNCTIONS = {name: getattr(CONTEXT, name) for name in _MPMATH_NAMES}
-
 
 def _spherical_bessel(order: Number, at: Number) -> Number:
     """Return the value at `at` of the spherical Bessel function of the first kind, which SymPy cannot evaluate."""
@@ -43,9 +40,6 @@ def _spherical_bessel(order: Number, at: Number) -> Number:
         return CONTEXT.mpf(order == 0)
     value = CONTEXT.sqrt(CONTEXT.pi / (2 * abs(at))) * CONTEXT.besselj(order + CONTEXT.mpf(0.5), abs(at))
     return -value if at < 0 and order % 2 == 1 else value
-
-
-_MPMATH_FUNCTIONS["jn"] = _spherical_bessel
 
 
 def _compile_constant(compile_: Compile, node: Expr) -> Compiled:
@@ -213,7 +207,10 @@ def _evaluate_at_floats(function: Any, numbers: Sequence[Number]) -> Number:
     """Return the value of a SymPy function at 30-digit floats, by mpmath or SymPy; NaN if it is complex. Raise
     `UnsupportedError` if neither can evaluate it.
     """
-    direct = _MPMATH_FUNCTIONS.get(function.__name__)
+    # For speed only: SymPy evaluates the other functions.
+    record = record_of(function)
+    direct = getattr(CONTEXT, record.c_name, None) if record.error == ELEMENTARY_ERROR else None
+    direct = _spherical_bessel if function is sympy.jn else direct
     if direct is not None:
         return duals.to_float(direct(*numbers))
     floats = [sympy.Float(number._mpf_, precision=CONTEXT.prec) for number in numbers]

@@ -360,7 +360,7 @@ class _Check:
         (variable, *others) = values
         lows, highs = unit_bounds_of(variable, place.rows)
         step = inside.form.coefficient(variable)
-        if others or abs(step) != 1 or len(lows) != 1 or len(highs) != 1:
+        if others or abs(step) != 1 or variable in inside.form.hidden() or len(lows) != 1 or len(highs) != 1:
             return None
         (low,), (high,) = lows, highs
         end = (inside.form - Affine({variable: step})) * -step

@@ -129,7 +129,7 @@ class _Simplification:
 
 
 def _number_of_terms(nodes: Sequence[Node]) -> int:
-    """Return the number of terms that the additions among `nodes` have."""
+    """Return the total number of terms of the additions in `nodes`."""
     return sum(len(node.args) for node in nodes if node.op == "add")
 
 

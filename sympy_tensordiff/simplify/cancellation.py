@@ -157,8 +157,8 @@ class _Rewriter:
         """From differences that became choices between two forms to the differences as they were written."""
 
     def form_or_spread(self, node: Node) -> Node:
-        """Return the form of the entry `node`, an addition where no rule applies with its products multiplied out, if a
-        rule applies then.
+        """Return the form of the entry `node` by the rules. If no rule applies to an addition, its products are
+        multiplied out, and the rules are tried on that; `node` itself is returned if this fails too.
         """
         found = self.form(node)
         is_addition = node.op == "add" and not node.shape and len(node.args) <= MAX_TERMS
@@ -185,8 +185,8 @@ class _Rewriter:
         return found
 
     def inner_form(self, node: Node) -> Node:
-        """Return `node`, a part of a formula that was read from an array, in the form of a rule; its own reads are
-        replaced by formulas if that makes a rule applicable.
+        """Return the form by the rules of `node`, a part of the formula of an array entry. If no rule applies to it as
+        it is, entries in it are replaced by their formulas first.
         """
         if node not in self.inner_forms:
             found = self.form_as_written(node)
@@ -283,7 +283,9 @@ class _Rewriter:
         return self.of_terms_with_a_factor(node) or node
 
     def of_several_terms(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return the addition `node` of `terms` by the first rule for more than two terms; None if no rule applies."""
+        """Return the addition `node`, whose terms are `terms`, in the form of the first rule for more than two terms
+        that applies; None if none does.
+        """
         graph = self.graph
         if (found := self.log_cosh(node, terms)) is not None:
             return self.noted("log(cosh(u))", found)
@@ -303,8 +305,8 @@ class _Rewriter:
         return None
 
     def of_terms_with_a_factor(self, node: Node) -> Node | None:
-        """Return the addition `node` with terms that have one factor in common by a rule for several terms, as
-        ``c*(1/(x + 1) - 2/x + 1/(x - 1))``; None if no rule applies.
+        """Return the addition `node` in the form of a rule for several terms, applied to the terms with one common
+        factor: ``c*(1/(x + 1) - 2/x + 1/(x - 1))``. None if no rule applies.
         """
         graph = self.graph
         factors = [graph.factors(graph.split_coefficient(arg)[1]) for arg in node.args]
@@ -324,8 +326,9 @@ class _Rewriter:
         return None
 
     def of_terms_multiplied_out(self, node: Node) -> Node | None:
-        """Return the addition `node` by a rule for pairs of the terms of its products, as ``(1 + x)*exp(x) - 1`` as
-        ``expm1(x) + x*exp(x)``; None if no rule applies, or if more than one function is added.
+        """Return the addition `node` with its products multiplied out and a rule applied to a pair of the terms:
+        ``expm1(x) + x*exp(x)`` for ``(1 + x)*exp(x) - 1``. None if no rule applies, or if that adds more than one
+        function.
         """
         graph = self.graph
         terms: list[Node] = []
@@ -710,8 +713,8 @@ def _powers(graph: Graph, product: Node) -> dict[Node, Number]:
 
 
 def _is_part(exponent: Number, other: Number) -> bool:
-    """Return whether `exponent` is `other`, or between 0 and `other` and an integer less: the powers have it in
-    common.
+    """Return whether ``b**exponent`` divides ``b**other`` with a quotient that is an integer power of the same sign:
+    1/2 of 3/2, -1 of -2.
     """
     rest = Fraction(other) - Fraction(exponent)
     return rest == 0 or (rest.denominator == 1 and rest * exponent > 0)
@@ -723,7 +726,9 @@ def _is_positive_number(node: Node) -> bool:
 
 
 def _is_multiple(node: Node) -> bool:
-    """Return whether `node` is a number times an entry of an array, to whose formula the rules were applied before."""
+    """Return whether `node` is a number times an array entry. The rules have been applied to the formula of the entry
+    already.
+    """
     return node.op == "mul" and len(node.args) == 2 and node.args[0].op == "const" and node.args[1].op == "read"
 
 
@@ -733,9 +738,7 @@ def _without(factors: Sequence[Node], factor: Node) -> list[Node]:
 
 
 def _calls(node: Node) -> int:
-    """Return the number of functions that `node` calls, without absolute values and those of numbers; equal calls count
-    once.
-    """
+    """Return the number of different function calls in `node`, without absolute values and functions of numbers."""
     calls = [part for part in reachable(node) if part.op == "call" and part.data is not sympy.Abs]
     return sum(any(arg.op != "const" for arg in part.args) for part in calls)
 

@@ -207,7 +207,9 @@ def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> N
 
 
 def _front_number(values: Sequence[Signed]) -> int | Fraction:
-    """Return the positive number that the choice between `values` has in front, in the shortest form; 1 for floats."""
+    """Return the positive number to write in front of the choice between `values` so that the printed form is the
+    shortest; 1 for floats.
+    """
     numbers = [value.number for value in values]
     content = content_of(numbers)
     if len(numbers) == 1 or content.denominator == 1:
@@ -215,7 +217,7 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
     signs = [(abs(Fraction(value.number)), value.core.op == "add") for value in values]
 
     def length(front: int | Fraction) -> int:
-        """Return the signs of all values by the number `front`, and of this number."""
+        """Return the number of characters for writing all values with `front` as the number in front."""
         return _signs_of(front, False) + sum(_signs_of(number / front, is_sum) for number, is_sum in signs)
 
     fronts: list[int | Fraction] = [1, *(number for number, _ in signs)]
@@ -223,13 +225,15 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
 
 
 def _signs_of(number: int | Fraction, is_sum: bool) -> int:
-    """Return the signs of the positive `number` as a factor, which the terms of a sum (`is_sum`) have each."""
+    """Return the number of characters for writing the positive `number` as a factor; if it multiplies a sum (`is_sum`),
+    it counts twice, as a factor of each term.
+    """
     return ((number.numerator != 1) + (number.denominator != 1)) * (1 + is_sum)
 
 
 def _opposite_choice(graph: Graph, choice: Node, uses: Counter[Node]) -> Node | None:
-    """Return ``-choice`` with the sign in each of its values, by swapping a difference or the argument of an odd
-    function in it; None if one of the values has neither.
+    """Return ``-choice`` without a minus sign in front: in each of its values a difference is swapped, or the sign
+    moves into an odd function. None if a value has neither.
     """
     values = []
     for value in choice.args[1:]:
@@ -244,7 +248,9 @@ def _opposite_choice(graph: Graph, choice: Node, uses: Counter[Node]) -> Node | 
 
 
 def _with_opposite_argument(graph: Graph, value: Node) -> Node | None:
-    """Return ``-value`` with ``f(b - a)`` for a factor ``f(a - b)`` with an odd function f; None without one."""
+    """Return ``-value`` with the factor ``f(a - b)``, for an odd function f, replaced by ``f(b - a)``; None if there is
+    no such factor.
+    """
     factors = graph.factors(value)
     for n, call in enumerate(factors):
         if call.op == "call" and len(call.args) == 1 and call.args[0].op == "add" and record_of(call.data).parity < 0:

@@ -139,8 +139,8 @@ class Parts:
         self._numbers = self._always_finite()
 
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node`, with a quotient in a product that is a part of others as one of them. Those
-        of a sum or other binder are its body with new names for the bound variables, the same ones in each call.
+        """Return the arguments of `node`. For a product, a quotient that occurs in other products is one argument; for
+        a sum or other binder, the only one is its body, always with the same new names for the bound variables.
         """
         if node.op not in BINDERS:
             return self._grouped.get(node, node.args)
@@ -511,8 +511,8 @@ def _is_sum_of_squares(node: Node) -> bool:
 
 
 def _divides_by_norm(graph: Graph, choice: Node) -> bool:
-    """Return whether `choice` is by ``norm(x) != 0`` and its value divides by that norm, as in the convention
-    ``x/norm(x) = 0`` at 0; so it is for the norms of all rows.
+    """Return whether `choice` is ``norm(x) != 0`` and its value divides by that norm, as in the convention that
+    ``x/norm(x)`` is 0 at 0. The norms of all rows of a matrix count, too.
     """
     condition, value, _ = choice.args
     if condition.op != "compare" or condition.data != "ne" or not graph.is_zero(condition.args[1]):

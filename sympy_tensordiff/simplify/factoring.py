@@ -374,8 +374,8 @@ class _Sum:
         return build(self.graph, term._replace(parts=parts, output=() if is_scalar else others))
 
     def _own_roles(self, term: ContractionParts, place: int) -> list[Role]:
-        """Return the roles, result axis or summed, of the axes of the operand at `place` in `term`; sorted if it is a
-        symmetric matrix.
+        """Return the role of each axis of operand number `place` in `term`: a result axis, or summed. For a symmetric
+        matrix the roles are sorted.
         """
         roles, (node, labels) = _roles(term, place), term.parts[place]
         own = [roles[label] for label in labels]
@@ -397,7 +397,9 @@ class _Sum:
         return heavier <= most and (scalar or self._costs_no_more(product, old, leaves))
 
     def _weight(self, nodes: Iterable[Node]) -> int:
-        """Return the weight of `nodes` as text, without the transposes of others, as in ``u + u.T``."""
+        """Return the total weight of `nodes`, an estimate of their printed length. Transposes of other nodes do not
+        count, as in ``u + u.T``.
+        """
         heaviest: dict[str, int] = {}
         for node in nodes:
             key = self.keys.of(node)[0]
@@ -405,7 +407,9 @@ class _Sum:
         return sum(heaviest.values())
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
-        """Whether `product` costs no more than the sum of the terms that it replaces, whichever size is the largest."""
+        """Return whether computing `product` takes no more operations than computing the terms `old` that it replaces,
+        whichever size is the largest.
+        """
         known = leaves.difference(old)
         before, after = self.model.of([self.graph.add(old)], known), self.model.of([product], known)
         counts, most = after.operations.terms, before.operations.terms

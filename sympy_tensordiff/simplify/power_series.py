@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import sympy
 from sympy.codegen.cfunctions import expm1, log1p
 
+from sympy_tensordiff.functions.table import reciprocals, record_of
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Node
@@ -86,8 +87,8 @@ def series_of(
         found = [arg for arg in args if arg is not None]
         if len(found) < len(args):
             return None
-        if part.op == "call" and part.data in _RECIPROCALS:
-            below = _call(_RECIPROCALS[part.data], found[0], length)
+        if part.op == "call" and (other := record_of(part.data).reciprocal_of) is not None:
+            below = _call(other, found[0], length)
             return None if below is None else _raised(below, Fraction(-1))
         if part.op == "call":
             return _call(part.data, found[0], length)
@@ -281,16 +282,6 @@ def _sigmoid(a: Coefficients) -> list[Fraction]:
     return [c / 2 for c in _power(below, Fraction(-1))]
 
 
-_RECIPROCALS: dict[Any, Any] = {
-    sympy.sec: sympy.cos,
-    sympy.csc: sympy.sin,
-    sympy.cot: sympy.tan,
-    sympy.sech: sympy.cosh,
-    sympy.csch: sympy.sinh,
-    sympy.coth: sympy.tanh,
-}
-"""The functions that are reciprocals of others."""
-
 _FUNCTIONS: dict[Any, Callable[[Coefficients], list[Fraction]]] = {
     sympy.exp: _exp,
     expm1: _expm1,
@@ -311,7 +302,7 @@ _FUNCTIONS: dict[Any, Callable[[Coefficients], list[Fraction]]] = {
 }
 """The functions with known series; the logarithm of ``1 + a`` is given ``a``."""
 
-_SERIES = frozenset((*_FUNCTIONS, *_RECIPROCALS))
+_SERIES = frozenset((*_FUNCTIONS, *reciprocals()))
 
 KNOWN = _SERIES | {sympy.erf}
 """All functions with known series, the error function up to a factor."""

@@ -517,9 +517,9 @@ def _times(one: Term, other: Term) -> Term:
 def _content_of(
     polynomial: Polynomial, *, common: bool = False, greatest: bool = False, cancelled: Sequence[Node] = ()
 ) -> Term:
-    """Return the factor to take out of `polynomial`: a number, such as ``2`` for ``2*a + 4*b``, and the common
-    denominator. With `common` it contains common factors, too; with `greatest`, only divisors that all terms have.
-    Divisors in `cancelled` are taken out if some terms have them.
+    """Return the factor to take out of the sum `polynomial`: a number, such as ``2`` for ``2*a + 4*b``, and the common
+    denominator. With `common`, common factors are included; with `greatest`, a divisor is included only if all terms
+    have it. Divisors in `cancelled` are taken out even if only some terms have them.
     """
     if not polynomial:
         return Term(Fraction(1), {})

@@ -24,8 +24,9 @@ from itertools import product as product_of
 from typing import Any, NamedTuple
 
 import sympy
-from sympy.codegen.cfunctions import expm1, log1p
+from sympy.codegen.cfunctions import log1p
 
+from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -175,7 +176,8 @@ def regular_at_zero(
 
 
 class SeriesChoice(NamedTuple):
-    """A ``series`` that replaces the sum of the ``members`` of an entry where ``condition`` holds.
+    """A choice between two forms of an entry: where ``condition`` holds, ``series`` replaces the sum of the terms with
+    the numbers ``members``.
 
     The members are terms of the entry, an addition, or the entry itself as the only one.
     """
@@ -203,8 +205,8 @@ def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done
 
 
 def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
-    """Return the entries of tensors and the scalars that are factors of `product` and of its series `near`: they stay
-    outside of the choice between the two, so that it depends on few indices.
+    """Return the entries and scalars that are factors of both `product` and its series `near`. They are written outside
+    the choice between the two, which then depends on fewer indices.
     """
     factors = graph.factors(near)
     return [arg for arg in product.args if arg.op in ("read", "scalar") and arg in factors]
@@ -387,8 +389,8 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Group(NamedTuple):
-    """Terms of an entry with one common factor that does not depend on ``u``, at positions ``members``, and the series
-    of their sum.
+    """Terms of an entry that cancel each other near 0, given by their numbers ``members``, and the series ``near`` of
+    their sum in the variable u for ``abs(u) < radius``. The terms have a common factor that does not depend on u.
     """
 
     members: tuple[int, ...]
@@ -469,7 +471,7 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Return the `groups` in lists of those that have addends in common."""
+    """Return `groups` partitioned into dictionaries: two groups with an addend in common are in the same one."""
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
         own = {n for n, _ in terms}
@@ -505,7 +507,9 @@ def _joined_group(
 
 
 def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
-    """Return the scalars and entries of tensors in sums below a power or a logarithm in `node`."""
+    """Return the scalars and entries in sums that are the base of a power or the argument of a logarithm in `node`:
+    candidates for the variable that is large.
+    """
     sums = [part.args[0] for part in parts.functions(node) if part.op == "pow" or part.data in (sympy.log, log1p)]
     letters = {part: None for inner in sums for part in parts[inner] if part.op in ("read", "scalar")}
     return sorted(letters, key=lambda part: part.id)[:MAX_LETTERS]
@@ -560,14 +564,16 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
 
 
 class _Unit(NamedTuple):
-    """A sum ``b**degree*node``, where `node` is 1 far out."""
+    """A sum written as ``b**degree*node``, where the factor `node` tends to 1 for large b."""
 
     degree: int
     node: Node
 
 
 def _unit(graph: Graph, total: Node, variable: Variable) -> _Unit | None:
-    """Return the sum `total` as a power of the letter and a factor that is 1 far out; None for others."""
+    """Return the sum `total` as a power of the variable and a factor that tends to 1 where it is large; None if there
+    is no such form.
+    """
     series = variable.powers.series(total, _COEFFICIENTS_TO_TELL) if total.op == "add" else None
     if series is None or series.order >= 0 or series.coefficients[0] != 1:
         return None
@@ -785,30 +791,22 @@ def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
     if not values[0] and node.op == "pow":
         return math.nan, math.inf
     try:
-        value = values[0] ** values[1] if node.op == "pow" else _VALUES[node.data](values[0])
+        value = values[0] ** values[1] if node.op == "pow" else _value_of_function(node.data, values[0])
     except (ValueError, OverflowError):
         return math.nan, math.inf
     return (value, abs(value)) if isinstance(value, float) else (math.nan, math.inf)
 
 
-_VALUES: dict[Any, Callable[[float], float]] = {
-    **{
-        getattr(sympy, name): getattr(math, name)
-        for name in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh")
-    },
-    **{getattr(sympy, name): getattr(math, name) for name in ("asin", "asinh", "atan", "atanh")},
-    expm1: math.expm1,
-    log1p: math.log1p,
-    sigmoid: lambda x: 1 / (1 + math.exp(-x)),
-    ErrorIntegral: lambda x: math.sqrt(math.pi) * math.erf(x),
-    sympy.sec: lambda x: 1 / math.cos(x),
-    sympy.csc: lambda x: 1 / math.sin(x),
-    sympy.cot: lambda x: 1 / math.tan(x),
-    sympy.sech: lambda x: 1 / math.cosh(x),
-    sympy.csch: lambda x: 1 / math.sinh(x),
-    sympy.coth: lambda x: 1 / math.tanh(x),
-}
-"""The functions with known series."""
+def _value_of_function(function: Any, x: float) -> float:
+    """Return the value of a function with a known series at ``x``."""
+    if function is sigmoid:
+        return 1 / (1 + math.exp(-x))
+    if function is ErrorIntegral:
+        return math.sqrt(math.pi) * math.erf(x)
+    record = record_of(function)
+    if record.numeric is not None:
+        return record.numeric(x)
+    return 1 / _value_of_function(record.reciprocal_of, x)
 
 
 def _polynomial(graph: Graph, u: Node, series: Series, count: int) -> Node:

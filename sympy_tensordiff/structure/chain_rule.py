@@ -5,6 +5,10 @@ A function in index notation is a composition of scalar functions and sums. Let 
 each inner sum times its partial derivative; the second has one for each pair of reads, the products of the first-order
 terms of each pair of sums, and the second-order terms of each sum. This is the structure of partially separable
 functions (Griewank & Toint 1982), applied at each sum. No delta appears: the indices of a read are its row.
+
+The derivatives of the scalar functions come from the graph. Their composition is written out here since it gives each
+pair of reads once: the gradient's terms, differentiated again, would be more (8 instead of 6 for the Lennard-Jones
+potential, with a quarter more operations), and not exactly symmetric.
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ from sympy import Expr, Piecewise
 
 from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.structure.terms import BlockIndex, DerivativeTerm, IndexRange, normalise_terms, to_index_notation
+from sympy_tensordiff.structure.terms import BlockIndex, DerivativeTerm, normalise_terms, to_index_notation
 from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, parts
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorEntry
 
@@ -211,6 +216,6 @@ def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]
 
 def _rename_bound_indices(total: Any) -> tuple[tuple[IndexRange, ...], Expr]:
     """Return ``(ranges, body)`` of a reduction with fresh names for the bound indices, outermost first."""
-    body, limits = total.args[0], [tuple(limit) for limit in reversed(total.args[1:])]
-    names = Replacement(Substitution({limit[0]: sympy.Dummy(limit[0].name, integer=True) for limit in limits}))
-    return tuple(IndexRange(*map(names, limit)) for limit in limits), names(body)
+    ranges = total.ranges()
+    names = Replacement(Substitution({index: sympy.Dummy(index.name, integer=True) for index, _, _ in ranges}))
+    return tuple(IndexRange(*map(names, limit)) for limit in ranges), names(total.body)

@@ -11,9 +11,10 @@ import sympy
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
 from sympy_tensordiff.lazy import numpy as np
 from sympy_tensordiff.structure.points import all_hold, check_inside, enumerate_points, evaluate
-from sympy_tensordiff.structure.terms import DerivativeTerm, IndexRange
+from sympy_tensordiff.structure.terms import DerivativeTerm
 from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
 from sympy_tensordiff.symbolic.index_notation.indices import data_of
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,8 +25,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.nests import Bounds, bounds
 from sympy_tensordiff.integer.rows import range_rows
 from sympy_tensordiff.lazy import numpy as np
-from sympy_tensordiff.structure.terms import IndexRange
 from sympy_tensordiff.symbolic.index_notation.indices import is_data, parse, relation_row, to_affine
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry, TensorSymbol
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _loop_ranges(
     try:
         for index, low, high in binders:
             first, last = (_to_affine_form(end, loop_variables, environment) for end in (low, high))
-            rows += range_rows(loop_variables[index], [first], [last])
+            rows += range_rows(Affine.variable(loop_variables[index]), [first], [last])
         ranges, rest = bounds(rows, list(loop_variables.values()))
     except (IndexExpressionError, LoopBoundError):
         return [_explicit_range(binder) for binder in binders], conditions

@@ -14,32 +14,18 @@ from typing import Any, ClassVar
 
 import sympy
 from sympy import Expr
-from sympy.codegen import cfunctions
 from sympy.core.function import AppliedUndef
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.functions.table import record_of
-from sympy_tensordiff.graph.functions import sigmoid, softplus, xlogy
+from sympy_tensordiff.functions.table import ELEMENTARY_ERROR, SPECIAL_ERROR, record_of
 from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, names_in, with_args
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
+from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.recurrences.scans import Scan, ScanVariable, State, fresh_name
 from sympy_tensordiff.symbolic.whole_tensors.einsum import FilledTensor
 from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
-
-_ELEMENTARY: frozenset[Any] = frozenset({
-    *(sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tan, sympy.asin, sympy.acos, sympy.atan, sympy.atan2),
-    *(sympy.sinh, sympy.cosh, sympy.tanh, sympy.asinh, sympy.acosh, sympy.atanh, sympy.erf),
-    *(cfunctions.expm1, cfunctions.log1p, cfunctions.exp2, cfunctions.log2, cfunctions.log10),
-    *(cfunctions.hypot, cfunctions.Cbrt, cfunctions.Sqrt, sigmoid, softplus, xlogy),
-})  # fmt: skip
-
-ELEMENTARY_WEIGHT, SPECIAL_WEIGHT = 6, 24
-"""The errors of functions in unit roundoffs: 3 and 12 units in the last place, more than those of all libraries."""
-
-Limit = tuple[Any, Any, Any]
-"""A bound index with its first and last value."""
 
 
 def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
@@ -64,7 +50,7 @@ class RoundedOperation:
     unknown: Any
     weight: Any
     size: Any
-    limits: tuple[Limit, ...]
+    limits: tuple[IndexRange, ...]
     offsets: tuple[Any, ...]
 
     def bound(self, slope: Any, is_symbolic: bool) -> Any:
@@ -88,7 +74,7 @@ class Perturbation(Rewriting):
         self.indices = indices
         self.operations: list[RoundedOperation] = []
         self.names = names_in([body])
-        self.unknowns: dict[tuple[Any, tuple[Limit, ...]], Any] = {}
+        self.unknowns: dict[tuple[Any, tuple[IndexRange, ...]], Any] = {}
         self.scan: Any = None
         """The recurrence whose steps are visited."""
         self.rows: dict[Any, Any] = {}
@@ -104,7 +90,7 @@ class Perturbation(Rewriting):
         if isinstance(expr, Expr) and not isinstance(expr, TensorExpr) and self.is_exact(expr):
             return expr
         if isinstance(expr, Expr) and expr.is_number:
-            weight = 1 if expr.is_Rational or expr.is_Float or expr.is_NumberSymbol else SPECIAL_WEIGHT
+            weight = 1 if expr.is_Rational or expr.is_Float or expr.is_NumberSymbol else SPECIAL_ERROR
             return self.rounded(expr, expr, weight, sympy.Abs(expr), ())
         return (yield super().visit(expr, scope))
 
@@ -140,7 +126,7 @@ class Perturbation(Rewriting):
         if own.is_Integer or (own.is_Rational and own.q == 2 and abs(own) < 16):
             weight: Any = abs(int(own.p)) - int(own.q == 1) + int(own.p < 0)
         else:
-            weight = ELEMENTARY_WEIGHT
+            weight = ELEMENTARY_ERROR
             if own.is_number and not _is_dyadic(own):
                 weight += sympy.Abs(own * sympy.log(sympy.Abs(expr.base)))
         return self.rounded(expr, base**exponent, weight, sympy.Abs(expr), scope)
@@ -150,10 +136,7 @@ class Perturbation(Rewriting):
         if isinstance(expr, AppliedUndef):
             raise UnsupportedError(f"error_bound: {expr.func} has only a name, and no bound of its error is known")
         args = yield self.all(expr.args, scope)
-        weight = (
-            0 if record_of(expr.func).is_exact else ELEMENTARY_WEIGHT if expr.func in _ELEMENTARY else SPECIAL_WEIGHT
-        )
-        return self.rounded(expr, expr.func(*args), weight, sympy.Abs(expr), scope)
+        return self.rounded(expr, expr.func(*args), record_of(expr.func).error, sympy.Abs(expr), scope)
 
     def choice(self, expr: Any, scope: Any) -> Recursion[Any]:
         """Return a `Piecewise` with unknown errors in its values; its conditions are unchanged."""
@@ -166,7 +149,7 @@ class Perturbation(Rewriting):
         factors round ``n - 1`` times. An extremum rounds nothing itself; only its body is visited.
         """
         expr = self.with_new_indices(expr, scope)
-        inner = (*scope, *(tuple(limit) for limit in reversed(expr.limits)))
+        inner = (*scope, *expr.ranges())
         body = yield self.visit(expr.body, inner)
         new = with_args(expr, (body, *expr.args[1:]))
         if isinstance(expr, (IndexedMax, IndexedMin)):
@@ -182,7 +165,7 @@ class Perturbation(Rewriting):
         if not isinstance(expr.tensor, TensorComprehension):
             raise UnsupportedError(f"error_bound: the errors of {expr.tensor} depend on how it is computed")
         tensor = self.with_new_indices(expr.tensor, scope)
-        body = yield self.visit(tensor.body, (*scope, *((k, sympy.S.Zero, n - 1) for k, n in tensor.limits)))
+        body = yield self.visit(tensor.body, (*scope, *tensor.ranges()))
         return TensorEntry(TensorComprehension(body, *tensor.limits), *expr.args[1:])
 
     def recurrence(self, expr: Any, scope: Any) -> Recursion[Any]:
@@ -195,7 +178,7 @@ class Perturbation(Rewriting):
         for part in expr.outer:
             outer.append((yield from self.whole(part, ())))
         self.scan, self.rows = expr, {}
-        time = (expr.time, sympy.S.Zero, expr.length - 1)
+        time = IndexRange(expr.time, sympy.S.Zero, expr.length - 1)
         steps = []
         for part in expr.steps:
             steps.append((yield from self.whole(part, (time,))))
@@ -221,8 +204,7 @@ class Perturbation(Rewriting):
         if not isinstance(written, TensorComprehension):
             written = table_of(written)
         written = self.with_new_indices(written, scope)
-        limits = tuple((k, sympy.S.Zero, n - 1) for k, n in written.limits)
-        body = yield self.visit(written.body, (*scope, *limits))
+        body = yield self.visit(written.body, (*scope, *written.ranges()))
         return TensorComprehension(body, *written.limits)
 
     def of_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
@@ -230,7 +212,7 @@ class Perturbation(Rewriting):
         tensor = yield self.visit(expr.tensor, ())
         return TensorEntry(tensor, *expr.indices)
 
-    def at_times(self, size: Any, limits: Sequence[Limit], offsets: Sequence[Any]) -> Any:
+    def at_times(self, size: Any, limits: Sequence[IndexRange], offsets: Sequence[Any]) -> Any:
         """Return `size`, the size of an error in a step of the recurrence, as an entry of the tensor that holds it for
         all times and all values of the bound indices. ``limits`` are the ranges of the time and of these indices,
         ``offsets`` their first values.
@@ -244,7 +226,7 @@ class Perturbation(Rewriting):
         places = [k - low for (k, *_), low in zip(inner, lows, strict=True)]
         return TensorEntry(self.scan.result("stack", row), limits[0][0], *places)
 
-    def with_new_indices(self, binder: Any, scope: tuple[Limit, ...]) -> Any:
+    def with_new_indices(self, binder: Any, scope: tuple[IndexRange, ...]) -> Any:
         """Return `binder`, a sum or comprehension, with new names for its indices that ``scope`` binds already."""
         around = {*self.indices, *(limit[0] for limit in scope)}
         renamed = {}
@@ -276,7 +258,7 @@ class Perturbation(Rewriting):
 
     # ------------------------------------------------------------ unknowns
 
-    def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[Limit, ...]) -> Any:
+    def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[IndexRange, ...]) -> Any:
         """Return `value` plus a new symbol for the unknown rounding error of ``part``, and record it; `value` itself if
         ``weight`` is 0.
         """
@@ -289,7 +271,7 @@ class Perturbation(Rewriting):
         for n, (index, low, high) in enumerate(used):
             kept = {limit[0] for limit in used[:n]}
             ends = [_outermost(end, scope, kept, is_low) for end, is_low in ((low, True), (high, False))]
-            limits.append((index, *ends))
+            limits.append(IndexRange(index, *ends))
             first, last = (
                 _outermost(end, scope, set(), is_low) for end, is_low in zip(ends, (True, False), strict=True)
             )
@@ -334,7 +316,7 @@ def _count(reduction: Any) -> Any:
     return total
 
 
-def _outermost(end: Any, scope: Sequence[Limit], kept: set[Any], is_low: bool) -> Any:
+def _outermost(end: Any, scope: Sequence[IndexRange], kept: set[Any], is_low: bool) -> Any:
     """Return the smallest (`is_low`) or largest value of the affine `end` when all indices of ``scope`` except `kept`
     vary in their ranges.
     """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sympy
 from every import every
-from sympy import Eq, KroneckerDelta, Max, Min, Mod, Piecewise, floor
+from sympy import Abs, Eq, KroneckerDelta, Max, Min, Mod, Piecewise, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff import IndexedMax, IndexedProduct, IndexedSum, TensorComprehension, TensorSymbol
@@ -38,6 +38,7 @@ OUTSIDE = {
     "a triangle": (IndexedSum(x[j] * c, (j, 0, i), (i, 0, n)), "for i = n, j = n the index is n"),
     "a loop that is empty at first": (IndexedSum(x[j + n], (j, 0, i - 1), (i, 0, n)), "x[j + n] .*whatever the sizes"),
     "a quotient": (IndexedSum(x[floor(i / 2)], (i, 0, 2 * n)), "x[floor(i/2)] .*whatever the sizes; fix the range"),
+    "an absolute value": (IndexedSum(x[Abs(i)], (i, -n, n)), "for i = -n the index is Abs(n), .*; fix the range"),
     "a remainder": (IndexedSum(x[Mod(i, 2) + n], (i, 0, 5)), "x[n + Mod(i, 2)] .*whatever the sizes"),
     "a bound": (
         IndexedSum(x[i], (i, 0, Max(n, m))) * y[0],

@@ -158,6 +158,7 @@ COMPOSED = {
     "sigmoid of opposites": td.sigmoid(-(x + y)) - td.softplus(-x * y) / td.sigmoid(-3 * x) + td.sigmoid(-a / 3),
     "hyperbolic": td.sinh(x) + td.cosh(x) - td.asinh(x) + td.atanh(x) * td.acosh(x + 1),
     "quotients of sines": td.elementwise(lambda s, t: sympy.sec(s) + sympy.csc(s) - sympy.cot(t) * sympy.coth(t), x, y),
+    "quotients of hyperbolic functions": td.elementwise(lambda s: sympy.sech(s) - sympy.csch(s), x),
     "steps": td.elementwise(lambda t: sympy.Piecewise((1, t > 0.5), (0, True)), x),
     "a case of sines": td.elementwise(lambda s, t: sympy.Piecewise((t, s > t), (s, True)), x, td.cos(y)),
     "other steps": td.elementwise(lambda s, t: sympy.Piecewise((2, s <= t), (-1, True)), x, y),

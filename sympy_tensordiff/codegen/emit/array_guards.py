@@ -33,7 +33,8 @@ Conditions: TypeAlias = frozenset[Condition]
 
 
 class UseConditions(NamedTuple):
-    """The conditions, in the indices of a kernel, under which values with infinite derivatives are used.
+    """The conditions under which values are used that have infinite derivatives elsewhere, as boolean expressions in
+    the indices of a kernel.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
     """
@@ -43,7 +44,9 @@ class UseConditions(NamedTuple):
 
 
 def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
-    """Return the conditions under which a program uses values; those that are always used are left out."""
+    """Return, for each array and named value of `program`, the condition on its indices under which its value is used.
+    Values that are always used are left out.
+    """
     result = UseConditions({}, {})
     common: dict[str, Conditions] = dict.fromkeys([array.name for array in program.outputs], frozenset())
     """The conditions that all reads of an array so far have in common, in terms of its axes."""
@@ -104,7 +107,9 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = _as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Add the conditions of a read, in terms of the axes of its array."""
+        """Add `conditions`, expressed in the axes of the array, to those under which the entries that `load` reads are
+        used.
+        """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):
             names = form.atoms() & self.inner
@@ -117,7 +122,9 @@ class _UsesInKernel:
         self.common[load.array] = self.common.get(load.array, found) & found
 
     def _nodes(self, value: Scalar, conditions: Conditions) -> Iterator[tuple[Scalar, Conditions]]:
-        """Yield the nodes of a scalar expression, with ``conditions`` and those of the choices around them."""
+        """Yield each node of the expression `value` with the conditions under which it is used: ``conditions`` and
+        those of the ``select`` nodes around it.
+        """
         stack = [(value, conditions)]
         while stack:
             node, known = stack.pop()
@@ -131,21 +138,23 @@ class _UsesInKernel:
                 stack.extend((argument, known) for argument in node.arguments)
 
     def _following(self, condition: Scalar) -> Conditions:
-        """Return the conditions on integers that follow if ``condition`` holds."""
+        """Return the conditions on integers that `condition` implies: constraints, and forms that are not 0."""
         rows = [row for row in condition_rows(condition, True) if not row.form.compounds()]
         forms = [_mapped(form, {}) for form in nonzero_forms(condition) if not form.compounds()]
         return frozenset([*rows, *forms, *_differences(rows, self.inner)])
 
 
 def _differences(rows: Iterable[Constraint], inner: set[str]) -> Iterator[Condition]:
-    """Yield the forms that are not 0 because two of the indices `inner` are in order: ``i - j`` for ``i > j``."""
+    """Yield a form that is not 0 for each constraint in `rows` that orders two of the indices `inner`: ``i - j`` for
+    ``i > j``.
+    """
     for row in rows:
         if row.kind == "ge" and sorted(c for _, c in row.form.terms) == [-1, 1] and row.form.atoms() <= inner:
             yield _mapped(row.form + 1, {})
 
 
 def _axis(number: int) -> str:
-    """Return the name that conditions on an array have for one of its axes."""
+    """Return the variable name that stands for axis `number` in the conditions on an array."""
     return f"axis {number}"
 
 
@@ -155,7 +164,9 @@ def _names(condition: Condition) -> set[str]:
 
 
 def _mapped(condition: Condition, images: dict[str, Affine]) -> Condition:
-    """Return a condition with its variables replaced; a form that is not 0 has the sign that is sorted last."""
+    """Return `condition` with its variables substituted by `images`. Of a condition that a form is not 0, the form and
+    its negative mean the same: the one whose text is sorted last is returned.
+    """
     if isinstance(condition, Constraint):
         return condition._replace(form=condition.form.substitute(images))
     form = condition.substitute(images)

@@ -417,7 +417,9 @@ class VectorPrinter(ScalarPrinter):
         return name + subscript(result + ["None"] * (len(self.lanes.dims) - expected if order else 0))
 
     def _is_moved_by_data(self, form: Affine) -> bool:
-        """Return whether an index is one of a dimension and an entry of data: a slice cannot begin at a traced one."""
+        """Return whether the index `form` is the sum of a vectorised index and an entry of an integer tensor. It cannot
+        be a slice: JAX does not allow traced values as the ends of slices.
+        """
         return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
@@ -444,7 +446,8 @@ class VectorPrinter(ScalarPrinter):
         return super().operation(node)
 
     def _with_guards(self, node: Operation) -> Operation:
-        """Return an operation whose singular functions, or those that are its factors, have guarded arguments.
+        """Return `node` with guarded arguments for the singular functions that are its factors: where a mask is false,
+        their arguments are replaced by numbers at which the derivatives are finite.
 
         A library that differentiates ``where(mask, 1/x, 0)`` multiplies the derivative of ``1/x`` by 0, which is nan at
         ``x = 0``.
@@ -524,7 +527,9 @@ class VectorPrinter(ScalarPrinter):
 
 
 def is_singular(node: Scalar) -> bool:
-    """Return whether a function or a power may have infinite derivatives: not ``x**2``, ``1/exp(x)``, ``2**x``."""
+    """Return whether `node` is a function or power whose derivatives may be infinite somewhere, such as ``sqrt(x)``;
+    False for ``x**2``, ``1/exp(x)`` and ``2**x``.
+    """
     if not isinstance(node, Operation) or node.function not in _SAFE_ARGUMENTS:
         return False
     base, *exponents = node.arguments
@@ -543,7 +548,9 @@ def is_static(condition: Scalar) -> bool:
 
 
 def may_be_static(condition: Scalar) -> bool:
-    """Return whether a condition may be a Python bool: it is static, or made of names, whose values are not known."""
+    """Return whether the text of `condition` may be a Python bool rather than an array: its operands are known when the
+    code is generated, or are names.
+    """
     if isinstance(condition, Operation) and condition.function in ("and", "or", "not"):
         return all(map(may_be_static, condition.arguments))
     return isinstance(condition, Name) or is_static(condition)

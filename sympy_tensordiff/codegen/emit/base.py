@@ -41,6 +41,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Scalar,
 )
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.functions.table import operations
 from sympy_tensordiff.integer.affine import Affine
 
 _MAX_EXACT_INTEGER = 2**53
@@ -302,23 +303,19 @@ WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt", "sigmoid", "s
 """Functions whose value may differ from their argument in its type."""
 
 
+_IN_PYTHON = {name: f"math.{record.math_name}" for name, record in operations().items() if record.c_name}
+_IN_PYTHON |= {name: name for name in ("abs", "sign", "heaviside", "cbrt", "sigmoid", "softplus", "spherical_bessel")}
+_IN_PYTHON |= {"max": "maximum", "min": "minimum"}
+del _IN_PYTHON["floor"], _IN_PYTHON["ceil"]  # integers in `math`
+
+
 class NestPrinter(ScalarPrinter):
     """Prints nests of `Loop`, `If` and `Set` as Python loops.
 
     ``bare`` has the names of arrays without axes, which are numbers: their reads have no subscript.
     """
 
-    functions: Mapping[str, str] = {
-        "max": "maximum", "min": "minimum", "abs": "abs", "sign": "sign", "heaviside": "heaviside",
-        "exp": "math.exp", "log": "math.log", "sqrt": "math.sqrt", "sin": "math.sin", "cos": "math.cos",
-        "tan": "math.tan", "arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan",
-        "arctan2": "math.atan2", "sinh": "math.sinh", "cosh": "math.cosh", "tanh": "math.tanh",
-        "arcsinh": "math.asinh", "arccosh": "math.acosh", "arctanh": "math.atanh", "erf": "math.erf",
-        "erfc": "math.erfc", "gamma": "math.gamma", "lgamma": "math.lgamma", "expm1": "math.expm1",
-        "log1p": "math.log1p", "log2": "math.log2", "log10": "math.log10", "cbrt": "cbrt", "hypot": "math.hypot",
-        "sigmoid": "sigmoid", "softplus": "softplus", "spherical_bessel": "spherical_bessel",
-    }  # fmt: skip
-    """The texts of the functions, without ``floor`` and ``ceil``, which return integers in `math`."""
+    functions: Mapping[str, str] = _IN_PYTHON
 
     def __init__(self, names: FormNames, bare: frozenset[str]) -> None:
         super().__init__(names)

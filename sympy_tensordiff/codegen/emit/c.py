@@ -304,8 +304,8 @@ class CFile:
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
 
     def most_scratch_function(self, time: str) -> str:
-        """Return the function that computes the number of entries of the scratch memory of a step, the greatest one of
-        all steps of a recurrence; ``time`` is their time.
+        """Return the C function that computes how many numbers of scratch memory the steps of a recurrence need: the
+        maximum over all steps. ``time`` is the name of the step number.
         """
         names, name = self.names.copy(), self.options.name
         own, most, length = names(time), names.fresh("most"), names.fresh("length")

@@ -24,6 +24,7 @@ from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.primitives import add_part
 from sympy_tensordiff.codegen.schedule.rows import has_few_steps
 from sympy_tensordiff.errors import NotInCError
+from sympy_tensordiff.functions.table import operations
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
 from sympy_tensordiff.integer.extrema import Extremum
 from sympy_tensordiff.integer.indirect import IndirectIndex
@@ -42,8 +43,7 @@ PARTIAL_SUMS = 64
 Each adds up every `PARTIAL_SUMS`-th iteration of the loop; the partial sums are added in order.
 """
 
-MATH_FUNCTIONS = {name: text[5:] for name, text in NestPrinter.functions.items() if text.startswith("math.")}
-MATH_FUNCTIONS |= {"gamma": "tgamma", "abs": "fabs"} | {name: name for name in ("cbrt", "floor", "ceil", "pow")}
+MATH_FUNCTIONS = {name: record.c_name for name, record in operations().items() if record.c_name} | {"pow": "pow"}
 """The names of the functions in ``math.h``; those for float end in f."""
 
 FILE_FUNCTIONS = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}

@@ -141,7 +141,7 @@ class CudaCPrinter(CudaTexts):
         self.print_inside(heads, body)
 
     def print_inside(self, heads: Sequence[str], body: Sequence[Statement]) -> None:
-        """Append a nest inside of the blocks that begin with those of the ``heads`` that end with a brace."""
+        """Append the loop nest `body`, enclosed in the blocks that the lines in `heads` open with a brace."""
         depth = 1
         for head in heads:
             self.line(depth, head)

@@ -248,7 +248,9 @@ class Temporaries:
         return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
 
     def work_extents(self, step: Step) -> Sequence[Affine]:
-        """Return the extents without which a step has nothing to compute; () if its function tests them itself."""
+        """Return extents of a step: if one of them is 0, the step has nothing to compute and is skipped. () if the
+        function of the step tests this itself.
+        """
         if isinstance(step, Scatter):
             return step.extents if step.exclusive else ()
         array = None if isinstance(step, FusedKernels) else self.get(step.array)

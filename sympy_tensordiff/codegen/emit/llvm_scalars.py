@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import reduce
 
 from sympy_tensordiff.codegen.emit.base import divisor_of_power, signed_text, split_off_sign
+from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.emit.llvm import FLAGS, Value
 from sympy_tensordiff.codegen.emit.llvm_elementary import real_text
@@ -30,14 +31,8 @@ from sympy_tensordiff.codegen.ir.scalars import (
 )
 from sympy_tensordiff.errors import UnsupportedError
 
-INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil"}
-INTRINSICS |= {"log2": "log2", "log10": "log10", "copysign": "copysign"}
-"""The LLVM intrinsics of functions."""
-
-LIBRARY = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh"}
-LIBRARY |= {"arccosh": "acosh", "arctanh": "atanh", "gamma": "tgamma"}
-LIBRARY |= {name: name for name in ("tan", "lgamma", "cbrt", "hypot")}
-"""The names of functions in the C library; those for single precision end in f."""
+INTRINSICS = frozenset({"sqrt", "abs", "sin", "cos", "floor", "ceil", "log2", "log10", "copysign"})
+"""The functions that are intrinsics of LLVM, by the names of the C library."""
 
 COMPARISONS = {"lt": ("slt", "olt"), "le": ("sle", "ole"), "eq": ("eq", "oeq"), "ne": ("ne", "une")}
 
@@ -256,10 +251,10 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             passed = ", ".join(f"{kind} {text}" for text in texts)
             return self.new(f"call {kind} @{self.module.elementary(function, kind)}({passed})"), kind
         if function in INTRINSICS:
-            name = f"llvm.{INTRINSICS[function]}.{'f64' if kind == 'double' else 'f32'}"
+            name = f"llvm.{MATH_FUNCTIONS.get(function, function)}.{'f64' if kind == 'double' else 'f32'}"
             return self.call(kind, name, texts, kind), kind
-        if function in LIBRARY:
-            return self.call(kind, LIBRARY[function] + "f" * (kind == "float"), texts, kind), kind
+        if function in MATH_FUNCTIONS:
+            return self.call(kind, MATH_FUNCTIONS[function] + "f" * (kind == "float"), texts, kind), kind
         if function in EXTREMA:
             return reduce(lambda one, other: self.extreme(function, one, other), [(t, kind) for t in texts])
         one, zero = real_text(1.0, kind), real_text(0.0, kind)

@@ -259,12 +259,13 @@ def loop_pieces(
 def loop_lines(
     loop: BlockRecurrence, host: Sequence[str], names: FormNames, temporaries: Temporaries, dtype: str, in_step: bool
 ) -> list[str]:
-    """Return the lines that launch the kernel of a recurrence which blocks run, or where its steps are large, the
-    lines ``host``, in which the host runs it. ``in_step`` says whether this is in a step of another recurrence.
+    """Return the lines that run a recurrence on the GPU: one launch in which blocks run the loop over time or, if the
+    steps turn out to be large, the lines ``host``, in which the host runs it. ``in_step`` says whether this is in a
+    step of another recurrence.
     """
 
     def entries(extents: Sequence[Affine]) -> str:
-        """Return a product of extents as text."""
+        """Return the text of the product of `extents`."""
         return temporaries.entries(Array("", tuple(extents)))
 
     size = " + ".join(["1", *map(entries, loop.memory)])

@@ -393,7 +393,7 @@ class Recurrence:
         return frozenset(found)
 
     def is_timed(self, shape: Sequence[Affine]) -> bool:
-        """Return whether an array of the body with this shape has another number of entries in each step."""
+        """Return whether the number of entries of a body array with this shape differs from step to step."""
         return any(not self.timed.isdisjoint(extent.atoms()) for extent in shape)
 
 

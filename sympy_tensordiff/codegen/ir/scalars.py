@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import inf
 from typing import Any, Literal, TypeAlias
 
+from sympy_tensordiff.functions.table import operations
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.indirect import IndirectIndex
 
@@ -157,13 +158,8 @@ def constant(value: int | Fraction | float) -> Scalar:
 EXTREMA = frozenset({"max", "min"})
 """The reductions that are also operations on two numbers."""
 
-ELEMENTARY: dict[str, int] = {
-    "exp": 1, "log": 1, "sin": 1, "cos": 1, "tan": 1, "arcsin": 1, "arccos": 1, "arctan": 1,
-    "arctan2": 2, "sinh": 1, "cosh": 1, "tanh": 1, "arcsinh": 1, "arccosh": 1, "arctanh": 1,
-    "abs": 1, "sign": 1, "floor": 1, "ceil": 1, "heaviside": 2, "sqrt": 1, "erf": 1, "erfc": 1,
-    "gamma": 1, "lgamma": 1, "expm1": 1, "log1p": 1, "log2": 1, "log10": 1, "cbrt": 1, "hypot": 2,
-    "sigmoid": 1, "softplus": 1, "spherical_bessel": 2,
-}  # fmt: skip
+ELEMENTARY = {name: record.operands[1] for name, record in operations().items() if name not in EXTREMA}
+ELEMENTARY |= {"spherical_bessel": 2}
 """The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
 
 VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "sinh", "cosh", "erf", "erfc", "sigmoid", "softplus"})

@@ -12,7 +12,7 @@ from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.ir.scalars import External, Number, Operation, Scalar
 from sympy_tensordiff.codegen.lower.special_functions import SPECIAL
-from sympy_tensordiff.functions.table import record_of
+from sympy_tensordiff.functions.table import reciprocals, record_of
 from sympy_tensordiff.graph.functions import Partial, erfcx, erfcx_slope, log1mexp, log_ndtr, xlogy
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine
@@ -145,12 +145,7 @@ def _log_ndtr(x: Scalar) -> Scalar:
 
 
 FORMULAS: dict[Any, Callable[..., Scalar]] = {
-    sympy.sec: _inverse("cos"),
-    sympy.csc: _inverse("sin"),
-    sympy.cot: _inverse("tan"),
-    sympy.sech: _inverse("cosh"),
-    sympy.csch: _inverse("sinh"),
-    sympy.coth: _inverse("tanh"),
+    **{function: _inverse(record_of(other).operation) for function, other in reciprocals().items()},
     sympy.asec: _of_inverse("arccos"),
     sympy.acsc: _of_inverse("arcsin"),
     sympy.acot: _of_inverse("arctan"),

@@ -159,8 +159,8 @@ def _is_square(power: Node) -> bool:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how often loops over `variables`, of the given `lengths`, evaluate functions, divisions and inner sums in
-    `parts`, if each is hoisted out of the loops on which it does not depend.
+    """Return how often loops over `variables`, of the given `lengths`, evaluate the functions, divisions and inner sums
+    in `parts`, each hoisted out of the loops on whose variable it does not depend.
     """
     total = 0
     for part in parts:

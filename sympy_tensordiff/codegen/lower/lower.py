@@ -486,8 +486,8 @@ class Lowering(Matrices):
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
     def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: Context) -> list[Node]:
-        """Return `factors` of the product `node` in which those that depend on the same indices are one factor, if it
-        is worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+        """Return `factors` of the product `node`, with factors of the same indices multiplied to one if storing their
+        product pays: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
         """
         groups: dict[frozenset[int], list[Node]] = {}
         for factor in factors:

@@ -296,8 +296,9 @@ class Shifts:
             stack += new
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether an array of the values of `node` may take no more memory than one that the program reads: one
-        that `node` reads with all of the `variables` on which it depends in the index, or any with as many axes.
+        """Return whether an array of the values of `node` takes no more memory than some tensor of the program: a
+        tensor with at least as many axes, or one that `node` reads with all of the `variables` on which it depends in
+        the index.
         """
         if any(len(shape) >= max(2, len(node.free & variables)) for shape in self._shapes):
             return True
@@ -360,8 +361,8 @@ class Shifts:
         return first if is_small and self.planner.is_safe(first.node, found) else None
 
     def _has_place(self, candidate: StorageCandidate) -> bool:
-        """Return whether an array of the values of `candidate` is no larger than a tensor that the program reads: each
-        of its extents is at most one of the tensor's.
+        """Return whether an array of the values of `candidate` is no larger than some tensor of the program: each
+        extent is at most the corresponding one of the tensor, for some order of its axes.
         """
         facts = self.planner.facts
         if any(len(low) != 1 for low in candidate.lows):
@@ -371,7 +372,7 @@ class Shifts:
         ]
 
         def fits(ends: Sequence[Affine], extent: Affine) -> bool:
-            """Return whether one of the `ends` of an axis is proved to be at most `extent`."""
+            """Return whether one of the forms `ends` is at most `extent` for all sizes."""
             return any(is_implied(Constraint("ge", extent - end), facts) for end in ends)
 
         return any(
@@ -506,7 +507,7 @@ def is_number(node: Node) -> bool:
 
 
 def own_work(part: Node) -> int:
-    """Return roughly how many operations `part` takes beyond its arguments."""
+    """Estimate the number of operations that the node `part` itself takes, without those of its arguments."""
     if part.op in ("add", "mul"):
         return len(part.args) - 1
     if part.op == "call":

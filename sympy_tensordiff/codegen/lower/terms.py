@@ -62,8 +62,8 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 
 
 def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
-    """Whether an array no larger than that of one of its ``factors`` can store `product`, a term of ``total`` that
-    depends on fewer indices.
+    """Return whether `product`, a term of ``total`` that depends on fewer indices than the whole, can be stored in an
+    array no larger than that of one of its ``factors``, all of which are read from arrays.
     """
     return (
         product.free < total.free

@@ -365,9 +365,9 @@ def load(module: ObjectCode) -> SimpleNamespace:
 
 
 def _may_raise(own: str, name: str, callers: tuple[str, ...] = ()) -> bool:
-    """Return whether a user's function can return an error code, so that callers have to test it. ``own`` is the LLVM
-    text that Numba made of the function, ``name`` its name there. A function that returns the code of another one in
-    the text can return those of that one; `callers` are the functions that do so.
+    """Return whether a function compiled by Numba can return an error code other than 0, so that callers have to test
+    it. ``own`` is the LLVM text of its module, ``name`` its name there, and ``callers`` are functions that are being
+    examined already.
     """
     found = re.search(
         rf"^define [^\n]*@{re.escape(name.removeprefix('cfunc.'))}\(.*?^}}", own, re.MULTILINE | re.DOTALL

@@ -71,17 +71,15 @@ class BlockRecurrence(NamedTuple):
 
 
 def block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Return the loop over time of a recurrence for blocks of threads; None if its steps call a library, are known to
-    be large, or need more memory from step to step.
+    """Return a recurrence in the form in which blocks of threads run its loop over time; None if a step calls a
+    library, is known to be large, or needs an amount of memory that changes from step to step.
     """
     loop = _block_loop(step)
     return None if loop is None or loop.is_small is False else loop
 
 
 def _block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Return the loop over time of a recurrence for blocks of threads, however large its steps are; None as in
-    `block_loop`.
-    """
+    """Return the result of `block_loop` without the limit on the size of a step."""
     inner: dict[str, BlockRecurrence] = {}
     for one in step.body.kernels:
         if isinstance(one, Recurrence):
@@ -130,7 +128,7 @@ def _substituted(extents: Extents, mapping: Mapping[str, Affine]) -> Extents:
 
 
 def without_axis(extents: Sequence[Affine], axis: int | None) -> Extents:
-    """Return the extents without that of the axis with this number; all of them for None."""
+    """Return `extents` without the one at position `axis`; all of them if `axis` is None."""
     return tuple([extent for number, extent in enumerate(extents) if number != axis])
 
 
@@ -183,8 +181,9 @@ def _describe_loop(step: Recurrence) -> Iterator[str]:
 
 
 def batch_axes(body: Program, states: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return the number of the axis of a batch for each array that ``body`` fills and each of its states; {} if there
-    is no batch. ``states`` are pairs of the argument and the result of a state.
+    """Return, for each state and each array that ``body`` fills, the position of its batch axis: along it, all entries
+    of a step are computed independently. {} if there is no such axis. ``states`` are pairs of the argument and the
+    result of a state.
 
     Law: a kernel's entry at one value of its axis reads these arrays at the same value of theirs.
     """
@@ -203,12 +202,16 @@ def batch_axes(body: Program, states: Sequence[tuple[str, str]]) -> dict[str, in
 
 
 def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
-    """Return the arrays that change from step to step: states, and what the kernels fill."""
+    """Return the names of the arrays whose values change from step to step: the states, and the arrays that the kernels
+    of `body` fill.
+    """
     return {*(argument for argument, _ in states), *(kernel.array for kernel in body.nests)}
 
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Add the axes that follow from those known so far; return whether there were any."""
+    """Add to `axes` the batch axes of further arrays, which follow from reads of the arrays in it. Return whether any
+    were added.
+    """
     before, moving = len(axes), _moving(body, states)
     for pair in states:
         for one, other in (pair, pair[::-1]):
@@ -228,7 +231,9 @@ def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str
 
 
 def _is_batch(axes: Mapping[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Return whether the law of `batch_axes` holds for these axes."""
+    """Return whether `axes` are batch axes of all changing arrays: each kernel reads them only at its own value of the
+    batch index (the law of `batch_axes`).
+    """
     shapes, moving = array_shapes(body), _moving(body, states)
     if moving != axes.keys() or len({shapes[array][axis] for array, axis in axes.items()}) > 1:
         return False

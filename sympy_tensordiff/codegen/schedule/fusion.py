@@ -172,7 +172,7 @@ class _Fusion:
         return len(kernel.axes) > 1 or not self.has_row_plan(kernel)
 
     def has_row_plan(self, kernel: Kernel) -> bool:
-        """Whether `kernel` has a `row_plan`, from a cache."""
+        """Return whether `row_plan` finds a plan for `kernel`; the answer is cached."""
         if id(kernel) not in self.plans:
             self.plans[id(kernel)] = row_plan(kernel, self.prover) is not None
         return self.plans[id(kernel)]
@@ -282,8 +282,8 @@ class _Fusion:
         )
 
     def depth(self, group: _Group) -> int:
-        """Return how many leading axes all kernels of `group` have in common, so that loops over all of these may be
-        shared and less is stored: the entries of attention for one query, instead of those for one head.
+        """Return how many leading axes the loops around all kernels of `group` can share. The more they share, the less
+        is stored: the entries of attention for one query instead of those for one head.
 
         At least one kernel has further axes, along which its innermost loops run.
         """
@@ -299,7 +299,9 @@ class _Fusion:
         return depth
 
     def runs_at(self, kernel: Kernel, group: _Group, depth: int) -> bool:
-        """Whether `kernel` can run inside of loops over its first `depth` axes, in `group`."""
+        """Return whether `kernel` can run inside loops over its first `depth` axes: it reads arrays of `group` only at
+        the current values of these.
+        """
         is_row = len(kernel.axes) > depth or not self.has_row_plan(kernel)
         return is_row and _reads_only_at(kernel, self.flow.reads(kernel) & group.filled, *kernel.axes[:depth])
 
@@ -503,8 +505,8 @@ class _Parts:
         return nest.body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
-        """Return `kernel` with the given axes and body, where temporaries of which only the current row is stored are
-        read without the indices of the common axes.
+        """Return `kernel` with the given axes and body. Temporaries of which only the current row is stored are read
+        without the indices of the common axes.
         """
         for _ in self.step.axes:
             body = localise(body, self.rows)

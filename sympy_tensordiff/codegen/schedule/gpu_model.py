@@ -243,7 +243,7 @@ class _Count:
         )  # fmt: skip
 
     def resident_blocks(self) -> int:
-        """Return how many blocks a processor runs at a time."""
+        """Return how many blocks of the launch are resident on one multiprocessor at a time."""
         threads = max(WARP, self.launch.size)
         registers = threads * (TILE_REGISTERS if self.launch.has_tiles else REGISTERS)
         shared = self.itemsize * sum(map(shared_size, self.launch.shared))
@@ -251,7 +251,9 @@ class _Count:
         return min(most, CARD.shared // shared) if shared else most
 
     def least_seconds(self, written: Sequence[str]) -> float:
-        """Return the roofline bound of the launch, which writes the arrays `written`."""
+        """Return a lower bound of the run time of the launch in seconds (the roofline model), given the arrays that it
+        writes.
+        """
         threads = round(self.launch.threads * self.launch.lanes)
         share = min(1.0, self.launch.count / CARD.processors)
         entries = [min(self.entries[array], count * threads) for array, count in self.reads.items()]

@@ -167,20 +167,22 @@ def _with_transposed_products(program: Program) -> Program:
 
 
 class _Groups(NamedTuple):
-    """The axes of a product's result: those of the batch come first, the rows begin with number `rows`, the columns
-    with number `columns`.
+    """The groups of axes of a product's result, as positions: the batch axes are before ``rows``, the row axes from
+    there to ``columns``, and the column axes after that.
     """
 
     rows: int
     columns: int
 
     def turned(self, items: Sequence[T]) -> tuple[T, ...]:
-        """Return `items`, one for each axis, with those of rows and columns exchanged."""
+        """Return `items`, one for each axis, with those of the row axes and those of the column axes exchanged."""
         return *items[: self.rows], *items[self.columns :], *items[self.rows : self.columns]
 
 
 def _groups_of(step: ContractionStep) -> _Groups | None:
-    """Return the groups of axes of the result of `step`; None if they are not one after the other, or one is empty."""
+    """Return the groups of axes of the result of `step`: batch, rows and columns. None if they are not in this order,
+    or if one of the last two is empty.
+    """
     left, right = (frozenset(operand.labels) for operand in step.operands)
     both = [label for label in step.output if label in left & right]
     rest = step.output[len(both) :]
@@ -191,7 +193,9 @@ def _groups_of(step: ContractionStep) -> _Groups | None:
 
 
 def _read_along_columns(program: Program, prover: Prover) -> dict[str, _Groups]:
-    """Return the results of matrix products that most loops read down their columns, with their groups of axes."""
+    """Return the results of matrix products whose entries most loops read in column order, each with its groups of
+    axes. These are better stored transposed.
+    """
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
     products = [step for step in program.kernels if type(step) is ContractionStep]
     own -= {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}

@@ -76,8 +76,9 @@ def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | N
 
 
 def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, Bounds] | None:
-    """Return the conditions of `test` without those on `axis`, and these as bounds of the axis, so that a loop over the
-    axis can be moved inside: ``i >= 1`` is a lower bound of i. None if that is not possible.
+    """Return the conditions of `test` without those on `axis`, and the lower and upper bounds of ``axis`` that replace
+    these, so that the guard can move into the loop: ``i >= 1`` is a lower bound of i. None if a condition on ``axis``
+    is not such a bound.
     """
     others: list[Constraint] = []
     ends: tuple[list[Bound], list[Bound]] = [], []

@@ -412,8 +412,8 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
-    """Return the greatest number of iterations of a loop for any values of the axes in ``box`` (axes with extents) and
-    of data, as a form without the names `own`; None if there is no such form.
+    """Return an upper bound of the number of iterations of `loop`, for all values of data and of the axes in ``box``
+    (which maps axes to extents), as a form without the variables `own`; None if there is no such form.
     """
     loop = at_extremes(loop, box or {})
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1:

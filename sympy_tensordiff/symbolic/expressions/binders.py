@@ -94,10 +94,8 @@ class Binder(TensorNode):
         """
         return cls._unchecked(body, *(limit if isinstance(limit, Tuple) else Tuple(*limit) for limit in limits))
 
-    def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
-        """Return ``(index, lower bounds, upper bounds)`` for each bound index, outermost first. An index runs from the
-        largest lower to the smallest upper bound.
-        """
+    def ranges(self) -> tuple[Any, ...]:
+        """Return the `IndexRange` of each bound index, outermost first."""
         raise NotImplementedError
 
     @property

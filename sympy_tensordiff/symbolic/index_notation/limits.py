@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from sympy import Add, Expr, Idx, Max, Min, S, Symbol, Tuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
+from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.indirect import data_entries
-from sympy_tensordiff.integer.rows import linear
+from sympy_tensordiff.integer.rows import linear, range_rows
 from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.integer_symbols import is_integer_in, may_be_integer
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import index_letters, is_whole, refuse_as_scalar
 from sympy_tensordiff.symbolic.expressions.real_values import refuse_imaginary
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, native_parts, nodes_in
 from sympy_tensordiff.symbolic.index_notation.indices import as_index, parse
+
+
+class IndexRange(NamedTuple):
+    """An index and its range from ``low`` to ``high``, both included, as in the limit ``(k, 0, n - 1)`` of a sum. The
+    ends are any integer expressions, of sizes, outer indices and index arrays.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.symbolic.index_notation.indices import indices, to_affine
+    >>> k, p, n = indices("k p n")
+    >>> IndexRange(k, Max(0, p - 2), n - 1).constraints("k", lambda end: to_affine(end, str))
+    [k >= 0, k - p + 2 >= 0, -k + n - 1 >= 0]
+    """
+
+    index: Expr
+    low: Expr
+    high: Expr
+
+    @property
+    def lows(self) -> tuple[Expr, ...]:
+        """The lower bounds, the largest of which is ``low``."""
+        return bound_forms(self.low, Max)
+
+    @property
+    def highs(self) -> tuple[Expr, ...]:
+        """The upper bounds, the smallest of which is ``high``."""
+        return bound_forms(self.high, Min)
+
+    def constraints(self, variable: Variable, form: Callable[[Expr], Affine | None]) -> list[Constraint]:
+        """Return the constraints that the index, which is ``variable`` in affine forms, is in the range. ``form``
+        converts a bound to an affine form; bounds for which it returns None are left out.
+        """
+        lows, highs = ([found for end in ends if (found := form(end)) is not None] for ends in (self.lows, self.highs))
+        return range_rows(Affine.variable(variable), lows, highs)
+
 
 NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN))
 

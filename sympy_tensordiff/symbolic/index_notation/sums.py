@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import Add, Dummy, Idx, Max, Min, Mul, Symbol, expand
+from sympy import Add, Dummy, Idx, Max, Mul, Symbol, expand
 
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic.expressions import depth
@@ -15,7 +15,7 @@ from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 from sympy_tensordiff.symbolic.index_notation.bounds_check import check_reads
 from sympy_tensordiff.symbolic.index_notation.entries import TensorExpr
 from sympy_tensordiff.symbolic.index_notation.limits import (
-    bound_forms,
+    IndexRange,
     check_names,
     check_scopes,
     checked_body,
@@ -58,11 +58,9 @@ class IndexedReduction(Binder, RealScalar):
         check_reads(body, result.ranges(), of_axes=False)
         return result
 
-    def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
-        """Return ``(index, lower bounds, upper bounds)`` for each index, outermost first; it runs from the largest
-        lower to the smallest upper bound.
-        """
-        return [(k, bound_forms(low, Max), bound_forms(high, Min)) for k, low, high in reversed(self.limits)]
+    def ranges(self) -> tuple[IndexRange, ...]:
+        """Return the ranges of the indices, outermost first."""
+        return tuple(IndexRange(*limit) for limit in reversed(self.limits))
 
     @classmethod
     def class_key(cls) -> tuple[int, int, str]:

@@ -23,6 +23,7 @@ from sympy_tensordiff.symbolic.index_notation.bounds_check import check_reads
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.index_notation.indices import is_data
 from sympy_tensordiff.symbolic.index_notation.limits import (
+    IndexRange,
     check_axes,
     check_names,
     checked_axis,
@@ -280,11 +281,9 @@ class TensorComprehension(TensorExpr, Binder):
         check_reads(body, result.ranges(), of_axes=True)
         return result
 
-    def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
-        """Return ``(index, (0,), (extent - 1,))`` for each index, the first axis first: the index, its lower and its
-        upper bounds.
-        """
-        return [(index, (S.Zero,), (extent - 1,)) for index, extent in self.limits]
+    def ranges(self) -> tuple[IndexRange, ...]:
+        """Return the ranges ``0, ..., extent - 1`` of the indices, the first axis first."""
+        return tuple(IndexRange(index, S.Zero, extent - 1) for index, extent in self.limits)
 
     @property
     def indices(self) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from sympy import Derivative, Mul, fraction
 from sympy.core.function import AppliedUndef
 from sympy.printing.precedence import precedence_traditional
 
+from sympy_tensordiff.functions.table import by_name
 from sympy_tensordiff.symbolic.expressions.partial_derivatives import Subs
 from sympy_tensordiff.symbolic.printing.notation import (
     Applied,
@@ -40,26 +41,8 @@ from sympy_tensordiff.symbolic.printing.notation import (
 )
 from sympy_tensordiff.symbolic.printing.notation_text import ADD, ATOM, CONTRACTED, MUL, POW, SCALED, Writer
 
-# Functions with a notation of their own; the others are names in roman.
-LATEX_NAMES = {
-    **{name: rf"\operatorname{{{name}}}" for name in ("expm1", "log1p", "log1mexp")},
-    "log_ndtr": r"\log\Phi",
-    "erfcx": r"\operatorname{erfcx}",
-}
-"""Names that SymPy would print with a subscript."""
-
-SPECIAL = {
-    "abs": r"\left|{%s}\right|",
-    "floor": r"\left\lfloor{%s}\right\rfloor",
-    "ceiling": r"\left\lceil{%s}\right\rceil",
-    "sqrt": r"\sqrt{%s}",
-    "sigmoid": r"\sigma\left(%s\right)",
-    "exp": r"\exp\left(%s\right)",
-    "det": r"\det\left(%s\right)",
-    "trace": r"\operatorname{tr}\left(%s\right)",
-    "maximum": r"\max\left(%s\right)",
-    "minimum": r"\min\left(%s\right)",
-}
+MATRIX_FUNCTIONS = {"det": r"\det", "trace": r"\operatorname{tr}"}
+"""The names of functions of matrices in LaTeX."""
 
 SIGNS = {">": ">", "<": "<", ">=": r"\geq", "<=": r"\leq", "==": "=", "!=": r"\neq"}
 CONNECTIVES = {"and": r" \wedge ", "or": r" \vee ", "not": r"\neg "}
@@ -334,11 +317,13 @@ class LatexWriter(TraditionalWriter):
         function's name.
         """
         first, *rest = args = self.arguments(notation.args)
-        if notation.name in SPECIAL:
-            return SPECIAL[notation.name] % ", ".join(args)
+        record = by_name(notation.name)
+        own = MATRIX_FUNCTIONS.get(notation.name) or (record.latex if record else "")
+        if "%s" in own:
+            return own % ", ".join(args)
         if notation.name == "TensorCofactor":
             return rf"\operatorname{{cof}}_{{{first}}}" + self.parenthesized(", ".join(rest))
-        name = LATEX_NAMES.get(notation.name) or self.printer._hprint_Function(notation.name)
+        name = own or self.printer._hprint_Function(notation.name)
         below = [str(value).strip("()") for _, value in notation.keywords if value is not None]
         return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(", ".join(args))
 

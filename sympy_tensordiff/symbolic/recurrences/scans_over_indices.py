@@ -45,7 +45,8 @@ class _OverIndices(Rewriting):
         """Return the sum or comprehension `expr` with its body rebuilt; inside, its indices with fixed ranges are added
         to the scope.
         """
-        own = {index: (low[0], high[0] - low[0] + 1) for index, low, high in expr.ranges() if len(low + high) == 2}
+        plain = [limit for limit in expr.ranges() if len(limit.lows + limit.highs) == 2]
+        own = {index: (low, high - low + 1) for index, low, high in plain}
         bound = {*expr.variables, *(index for index, _ in scope)}
         own = {index: ends for index, ends in own.items() if bound.isdisjoint(free_symbols_in(ends))}
         rest = [pair for pair in scope if pair[0] not in expr.variables]

@@ -9,7 +9,7 @@ from sympy import Expr, Function, Lambda, S
 from sympy.codegen.cfunctions import expm1
 from sympy.core.function import ArgumentIndexError
 
-from sympy_tensordiff.functions.table import Interval, RealFunction, add_record
+from sympy_tensordiff.functions.table import ELEMENTARY_ERROR, Interval, RealFunction, add_record, record_of
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.expressions.printable import CODE_METHODS
 from sympy_tensordiff.symbolic.whole_tensors.einsum import aligned
@@ -22,7 +22,6 @@ class EntryFunction(Function):
     """
 
     values: ClassVar[dict[Any, Any]]  # where they are plain
-    name_in_latex: str
 
     def __new__(cls, argument: Any, **options: Any) -> Any:
         if is_whole(argument):
@@ -63,7 +62,7 @@ class EntryFunction(Function):
     def _latex(self, printer: Any, exp: Any = None) -> str:
         """SymPy's hook for LaTeX: the name and the argument, with the exponent ``exp`` of a power."""
         power = "" if exp is None else f"^{{{exp}}}"
-        return rf"{self.name_in_latex}{power}{{\left({printer._print(self.args[0])} \right)}}"
+        return rf"{record_of(self.func).latex}{power}{{\left({printer._print(self.args[0])} \right)}}"
 
 
 def print_code(self: Any, printer: Any, *args: Any, **options: Any) -> Any:
@@ -96,7 +95,6 @@ class sigmoid(EntryFunction):  # noqa: N801
     """
 
     values: ClassVar = {S.Zero: S.Half, S.Infinity: S.One, S.NegativeInfinity: S.Zero}
-    name_in_latex = r"\sigma"
 
     def slope(self) -> Any:
         """Return the derivative of the sigmoid."""
@@ -129,7 +127,6 @@ class softplus(EntryFunction):  # noqa: N801
     """
 
     values: ClassVar = {S.Zero: sympy.log(2), S.Infinity: S.Infinity, S.NegativeInfinity: S.Zero}
-    name_in_latex = r"\operatorname{softplus}"
 
     def slope(self) -> Any:
         """Return the derivative of softplus, the sigmoid."""
@@ -165,7 +162,6 @@ class log1mexp(EntryFunction):  # noqa: N801
     """
 
     values: ClassVar = {S.Zero: S.NegativeInfinity, S.Infinity: S.Zero, S.NegativeInfinity: S.Zero}
-    name_in_latex = r"\operatorname{log1mexp}"
 
     def slope(self) -> Any:
         """Return the derivative of log1mexp."""
@@ -207,7 +203,6 @@ class log_ndtr(EntryFunction):  # noqa: N801
     """
 
     values: ClassVar = {S.Zero: -sympy.log(2), S.Infinity: S.Zero, S.NegativeInfinity: S.NegativeInfinity}
-    name_in_latex = r"\log\Phi"
 
     def slope(self) -> Any:
         """Return the derivative of log_ndtr."""
@@ -249,7 +244,6 @@ class erfcx(EntryFunction):  # noqa: N801
     """
 
     values: ClassVar = {S.Zero: S.One, S.Infinity: S.Zero, S.NegativeInfinity: S.Infinity}
-    name_in_latex = r"\operatorname{erfcx}"
 
     def slope(self) -> Any:
         """Return the derivative of erfcx."""
@@ -333,12 +327,18 @@ for _name in CODE_METHODS:
     setattr(xlogy, _name, print_code)
 
 for _record in (
-    RealFunction("sigmoid", sigmoid, "sigmoid", is_public=True, is_defined=True, is_finite=True, values=Interval(0, 1)),
-    RealFunction("softplus", softplus, "softplus", is_public=True, is_defined=True, is_finite=True, values=Interval(0)),
-    RealFunction("log1mexp", log1mexp, is_public=True),
-    RealFunction("log_ndtr", log_ndtr, is_public=True, is_defined=True, is_finite=True, values=Interval(None, 0)),
-    RealFunction("erfcx", erfcx, is_public=True, is_defined=True, values=Interval(0)),
-    RealFunction("xlogy", xlogy, operands=(2, 2), is_public=True),
-    RealFunction("entr", lambda x: -xlogy(x, x), is_public=True),
+    RealFunction("sigmoid", sigmoid, "sigmoid", error=ELEMENTARY_ERROR, values=Interval(0, 1), latex=r"\sigma"),
+    RealFunction(
+        "softplus", softplus, "softplus", error=ELEMENTARY_ERROR, values=Interval(0), latex=r"\operatorname{softplus}"
+    ),
+    RealFunction("log_ndtr", log_ndtr, values=Interval(None, 0), latex=r"\log\Phi"),
 ):
-    add_record(_record)
+    add_record(_record._replace(is_public=True, is_defined=True, is_finite=True))
+
+for _record in (
+    RealFunction("erfcx", erfcx, is_defined=True, values=Interval(0), latex=r"\operatorname{erfcx}"),
+    RealFunction("log1mexp", log1mexp, latex=r"\operatorname{log1mexp}"),
+    RealFunction("xlogy", xlogy, operands=(2, 2), error=ELEMENTARY_ERROR),
+    RealFunction("entr", lambda x: -xlogy(x, x)),
+):
+    add_record(_record._replace(is_public=True))
