@@ -84,10 +84,11 @@ class _RowGroups:
 
     def joined(self, group: Sequence[Step]) -> FusedKernels | None:
         """Return the kernels of `group`, which work on the same rows, as one launch. None if they are fewer than two
-        (after cheap ones are merged into their readers), or one reads an array that another stores.
+        (after cheap ones are merged into their readers), one reads an array that another stores, or the first one has
+        no sum for the threads to share.
         """
         kernels = [step for step in group if isinstance(step, Kernel)]
-        if len(kernels) < 2:
+        if len(kernels) < 2 or kernels[0].array not in self.old_shared_loops:
             return None
         own = Counter(name for kernel in kernels for name in {kernel.array, *uses(kernel).arrays})
         inner = {k.array for k in kernels if k.array in self.temporaries and own[k.array] == self.users[k.array]}
