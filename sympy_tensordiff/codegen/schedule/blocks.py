@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from sympy_tensordiff.codegen.ir.loops import (
-    Alloc,
-    Statement,
-)
+from sympy_tensordiff.codegen.ir.loops import Alloc, Set, Statement
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Operation, Reduction
 from sympy_tensordiff.integer.affine import Affine
 
 THREADS = 256
 """The threads of a block."""
+
+WARP = 32
+"""The threads of a warp."""
 
 Fresh = Callable[[str], str]
 
@@ -54,6 +55,19 @@ class BlockNest:
 def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
     """Return the shape of a shared array."""
     return tuple([end.lows[0].form for end in alloc.shape])
+
+
+def exchange(total: str, part: str, threads: Affine, reduction: Reduction) -> Set:
+    """Return the definition of the scalar ``total``: the sum of ``part`` over `threads` neighbouring threads of a warp,
+    or over all of its threads; with another ``reduction``, the greatest or least of them.
+    """
+    return Set(Name(total), Operation(f"warp_{reduction}", (Name(part), IndexValue(threads))))
+
+
+def is_exchange(statement: Statement) -> bool:
+    """Return whether a statement is an `exchange`."""
+    value = statement.value if isinstance(statement, Set) else None
+    return isinstance(value, Operation) and str(value.function).startswith("warp_")
 
 
 def shared_size(alloc: Alloc) -> int:
