@@ -79,6 +79,13 @@ class Machine:
     def has_local_memory(self) -> bool:
         return re.search(r"\b(LDL|STL)\b", self.code) is not None
 
+    def reads(self) -> list[tuple[int, int]]:
+        """The reads of global and of shared memory in each innermost loop with some, or of a kernel without one."""
+        words = [found[1] for line in self.code.splitlines() if (found := _INSTRUCTION.search(line))]
+        kinds = [[name[:3] for name in names] for names in (*self._innermost_loops(), words)]
+        *found, whole = [(names.count("LDG"), names.count("LDS")) for names in kinds]
+        return [pair for pair in found if any(pair)] or [whole]
+
     def innermost(self) -> tuple[int, int]:
         """The numbers of loads and of integer instructions in the innermost loop with the most loads.
 

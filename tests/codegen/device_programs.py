@@ -38,12 +38,15 @@ class DeviceProgram(NamedTuple):
     ----------
     sizes : list of dict
         Sizes for calls, among them odd numbers, 1 and 0.
+    rows
+        The extent that the argument ``index`` selects from.
     """
 
     arguments: list[Any]
     results: list[Any]
     values: list[Value]
     sizes: list[dict[Symbol, int]]
+    rows: Any
 
     def given(self, sizes: Mapping[Symbol, int], seed: int, dtype: str) -> list[Any]:
         """Arrays for a call."""
@@ -51,7 +54,7 @@ class DeviceProgram(NamedTuple):
         for argument in self.arguments:
             shape = [int(sympy.sympify(extent).subs(sizes)) for extent in argument.shape]
             if argument.name == "index":
-                found.append(rng.integers(0, max(1, sizes.get(EXTENTS[0], 24)), shape))
+                found.append(rng.integers(0, max(1, int(sympy.sympify(self.rows).subs(sizes))), shape))
             else:
                 found.append(rng.uniform(-1, 1, shape).astype(dtype).astype(float))
         return found
@@ -289,7 +292,7 @@ class _Maker:
         free = {n for a in held for n in a.shape if isinstance(n, Symbol)}
         missing = {s for r in results for s in r.free_symbols if s in EXTENTS} - free
         held += [t for t in self.symbols if missing & {*t.shape}]
-        return DeviceProgram(held, results, made, self.sizes())
+        return DeviceProgram(held, results, made, self.sizes(), self.extents[0])
 
     def sizes(self) -> list[dict[Symbol, int]]:
         """Three odd ones, all of length 1, and one with an empty axis."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 
 import assembler
 import pytest
@@ -15,7 +16,9 @@ from sympy_tensordiff.codegen.ir.programs import Scatter
 from sympy_tensordiff.codegen.ir.walk import function_name
 from sympy_tensordiff.codegen.run.cache import load_source
 from sympy_tensordiff.codegen.run.compile import print_source
-from sympy_tensordiff.codegen.schedule.gpu_model import REGISTERS, TILE_REGISTERS
+from sympy_tensordiff.codegen.schedule.gpu_model import REGISTERS, TILE_REGISTERS, figures
+from sympy_tensordiff.codegen.schedule.launches import on_device
+from sympy_tensordiff.codegen.schedule.passes import prepared
 
 pytestmark = pytest.mark.skipif(
     assembler.tools() is None or "NUMBA_ENABLE_CUDASIM" in os.environ,
@@ -33,12 +36,13 @@ def printed(name):
         return program, print_source(program, "cuda")
     row = ROWS[name]
     function = td.lambdify(*row.ours(row.sizes), "cuda")
-    return function._bounded, function.source
+    return function.program, function.source
 
 
 def check(name, folder, variants):
     program, source = printed(name)
     module = load_source(source, "test")
+    model = {one.name: one.iterations for one in figures(on_device(prepared(program, "cuda")), {})}
     scatters = {function_name(s) for s in program.kernels if isinstance(s, Scatter) and not s.exclusive}
     for number, kernel in enumerate(assembler.kernels(module)):
         text = source[source.index(f"def {kernel}(") :].partition("\n\n\n")[0]
@@ -51,9 +55,27 @@ def check(name, folder, variants):
         assert not machine.has_local_memory or SLOW_PATH.search(text), where
         if dtype == "float32":
             assert not machine.has_doubles or SLOW_PATH.search(text), where
+        if (name, kernel) not in DUPLICATED:
+            found = machine.reads()
+            assert all(any(map(partial(is_unrolled, pair), model[kernel])) for pair in found), (
+                where,
+                found,
+                model[kernel],
+            )
         if is_counted(text):
             loads, integers = machine.innermost()
             assert integers <= 5 * loads or not loads, f"{where}: {integers} for {loads} loads"
+
+
+DUPLICATED = {("variation", "fill_result")}
+"""Kernels in which the compiler copies what follows a guard into both of its branches, with the reads there."""
+
+
+def is_unrolled(pair, iteration):
+    """Whether the reads of a loop in machine code are those of some iterations of the model's."""
+    own = iteration[:2]
+    rounds = max(a // b if b else 0 for a, b in zip(pair, own, strict=True))
+    return pair == (own[0] * rounds, own[1] * rounds)
 
 
 def is_counted(text):
@@ -88,7 +110,7 @@ def test_programs(name, tmp_path):
 SOME = ("logistic-gradient", "conv-W-1-3")
 
 
-LIBRARY = ("gaussian-process", "batch-inverse")
+LIBRARY = ("gaussian-process", "batch-inverse", "process-hessian", "logdet-hvp", "inverse-hvp")
 """These need CuPy's factors of matrices; there is no kernel of ours to assemble."""
 
 

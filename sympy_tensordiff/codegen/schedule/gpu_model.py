@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, kernels_of
 from sympy_tensordiff.codegen.ir.rename import reserve_name
-from sympy_tensordiff.codegen.ir.scalars import Ends, Identity, Load, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Ends, Identity, Load
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes, function_name, subexpressions
 from sympy_tensordiff.codegen.schedule.block_nests import block_nest
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest, shared_size
+from sympy_tensordiff.codegen.schedule.iterations import Iteration, is_unrolled, iterations, work
 from sympy_tensordiff.codegen.schedule.launches import Device, common_axes, on_device, thread_nest
-from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
@@ -86,6 +86,8 @@ class LaunchCosts(NamedTuple):
     seconds : float
         The least time: that of all operations, by the processors that have a block, or that of reading and writing
         each entry once, whichever is longer.
+    iterations : tuple of Iteration
+        What an iteration of each innermost loop reads and computes.
     """
 
     name: str
@@ -99,6 +101,7 @@ class LaunchCosts(NamedTuple):
     occupancy: float
     slots: float
     seconds: float
+    iterations: tuple[Iteration, ...]
 
 
 def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -240,6 +243,7 @@ class _Count:
         return LaunchCosts(
             name, self.launch.threads, self.launch.lanes, self.loads, self.shared_loads, self.operations, sectors,
             self.serial, resident / CARD.threads, slots, self.least_seconds(written),
+            tuple(iterations(self.launch.body, self.shared)),
         )  # fmt: skip
 
     def resident_blocks(self) -> int:
@@ -279,7 +283,7 @@ class _Count:
         if isinstance(statement.value, Ends | Identity):
             return
         nodes = list(subexpressions(statement.value))
-        self.operations += times * (bool(statement.reduction) + sum(map(_work, nodes)))
+        self.operations += times * (bool(statement.reduction) + sum(map(work, nodes)))
         for load in dict.fromkeys(node for node in nodes if isinstance(node, Load)):
             if load.array in self.shared:
                 self.shared_loads += times
@@ -316,21 +320,6 @@ class _Count:
         }
         touched = {place * self.itemsize // SECTOR for place in places}
         return len(touched) / ceil(len(places) * self.itemsize / SECTOR)
-
-
-def is_unrolled(loop: Loop) -> bool:
-    """Whether a loop has constant bounds and so few iterations that the compiler unrolls it."""
-    bounds = (*loop.lows, *loop.highs)
-    if len(bounds) > 2 or loop.step != 1 or any(b.divisor > 1 or not b.form.is_constant for b in bounds):
-        return False
-    return loop.highs[0].form.constant - loop.lows[0].form.constant < SHORT
-
-
-def _work(node: Scalar) -> int:
-    """Return the number of operations of `node` itself, without its arguments."""
-    if not isinstance(node, Operation):
-        return 0
-    return len(node.arguments) - 1 if node.function in ("add", "mul") else int(node.function not in ("neg", "select"))
 
 
 def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
@@ -385,9 +374,9 @@ def describe_model(program: Program) -> Iterator[str]:
         f"at least {least:.3g} microseconds"
     )
     for one in found:
-        per = one.loads / max(1, one.operations)
+        per, inner = one.loads / max(1, one.operations), max(one.iterations, key=lambda own: own.operations)
         yield (
-            f"  {one.name}: {one.threads} threads, {100 * one.lanes:.0f} % of lanes, {per:.2g} loads per operation, "
-            f"{one.sectors:.2g} of the ideal sectors, {one.serial} rounds, {100 * one.occupancy:.0f} % occupancy, "
-            f"at least {1e6 * one.seconds:.3g} microseconds"
+            f"  {one.name}: {one.threads} threads, {100 * one.lanes:.0f} % of lanes, {per:.2g} loads per operation "
+            f"({inner.loads} for {inner.operations} in an iteration), {one.sectors:.2g} of the ideal sectors, "
+            f"{one.serial} rounds, {100 * one.occupancy:.0f} % occupancy, at least {1e6 * one.seconds:.3g} microseconds"
         )

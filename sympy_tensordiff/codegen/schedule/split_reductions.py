@@ -347,7 +347,9 @@ class _Stages:
             )
 
     def thread_count(self, chosen: ChosenLoop, array: str, least: int = 1) -> Affine:
-        """Return how many threads share one sum, at least ``least``. If this depends on sizes, it is a new size that the host computes."""
+        """Return how many threads share one sum, at least ``least``. If this depends on sizes, it is a new size that
+        the host computes.
+        """
         if chosen.is_across:
             return Affine.of(chosen.threads)
         threads = threads_of_sum(chosen.length)
