@@ -196,7 +196,7 @@ def run_compiled(seeds: Sequence[int], folder: Path, counts: Counter[str]) -> No
             counts["programs"] += 1
             counts[case.dtype] += 1
             counts["with shared memory"] += "__shared__" in files[name]
-        except TimeoutError as error:
+        except (NotInCError, TimeoutError) as error:
             counts["left out"] += 1
             print(f"seed {seed} is left out: {error}", flush=True)
         except Exception as error:

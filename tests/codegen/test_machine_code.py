@@ -42,7 +42,10 @@ def printed(name):
 def check(name, folder, variants):
     program, source = printed(name)
     module = load_source(source, "test")
-    model = {one.name: one.iterations for one in figures(on_device(prepared(program, "cuda")), {})}
+    sizes = {str(atom) for argument in program.arguments for form in argument.shape for atom in form.atoms()}
+    sizes |= {argument.name for argument in program.arguments if argument.kind == "integer"}
+    costs = figures(on_device(prepared(program, "cuda")), dict.fromkeys(sizes, 99))
+    model = {one.name: one.iterations for one in costs}
     scatters = {function_name(s) for s in program.kernels if isinstance(s, Scatter) and not s.exclusive}
     for number, kernel in enumerate(assembler.kernels(module)):
         text = source[source.index(f"def {kernel}(") :].partition("\n\n\n")[0]
@@ -57,11 +60,8 @@ def check(name, folder, variants):
             assert not machine.has_doubles or SLOW_PATH.search(text), where
         if (name, kernel) not in DUPLICATED:
             found = machine.reads()
-            assert all(any(map(partial(is_unrolled, pair), model[kernel])) for pair in found), (
-                where,
-                found,
-                model[kernel],
-            )
+            agree = all(any(map(partial(is_unrolled, pair), model[kernel])) for pair in found)
+            assert agree, f"{where}: {found}, and by the model {model[kernel]}"
         if is_counted(text):
             loads, integers = machine.innermost()
             assert integers <= 5 * loads or not loads, f"{where}: {integers} for {loads} loads"
