@@ -187,7 +187,12 @@ def run_compiled(seeds: Sequence[int], folder: Path, counts: Counter[str]) -> No
             print(f"seed {seed}: {type(error).__name__}: {str(error)[:400]}", flush=True)
     if not files:
         return
-    library = in_cuda.build(files, folder, "-O0")
+    try:
+        library = in_cuda.build(files, folder, "-O0")
+    except AssertionError as error:
+        counts["wrong"] += 1
+        print(f"{', '.join(files)}: {error}", flush=True)
+        return
     for name, case in cases.items():
         seed = int(name.removeprefix("seed_"))
         try:

@@ -81,7 +81,11 @@ def is_unrolled(pair, iteration):
 def is_counted(text):
     """Whether a kernel has long sums whose values take integers for nothing but places, and these are affine."""
     rounds = re.findall(r"while (\w+) < (\w+):", text)
-    loops = [stop for name, stop in rounds if re.search(rf"\b{name} \+= \d+$", text, re.MULTILINE)]
+    steps = [(stop, re.search(rf"\b{name} \+= (\d+)$", text, re.MULTILINE)) for name, stop in rounds]
+    # Those over the sums of warps are short.
+    loops = [
+        str(int(stop) // int(step[1])) if stop.isdigit() else stop for stop, step in steps if step and step[1] != "32"
+    ]
     # Short loops are unrolled, which makes one of those over the grid the innermost, or their counting is most of them.
     is_long = bool(loops) and not (loops[-1].isdigit() and int(loops[-1]) < 32)
     # Functions take numbers apart as integers; places that data or quotients tell have to be computed. The compiler

@@ -205,7 +205,7 @@ class CudaBlockPrinter(CudaTexts):
             self.shapes[alloc.name] = list(alloc_shape(alloc))
             self.line(1, f"__shared__ real {names(alloc.name)}[{shared_size(alloc)}];")
         for name, thread in zip("xy", (nest.x, nest.y), strict=True):
-            if any(thread[0] in form.atoms() for form in all_forms(nest.body)) or nest.along == name:
+            if any(thread[0] in form.atoms() for form in all_forms(nest.body)):
                 self.line(1, f"const ptrdiff_t {names(thread[0])} = threadIdx.{name};")
         flat = "(ptrdiff_t)blockIdx.x" + f"*blockDim.{nest.along} + threadIdx.{nest.along}" * bool(nest.along)
         axes = [*nest.blocks, *nest.entries]
