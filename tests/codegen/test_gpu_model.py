@@ -131,6 +131,10 @@ def test_reductions_have_two_launches_and_no_serial_tail(count):
     _, found = launches((x,), td.IndexedSum(sympy.sin(x[i]) ** 2, (i, 0, n - 1)), n=count)
     assert len(found) <= 2 and max(one.serial for one in found) <= 256
     assert all(one.sectors == 1.0 for one in found)
+    # One launch is enough for up to 32 terms of each thread.
+    known = td.TensorSymbol("x", count)
+    _, found = launches((known,), td.sum(td.sin(known)))
+    assert len(found) == 1 + (count > 32 * 256) and max(one.serial for one in found) <= 256
     columns = td.TensorComprehension(td.IndexedSum(A[i, j] * x[i], (i, 0, n - 1)), (j, m))
     _, found = launches((A, x), columns, n=count, m=7)
     assert len(found) <= 2 and max(one.serial for one in found) <= 5000

@@ -53,6 +53,11 @@ from sympy_tensordiff.integer.products import quotient_by, times
 SHORT = 24
 """Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
 
+SHORT_WORK = 32
+"""The most terms of each thread of a block for which a sum has one launch, if their number is known: in the time of a
+second launch, a thread adds about as many.
+"""
+
 MOST_PARTS = 256
 """The most parts of a sum that blocks of threads compute: twice as many as there are multiprocessors."""
 
@@ -328,6 +333,8 @@ class _Stages:
             enough = [quotient(chosen.length + (chunk - 1), chunk), quotient(chosen.work, 8 * chunk)]
         else:
             chunk, enough, at_once = 256, [quotient(chosen.length + 255, 256), quotient(chosen.work, 2048)], 1
+        if not tile and chosen.work.is_constant and chosen.work.constant <= SHORT_WORK * THREADS:
+            return chunk, Affine.of(1)
         room = quotient_by(Affine.of(MOST_PARTS * at_once), maximum_of([times(*shape), Affine.of(1)]))
         parts = minimum_of([*enough, Affine.of(MOST_PARTS), room])
         return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
