@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.ir.nests import ZERO, span
 from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, subexpressions
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, is_exchange, shared_size
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, is_exchange, names_in, shared_size
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
@@ -77,7 +77,7 @@ def _check_reached(nest: BlockNest) -> None:
     while waiting:
         statement, is_reached = waiting.pop()
         if isinstance(statement, Loop | If):
-            atoms = {str(atom) for form in forms([replace(statement, body=())]) for atom in form.atoms()}
+            atoms = names_in(forms([replace(statement, body=())]))
             reached = is_reached and isinstance(statement, Loop) and own.isdisjoint(atoms)
             own |= {statement.variable} if isinstance(statement, Loop) and not reached else set()
             waiting += [(inner, reached) for inner in statement.body]
@@ -162,7 +162,7 @@ def _check_apart(
     second = {name: Affine.variable(name) + step[name] for name in step}
     rows = [*one.rows, *ranges, *(row.substitute(second) for row in (*other.rows, *ranges))]
     same = [a - b.substitute(second) for a, b in zip(one.index, other.index, strict=True)]
-    used = {str(atom) for form in (*one.index, *other.index) for atom in form.atoms()}
+    used = names_in((*one.index, *other.index))
     cases: list[list[Constraint]] = [[]]
     for name, stride in strides.items():
         equal, after = Constraint("eq", step[name]), Constraint("ge", step[name] - stride)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -15,6 +15,12 @@ THREADS = 256
 
 WARP = 32
 """The threads of a warp."""
+
+SIDE = 16
+"""The side of a square of entries, or of sums, that a block computes: a row of it is a whole number of sectors."""
+
+LEAST_IN_USE = 0.6
+"""The least part of a tile that a constant length of an axis fills."""
 
 Fresh = Callable[[str], str]
 
@@ -50,6 +56,11 @@ class BlockNest:
         (`along`), its extent is that number of entries, still to be divided by the number of threads along it.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
+
+
+def names_in(forms: Iterable[Affine]) -> set[str]:
+    """Return the names in affine forms."""
+    return {str(atom) for form in forms for atom in form.atoms()}
 
 
 def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:

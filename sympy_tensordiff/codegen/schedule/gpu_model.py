@@ -21,13 +21,13 @@ from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes, function_name, subexpressions
 from sympy_tensordiff.codegen.schedule.block_nests import block_nest
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, shared_size
+from sympy_tensordiff.codegen.schedule.blocks import WARP, BlockNest, names_in, shared_size
 from sympy_tensordiff.codegen.schedule.iterations import Iteration, is_unrolled, iterations, work
 from sympy_tensordiff.codegen.schedule.launches import Device, common_axes, on_device, thread_nest
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
-WARP, SECTOR = 32, 32
+SECTOR = 32
 TYPICAL = 1024
 """The sizes for which ``.plan`` shows the model."""
 
@@ -306,7 +306,7 @@ class _Count:
         """
         if self.entries[load.array] * self.itemsize <= WARP * SECTOR:
             return
-        used = {str(atom) for form in load.index for atom in form.atoms()}
+        used = names_in(load.index)
         ranges = [
             [(loop.variable, value) for value in range(loop.lows[0].form.constant, loop.highs[0].form.constant + 1)]
             for loop in self.short

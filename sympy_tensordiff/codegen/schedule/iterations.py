@@ -6,13 +6,14 @@ A store ends both: it may change any array, as compilers see it, but not other e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.scalars import Ends, Load, Operation, Scalar
 from sympy_tensordiff.codegen.ir.walk import forms, loops, statements, subexpressions
+from sympy_tensordiff.codegen.schedule.blocks import names_in
 from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.indirect import data_entries
@@ -113,7 +114,7 @@ class _Reads:
             elif isinstance(statement, If):
                 rows = [row.form.substitute(values) for row in statement.conditions]
                 self.read_data(rows, guard)
-                self.count(statement.body, values, guard | frozenset(_atoms(rows)))
+                self.count(statement.body, values, guard | names_in(rows))
             elif isinstance(statement, Set):
                 self.read_data([form.substitute(values) for form in forms([statement])], guard)
                 nodes = [] if isinstance(statement.value, Ends) else list(subexpressions(statement.value))
@@ -141,11 +142,6 @@ class _Reads:
         if entry in self.known:
             return
         self.known.add(entry)
-        if not self.variable or self.variable in {*_atoms(index), *guard}:
+        if not self.variable or self.variable in names_in(index) | {*guard}:
             self.shared_loads += array in self.shared
             self.loads += array not in self.shared
-
-
-def _atoms(rows: Sequence[Affine]) -> Iterator[str]:
-    """Yield the names in affine forms."""
-    yield from (str(atom) for form in rows for atom in form.atoms())

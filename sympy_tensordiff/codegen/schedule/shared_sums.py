@@ -35,7 +35,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import THREADS, WARP, BlockNest, Fresh, exchange
+from sympy_tensordiff.codegen.schedule.blocks import THREADS, WARP, BlockNest, Fresh, exchange, names_in
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.extrema import minimum_of
 from sympy_tensordiff.integer.products import quotient_by
@@ -79,17 +79,12 @@ def is_jammable(kernel: Kernel, extent: Affine) -> bool:
     if any(_names_in(replace(head, body=())) & varying for head in heads):
         return False
     reads = {node for s in statements(inside) if isinstance(s, Set) for node in subexpressions(s.value)}
-    return any(isinstance(node, Load) and not _atoms(node) & varying for node in reads)
-
-
-def _atoms(load: Load) -> set[str]:
-    """Return the names in the index of a read."""
-    return {str(atom) for form in load.index for atom in form.atoms()}
+    return any(isinstance(node, Load) and not names_in(node.index) & varying for node in reads)
 
 
 def _names_in(statement: Statement) -> set[str]:
     """Return the names of all scalars and integers in a statement."""
-    return {str(atom) for form in forms([statement]) for atom in form.atoms()} | used_names(statement)
+    return names_in(forms([statement])) | used_names(statement)
 
 
 def _varying(kernel: Kernel) -> set[str]:
@@ -129,7 +124,7 @@ class _Jam:
         if isinstance(statement, Set):
             touched = _names_in(statement) | {statement.name}
             if isinstance(statement.target, Load):
-                touched |= _atoms(statement.target)
+                touched |= names_in(statement.target.index)
             if touched & self.varying:
                 return tuple([entry.statement(statement) for entry in self.entries])
         return (statement,)

@@ -40,9 +40,9 @@ from sympy_tensordiff.codegen.ir.walk import (
     statements,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import THREADS
+from sympy_tensordiff.codegen.schedule.blocks import THREADS, WARP
 from sympy_tensordiff.codegen.schedule.joined_sums import FREE, split_off_definitions, with_joined_sums
-from sympy_tensordiff.codegen.schedule.sectors import WARP, neighbours, sectors, width_of
+from sympy_tensordiff.codegen.schedule.sectors import neighbours, sectors, width_of
 from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, is_jammable, threads_of_sum
 from sympy_tensordiff.codegen.schedule.tiles import tiling, without_guard
 from sympy_tensordiff.integer.affine import Affine, quotient

@@ -38,18 +38,12 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Fresh
+from sympy_tensordiff.codegen.schedule.blocks import LEAST_IN_USE, SIDE, BlockNest, Fresh, names_in
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.indirect import data_entries
 
-SIDE = 16
-"""The threads of a block of a product along each axis, and the terms of a shared tile."""
-
 EACH = 4
 """The sums of a thread along each axis. In double precision, 4 x 4 of them take about 80 registers."""
-
-LEAST_IN_USE = 0.6
-"""The least part of a tile that a constant length of an axis fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +100,7 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
         each = {axis: _sums_per_thread(box[axis]) for axis in (row, column)}
         if tied & {row, column} or 0 in each.values():
             continue
-        kinds = {load: {row, column, last.variable} & _atoms(load) for load in reads}
+        kinds = {load: {row, column, last.variable} & names_in(load.index) for load in reads}
         left = tuple([load for load in reads if kinds[load] == {row, last.variable}])
         right = tuple([load for load in reads if kinds[load] == {column, last.variable}])
         others = [kind for load, kind in kinds.items() if load not in (*left, *right)]
@@ -156,11 +150,6 @@ def _extent(loop: Loop) -> Affine | None:
     """Return the number of iterations of a loop from 0 to a single upper bound; None for any other loop."""
     plain = len(loop.highs) == 1 == loop.highs[0].divisor == loop.step and loop.lows == (Bound(ZERO),)
     return loop.highs[0].form + 1 if plain else None
-
-
-def _atoms(load: Load) -> set[str]:
-    """Return the names in the index of a read."""
-    return {str(atom) for form in load.index for atom in form.atoms()}
 
 
 def _length(loop: Loop) -> Affine:
