@@ -202,7 +202,7 @@ def compute_text(
             lines += [*new, *by_library[one.array]]
             continue
         function, _, rest = functions(one).partition("(")
-        if one.array in blocks:
+        if one.array in blocks and not isinstance(one, Scatter):
             nest = blocks[one.array]
             box = nest.grid
             shape = f"{blocks_text(nest, printer)}, {shape_text((nest.x[1], nest.y[1]), printer)}"

@@ -14,7 +14,7 @@ from math import ceil, prod
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, kernels_of
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, Scatter, kernels_of
 from sympy_tensordiff.codegen.ir.rename import reserve_name
 from sympy_tensordiff.codegen.ir.scalars import Ends, Identity, Load
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
@@ -126,7 +126,7 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
         nests |= {} if nest is None else {step.array: nest}
     for step in program.kernels:
         if isinstance(step, Kernel | FusedKernels):
-            own = nests.get(step.array)
+            own = None if isinstance(step, Scatter) else nests.get(step.array)
             launch = _Threads(step, shapes, known) if own is None else _ModelBlocks(own, known)
             written = [kernel.array for kernel in kernels_of(step)]
             found.append(_Count(launch, shapes, known, itemsize).figures(function_name(step), written))
