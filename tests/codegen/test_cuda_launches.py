@@ -170,7 +170,7 @@ def diagonal_added():
     product = td.IndexedSum(tensor[i, k] * tensor[j, k], (k, 0, 39))
     added = entries(product + KroneckerDelta(i, j) * sin(tensor[i, 0]), (i, 90), (j, 90))
     function = td.lambdify([tensor], added, "cuda")
-    assert "diagonal_result[(*launch((90,)), stream)]" in function.source or "diagonal_result" not in function.source
+    assert "diagonal_result[(*launch((90,)), stream)]" in function.source
     given = np.random.default_rng(0).uniform(size=(90, 40))
     return np.abs(function(given) - td.lambdify([tensor], added, "numpy")(given)).max()
 
