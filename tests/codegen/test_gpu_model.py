@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
 
 import assembler
@@ -14,11 +13,11 @@ import sympy_tensordiff as td
 from benchmarks.gpu import grown
 from benchmarks.rows import ROWS
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import Barrier, If, Loop, is_addition
+from sympy_tensordiff.codegen.ir.loops import Barrier, If, Loop
 from sympy_tensordiff.codegen.ir.nests import exactly
 from sympy_tensordiff.codegen.ir.rename import reserve_name
-from sympy_tensordiff.codegen.ir.scalars import Bound, Load
-from sympy_tensordiff.codegen.ir.walk import all_names, function_name, loops, scalars, statements
+from sympy_tensordiff.codegen.ir.scalars import Bound
+from sympy_tensordiff.codegen.ir.walk import all_names, statements
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.cache import load_source
 from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
@@ -298,29 +297,15 @@ COLUMNS = td.TensorComprehension(td.IndexedSum(A[i, j] * x[i], (i, 0, n - 1)), (
 @pytest.mark.skipif(assembler.tools() is None, reason="needs pip install '.[ptx]'")
 @pytest.mark.parametrize("case", [((A, B), PRODUCT), ((x,), td.sum(x**2)), ((A, y), A @ y), ((A, x), COLUMNS)])
 def test_the_machine_code_reads_as_often_as_the_model_says(case, tmp_path):
-    """In the innermost loop of each sum, reads of global and of shared memory for each addition."""
-    device, _ = launches(*case, n=99, m=99, p=99)
-    function, shapes, taken = td.lambdify(*case, "cuda"), Prover(device.program).shapes, all_names(device.program)
-    module = load_source(function.source, "test")
-    count = 0
-    for step in device.program.kernels:
-        nest = block_nest(step, device.shared_loops, shapes, lambda wish: reserve_name(wish, taken))
-        if nest is None:
-            continue
-        (inner,) = [loop for loop in loops(nest.body) if not any(loops(loop.body)) and any(map(is_addition, loop.body))]
-        shared = {alloc.name for alloc in nest.shared}
-        reads = Counter(
-            load.array in shared for load in {node for node in scalars(inner.body) if isinstance(node, Load)}
-        )
-        additions = sum(map(is_addition, inner.body))
-        kernel = function_name(step)
+    """In each loop with reads, those of some iterations of the model's: see also `test_machine_code`."""
+    _, found = launches(*case, n=99, m=99, p=99)
+    function = td.lambdify(*case, "cuda")
+    module, kernels = load_source(function.source, "test"), {one.name: one for one in found}
+    for kernel in assembler.kernels(module):
         machine = assembler.assemble(module, function.program, kernel, "float64", (9, 0), tmp_path)
-        kinds = [Counter(word[:3] for word in names) for names in machine._innermost_loops()]
-        most = max(kinds, key=lambda found: found["DFM"] + found["DAD"])
-        rounds = (most["DFM"] + most["DAD"]) / additions  # loops are unrolled
-        assert (most["LDG"], most["LDS"]) == (reads[False] * rounds, reads[True] * rounds), kernel
-        count += 1
-    assert count
+        for pair in machine.reads("float64"):
+            own = [one[:2] for one in kernels[kernel].iterations]
+            assert any(pair == (loads * r, shared * r) for loads, shared in own for r in range(1, 65)), (kernel, pair)
 
 
 def test_the_plan_shows_the_model():
