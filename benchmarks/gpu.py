@@ -1,4 +1,5 @@
-"""``python -m benchmarks.gpu``: the rows of the suite on a GPU, compared with the CPU, timed, beside the card's limits.
+"""``python -m benchmarks.gpu``: the rows of the suite on a GPU, compared with the CPU, timed, beside the card's limits;
+each kernel beside the least time by the static model.
 
 It needs this package with the extra ``cuda``; CuPy, PyTorch, JAX and KeOps take part where they are installed. With
 ``NUMBA_ENABLE_CUDASIM=1``, ``--quick --compare-only`` runs it without a device. With ``--sanitize``, NVIDIA's sanitizer
@@ -26,6 +27,7 @@ import numpy as np
 from benchmarks import gpu_libraries, libraries, report
 from benchmarks.command import DTYPES, chosen
 from benchmarks.contestants import OURS, DisagreementError, compiled, gather
+from benchmarks.gpu_kernels import kernel_times
 from benchmarks.gpu_limits import measured
 from benchmarks.measure import in_turn
 from benchmarks.result import Result, Run
@@ -34,6 +36,9 @@ from sympy_tensordiff.codegen.schedule.gpu_model import CARD, LaunchCosts, figur
 from sympy_tensordiff.codegen.schedule.launches import on_device
 from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import UnsupportedError
+
+Times = Sequence[tuple[str, float]]
+"""The names and seconds of launches, one after another."""
 
 Launches = dict[str, list[LaunchCosts]]
 """The costs of the launches of a row, as the static model predicts them, by row and element type."""
@@ -89,13 +94,19 @@ def predicted(function: Any, sizes: Sizes, dtype: str) -> list[LaunchCosts]:
     return figures(on_device(prepared(function.program, "cuda")), sizes, np.dtype(dtype).itemsize)
 
 
-def predicted_lines(launches: Sequence[LaunchCosts]) -> str:
-    """Each launch with the least time on the card of the model."""
-    return "\n".join(
-        f"  {one.name:<36} {report.milliseconds(one.seconds):>9} ms at least on an {CARD.name}, "
-        f"{one.sectors:.2g} of the ideal sectors, {one.occupancy:.0%} occupancy"
-        for one in launches
-    )
+def predicted_lines(launches: Sequence[LaunchCosts], times: Times = ()) -> str:
+    """Each launch with the least time on the card of the model, beside the measured ``times``. Launches of a library
+    are not in the model: where there are some, the measured times come after those of the model.
+    """
+    texts = [f"{report.milliseconds(seconds):>9} ms" for _, seconds in times]
+    is_same = len(times) == len(launches)
+    lines = [
+        f"  {one.name:<36} {f'{text}, ' if text else ''}{report.milliseconds(one.seconds):>9} ms at least on an "
+        f"{CARD.name}, {one.sectors:.2g} of the ideal sectors, {one.occupancy:.0%} occupancy"
+        for one, text in zip(launches, texts if is_same else [""] * len(launches), strict=True)
+    ]
+    lines += [] if is_same else [f"  {name:<36} {text}" for (name, _), text in zip(times, texts, strict=True)]
+    return "\n".join(lines)
 
 
 def card() -> dict[str, str]:
@@ -103,6 +114,11 @@ def card() -> dict[str, str]:
     cuda = importlib.import_module("numba.cuda")
     if "NUMBA_ENABLE_CUDASIM" in os.environ:
         return {"card": "none: Numba's simulator"}
+    if not cuda.is_available():
+        raise SystemExit(
+            "there is no CUDA device here. To compare all rows at tiny sizes in Numba's simulator: "
+            "NUMBA_ENABLE_CUDASIM=1 python -m benchmarks.gpu --quick --compare-only"
+        )
     device = cuda.get_current_device()
     name = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
     capability = ".".join(map(str, device.compute_capability))
@@ -139,6 +155,7 @@ def main(arguments: Sequence[str]) -> int:
         run.limits = {dtype: measured(device, dtype, *LIMITS[options.quick]) for dtype in options.dtype}
     failures = 0
     launches: Launches = {}
+    kernels: dict[str, Times] = {}
     for row in map(with_cupy, chosen(options.rows)):
         sizes = row.quick if options.quick else grown(row)
         try:
@@ -157,11 +174,15 @@ def main(arguments: Sequence[str]) -> int:
             if not options.compare_only:
                 result.times = in_turn({c.label: c.call for c in field.contestants}, options.budget)
             run.results.append(result)
-            launches[result.name] = predicted(next(iter(ours.values())), sizes, dtype)
-            print(report.lines(run, result), predicted_lines(launches[result.name]), sep="\n", flush=True)
+            function = next(iter(ours.values()))
+            launches[result.name] = predicted(function, sizes, dtype)
+            if not options.compare_only:
+                kernels[result.name] = kernel_times(function._cuda, field.contestants[0].call)
+            beside = predicted_lines(launches[result.name], kernels.get(result.name, ()))
+            print(report.lines(run, result), beside, sep="\n", flush=True)
     if options.json:
         model = {name: [one._asdict() for one in found] for name, found in launches.items()}
-        text = json.dumps(about | run.as_json() | {"model": model}, indent=1)
+        text = json.dumps(about | run.as_json() | {"model": model, "kernels": kernels}, indent=1)
         options.json.write_text(text + "\n", encoding="utf-8")
     if options.markdown and not options.compare_only:
         options.markdown.write_text(table(run, about, launches), encoding="utf-8")

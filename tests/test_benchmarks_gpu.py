@@ -41,6 +41,27 @@ def test_what_a_run_writes(simulator, tmp_path):
     assert row["agree"] == ["ours, cuda"] == list(row["times"])
     assert "| matmul | n=" in files[1].read_text() and "| model ms |" in files[1].read_text()
     assert [one["threads"] > 0 < one["seconds"] for one in found["model"]["matmul float32"]] == [True, True]
+    times = found["kernels"]["matmul float32"]
+    assert [name for name, _ in times] == ["fill_result0", "fill_result0"]  # both products have one function
+    assert all(seconds >= 0 for _, seconds in times)
+
+
+def test_measured_times_beside_the_model() -> None:
+    """Of launches one after another; those of a library are not in the model."""
+    row = ROWS["matmul"]
+    launches = gpu.predicted(gpu.compiled(row, row.quick, ["cuda"])["ours, cuda"], row.quick, "float64")
+    both = gpu.predicted_lines(launches, [("fill_result0", 2e-3), ("fill_result0", 3e-3)]).splitlines()
+    assert "2 ms," in both[0] and "at least on an H200" in both[0] and "3 ms," in both[1]
+    more = gpu.predicted_lines(launches, [("fill_result0", 2e-3)]).splitlines()
+    assert "2 ms" in more[2] and "ms, " not in more[0]
+    assert gpu.predicted_lines(launches).count("at least on an H200") == 2
+
+
+def test_without_a_device(monkeypatch) -> None:
+    monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
+    if not gpu.importlib.import_module("numba.cuda").is_available():
+        with pytest.raises(SystemExit, match="there is no CUDA device here"):
+            gpu.main(["--rows", "matmul"])
 
 
 def wrong_result() -> int:

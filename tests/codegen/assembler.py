@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sympy_tensordiff.codegen.ir.programs import Program
@@ -79,6 +80,21 @@ class Machine:
     def has_local_memory(self) -> bool:
         return re.search(r"\b(LDL|STL)\b", self.code) is not None
 
+    def reads(self, dtype: str) -> list[tuple[int, int]]:
+        """The entries of global and of shared memory that each innermost loop with reads, or a kernel without one,
+        reads. One instruction may read several entries of shared memory.
+        """
+        words = [_word(found) for line in self.code.splitlines() if (found := _INSTRUCTION.search(line))]
+        bits = {"LDS": 32, "LDS64": 64, "LDS128": 128}
+        found = [
+            (
+                sum(name.startswith("LDG") for name in names),
+                sum(bits.get(name, 0) // (8 * np.dtype(dtype).itemsize) for name in names),
+            )
+            for names in (*self._innermost_loops(), words)
+        ]
+        return [pair for pair in found[:-1] if any(pair)] or found[-1:]
+
     def innermost(self) -> tuple[int, int]:
         """The numbers of loads and of integer instructions in the innermost loop with the most loads.
 
@@ -103,10 +119,16 @@ class Machine:
                 target = re.search(r"\.L_\w+", found[2])
                 if found[1] == "BRA" and target and target[0] in labels:
                     ends.append((labels[target[0]], len(names)))
-                names.append(found[1])
+                names.append(_word(found))
         for start, end in ends:
             if not any((a, b) != (start, end) and start <= a and b <= end for a, b in ends):
                 yield names[start : end + 1]
+
+
+def _word(found: re.Match[str]) -> str:
+    """The name of an instruction; of a read of shared memory with its bits, if these are not 32."""
+    wide = re.match(r"\.(?:U\.)?(64|128)\b", found[2]) if found[1] == "LDS" else None
+    return found[1] + (wide[1] if wide else "")
 
 
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)([^;]*);")

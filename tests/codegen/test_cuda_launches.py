@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from every import every
 from races import watched
-from sympy import exp, sin
+from sympy import KroneckerDelta, exp, sin
 
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
@@ -162,3 +162,19 @@ def test_data_are_read_on_the_device(simulator):
     """What differs in the entries of an index array is no number that the host knows."""
     results = entries(x[idx[0]] * x[i], (i, n)), entries(x[idx[1]] * x[i], (i, n - 1))
     simulator(as_with_numpy, (x, idx), results, {n: 4, m: 3})
+
+
+def diagonal_added():
+    """The greatest error of a product in tiles, and of sums that blocks share, to whose entries a scatter adds."""
+    tensor = td.TensorSymbol("T", (90, 40))
+    product = td.IndexedSum(tensor[i, k] * tensor[j, k], (k, 0, 39))
+    added = entries(product + KroneckerDelta(i, j) * sin(tensor[i, 0]), (i, 90), (j, 90))
+    function = td.lambdify([tensor], added, "cuda")
+    assert "diagonal_result[(*launch((90,)), stream)]" in function.source
+    given = np.random.default_rng(0).uniform(size=(90, 40))
+    return np.abs(function(given) - td.lambdify([tensor], added, "numpy")(given)).max()
+
+
+def test_scatters_have_a_thread_per_entry(simulator):
+    """Not the blocks of the kernel that fills their array."""
+    assert simulator(diagonal_added) < 1e-12

@@ -297,34 +297,16 @@ def test_cuda_text():
 def fill_result(result, a, n):
     """Fill result[i0], sums shared by the threads of a block."""
     real = result.dtype.type
-    partial = cuda.shared.array(256, real)
     x = cuda.threadIdx.x
-    y = cuda.threadIdx.y
     i0 = cuda.blockIdx.x*cuda.blockDim.y + cuda.threadIdx.y
-    s = real(0)
+    s_part = real(0)
     if n > i0:
         k = x
         while k < 64:
-            s += a[uint64(64*i0 + k)]
+            s_part += a[uint64(64*i0 + k)]
             k += 32
-    partial[uint64(x + 32*y)] = s
-    cuda.syncthreads()
-    if x <= 15:
-        partial[uint64(x + 32*y)] += partial[uint64(x + 32*y + 16)]
-    cuda.syncthreads()
-    if x <= 7:
-        partial[uint64(x + 32*y)] += partial[uint64(x + 32*y + 8)]
-    cuda.syncthreads()
-    if x <= 3:
-        partial[uint64(x + 32*y)] += partial[uint64(x + 32*y + 4)]
-    cuda.syncthreads()
-    if x <= 1:
-        partial[uint64(x + 32*y)] += partial[uint64(x + 32*y + 2)]
-    cuda.syncthreads()
-    if x <= 0:
-        partial[uint64(x + 32*y)] += partial[uint64(x + 32*y + 1)]
+    s = warp_sum(s_part, 32)
     if n > i0 and x == 0:
-        s = partial[uint64(32*y)]
         result[uint64(i0)] = s
 
 

@@ -2,7 +2,8 @@
 
    The threads of a block run one after another, up to the next barrier each, in an order that `threads_in_order` sets:
    1 forwards, -1 backwards. A result that depends on it shows a race. A barrier that some threads of a block do not
-   reach, or reach after the others have ended, stops the process. */
+   reach, or reach after the others have ended, stops the process. So does an exchange of a warp, which is a barrier
+   of the block here: all threads of a block take part in it, and warps are whole. */
 
 #pragma once
 #include <setjmp.h>
@@ -189,6 +190,19 @@ static inline void __syncthreads() {
         _longjmp(on_cpu::scheduler, 1);
     }
     on_cpu::fibers[on_cpu::current].is_at_barrier = false;
+}
+
+inline double lanes[on_cpu::MOST_THREADS];
+template <class T> static inline T __shfl_xor_sync(unsigned lanes_in, T value, int distance) {
+    const unsigned number = threadIdx.x + blockDim.x*(threadIdx.y + blockDim.y*threadIdx.z);
+    if (lanes_in != 0xffffffff || blockDim.x*blockDim.y*blockDim.z % 32 || distance < 1 || distance > 31) {
+        on_cpu::stop("an exchange in a warp of which threads are missing");
+    }
+    lanes[number] = value;
+    __syncthreads();
+    const T other = (T)lanes[number ^ distance];
+    __syncthreads();
+    return other;
 }
 
 extern "C" __attribute__((weak)) void set_order_of_threads(int order) { on_cpu::threads_in_order = order; }

@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.emit.cuda_c_library import DEVICE_HELPERS, LAUNCH,
 from sympy_tensordiff.codegen.emit.cuda_nests import checked_nest, known_names
 from sympy_tensordiff.codegen.emit.driver import Functions
 from sympy_tensordiff.codegen.emit.forms import INDENT, SUM, UNARY, FormNames
-from sympy_tensordiff.codegen.emit.helpers import called_by
+from sympy_tensordiff.codegen.emit.helpers import WARP_HELPERS, called_by
 from sympy_tensordiff.codegen.emit.recurrences import step_function
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import Barrier, If, Loop, Set, Statement
@@ -38,7 +38,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Step,
     kernels_of,
 )
-from sympy_tensordiff.codegen.ir.scalars import Ends, Load
+from sympy_tensordiff.codegen.ir.scalars import Ends, External, IndexValue, Load, Scalar
 from sympy_tensordiff.codegen.ir.sizes import check_determined
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import forms as all_forms
@@ -97,6 +97,14 @@ class CudaTexts(CPrinter):
         own = self.names(statement.variable)
         bounds = f"ptrdiff_t {own} = {self.lower(statement.lows)}; {own} < {self.stop(statement.highs)}"
         return f"for ({bounds}; {own} += {self.form(statement.step)})"
+
+    def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        """Return the call of a function; one of the threads of a warp gets their number."""
+        if function in WARP_HELPERS:
+            value, threads = arguments
+            assert isinstance(threads, IndexValue)
+            return f"{function}({self.scalar(value)}, {self.form(threads.form)})"
+        return super().call(function, arguments)
 
     def set_text(self, statement: Set) -> str:
         """Return an assignment; an atomic update if several threads may add to the entry."""
@@ -197,7 +205,7 @@ class CudaBlockPrinter(CudaTexts):
             self.shapes[alloc.name] = list(alloc_shape(alloc))
             self.line(1, f"__shared__ real {names(alloc.name)}[{shared_size(alloc)}];")
         for name, thread in zip("xy", (nest.x, nest.y), strict=True):
-            if any(thread[0] in form.atoms() for form in all_forms(nest.body)) or nest.along == name:
+            if any(thread[0] in form.atoms() for form in all_forms(nest.body)):
                 self.line(1, f"const ptrdiff_t {names(thread[0])} = threadIdx.{name};")
         flat = "(ptrdiff_t)blockIdx.x" + f"*blockDim.{nest.along} + threadIdx.{nest.along}" * bool(nest.along)
         axes = [*nest.blocks, *nest.entries]

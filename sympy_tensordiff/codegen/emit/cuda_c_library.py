@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+_OF_WARP = """\
+/* The {task} of x in so many neighbouring threads, at most those of a warp; each of them gets it. */
+static __device__ inline real warp_{name}(real x, ptrdiff_t threads) {{
+    for (int step = threads < 32 ? (int)threads/2 : 16; step > 0; step /= 2) {{
+        const real other = __shfl_xor_sync(0xffffffff, x, step);
+        x = {update};
+    }}
+    return x;
+}}"""
+
 LAUNCH_HELPERS = {
     "share": """\
 /* An extent, divided into as many equal pieces as it takes for none to be longer than most. */
@@ -130,6 +140,9 @@ static inline float lower_to(float *at, float value) {
     const int bits = __float_as_int(value == value ? value + 0.0f : (float)-NAN);
     return __int_as_float(bits < 0 ? (int)atomicMax((unsigned *)at, (unsigned)bits) : atomicMin((int *)at, bits));
 }""",
+    "warp_max": _OF_WARP.format(name="max", task="greatest value", update="maximum(x, other)"),
+    "warp_min": _OF_WARP.format(name="min", task="least value", update="minimum(x, other)"),
+    "warp_sum": _OF_WARP.format(name="sum", task="sum", update="x + other"),
 }
 """The functions of numbers that C files translate for vectors and CUDA files need not, and those of several threads."""
 
@@ -140,6 +153,7 @@ _NAMES = """
     THREAD_X THREAD_Y THREAD_Z THREADS_X THREADS_Y THREADS_Z atomicAdd atomicMin atomicMax INT64_MAX INT64_MIN exp10
     norm rnorm norm3d norm4d rsqrt sinpi cospi sincospi rcbrt rhypot erfcx erfcinv erfinv normcdf normcdfinv saturate
     clock extend_range note_asymmetry __double_as_longlong __longlong_as_double __float_as_int __int_as_float
+    __shfl_xor_sync
 """
 OWN_NAMES = frozenset(_NAMES.split()) | LAUNCH_HELPERS.keys() | DEVICE_HELPERS.keys()
 OWN_NAMES |= {f"{name}f" for name in OWN_NAMES}

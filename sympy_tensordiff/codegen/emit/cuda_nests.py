@@ -9,14 +9,14 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.emit.base import NestPrinter
 from sympy_tensordiff.codegen.emit.driver import WORD, passed_names, task_text, text_up_to_renaming, without_unused_real
 from sympy_tensordiff.codegen.emit.forms import CHOICE, PRODUCT, SUM, UNARY, FormNames, FormPrinter
-from sympy_tensordiff.codegen.emit.helpers import TYPED_HELPERS
+from sympy_tensordiff.codegen.emit.helpers import TYPED_HELPERS, WARP_HELPERS
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import Barrier, Loop, Set, Statement
 from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Scatter, kernels_of
-from sympy_tensordiff.codegen.ir.scalars import Ends, External, Name, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Ends, External, IndexValue, Name, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, function_name, own_names
 from sympy_tensordiff.codegen.schedule.block_laws import check_blocks
@@ -179,6 +179,10 @@ class CudaPrinter(NestPrinter):
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         """Return the call of a function; typed helpers also get the type of their result."""
+        if function in WARP_HELPERS:
+            value, threads = arguments
+            assert isinstance(threads, IndexValue)
+            return f"{function}({self.scalar(value)}, {self.form(threads.form)})"
         if function in TYPED_HELPERS:
             return f"{function}({', '.join([*map(self.argument, arguments), 'real'])})"
         return super().call(function, arguments)

@@ -240,5 +240,43 @@ def softplus(x, real):
 }
 """The helpers for CUDA that take the type of their result as a parameter, so that none is wider."""
 
-CUDA_HELPERS: dict[str, str] = dict(sorted((SCALAR_HELPERS | TYPED_HELPERS).items()))
+_OF_WARP = """
+def warp_{name}(x, threads):
+    \"\"\"The {task} of x in so many neighbouring threads, at most those of a warp; each of them gets it.\"\"\"
+    step = min(threads, 32) // 2
+    while step > 0:
+        other = from_lane(x, step)
+        x = {update}
+        step //= 2
+    return x
+"""
+
+WARP_HELPERS: dict[str, str] = {
+    "from_lane": '''
+def exchanged(x, step):
+    """The value of x in the thread whose number in its warp differs in the bit ``step``."""
+    return cuda.shfl_xor_sync(0xFFFFFFFF, x, step)
+
+
+@cuda.jit(device=True)
+def exchanged_in_memory(x, step):
+    """The same for Numba's simulator, which has no exchange in warps."""
+    values = cuda.shared.array(1024, np.float64)
+    number = cuda.threadIdx.y*cuda.blockDim.x + cuda.threadIdx.x
+    values[number] = x
+    cuda.syncthreads()
+    other = values[number ^ step]
+    cuda.syncthreads()
+    return type(x)(other)
+
+
+from_lane = exchanged if hasattr(cuda, "shfl_xor_sync") else exchanged_in_memory
+''',
+    "warp_max": _OF_WARP.format(name="max", task="greatest value", update="maximum(x, other)"),
+    "warp_min": _OF_WARP.format(name="min", task="least value", update="minimum(x, other)"),
+    "warp_sum": _OF_WARP.format(name="sum", task="sum", update="x + other"),
+}
+"""The functions of several threads for CUDA, called by all threads of a block."""
+
+CUDA_HELPERS: dict[str, str] = dict(sorted((SCALAR_HELPERS | TYPED_HELPERS | WARP_HELPERS).items()))
 """All helpers for CUDA."""

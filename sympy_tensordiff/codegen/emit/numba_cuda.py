@@ -146,7 +146,7 @@ def share(extent, most):
 LAUNCH_NAMES = frozenset({"functools", "np", "stream", "empty", "run", "run_on_device", "launch", "share"})
 
 OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | LOOP_NAMES | {"cuda", "uint64", "real", "flat"}
-OWN_NAMES |= {"first_y", "first_z", "step_y", "step_z", *CUDA_HELPERS}
+OWN_NAMES |= {"first_y", "first_z", "step_y", "step_z", "exchanged", "exchanged_in_memory", *CUDA_HELPERS}
 
 # The results' names may have an underscore appended, so that both are kept free.
 _DEVICE = ("_device", "__device")
@@ -202,7 +202,7 @@ def compute_text(
             lines += [*new, *by_library[one.array]]
             continue
         function, _, rest = functions(one).partition("(")
-        if one.array in blocks:
+        if one.array in blocks and not isinstance(one, Scatter):
             nest = blocks[one.array]
             box = nest.grid
             shape = f"{blocks_text(nest, printer)}, {shape_text((nest.x[1], nest.y[1]), printer)}"

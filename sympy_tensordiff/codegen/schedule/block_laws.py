@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
 from math import gcd
 
@@ -15,9 +15,12 @@ from sympy_tensordiff.codegen.ir.nests import ZERO, span
 from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, subexpressions
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, is_exchange, names_in, shared_size
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
+
+SHARED_BYTES = 48 * 1024
+"""The most bytes of shared memory of a block that no launch has to ask for."""
 
 
 def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, known: Collection[str]) -> None:
@@ -25,8 +28,12 @@ def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, k
     no barrier is in between.
 
     All accesses are in bounds, no two threads write one entry of a result, none reads a result, and between two
-    barriers no two threads of a block touch one entry of a shared array unless both read.
+    barriers no two threads of a block touch one entry of a shared array unless both read. All threads of a block reach
+    its barriers and exchanges of sums, and its shared arrays fit into `SHARED_BYTES`.
     """
+    _check_reached(nest)
+    if (size := 8 * sum(map(shared_size, nest.shared))) > SHARED_BYTES:
+        raise VerificationError(f"the shared arrays of {step.array} have {size} bytes, {SHARED_BYTES} are the most")
     coordinates = nest.coordinates
     body: tuple[Statement, ...] = (*nest.shared, *nest.body)
     for name, extent in reversed(coordinates):
@@ -59,6 +66,23 @@ def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, k
     for (one, other), own in pairs:
         if one.array == other.array and (one.is_write or other.is_write):
             _check_apart(one, other, own, variables, strides, ranges, prover)
+
+
+def _check_reached(nest: BlockNest) -> None:
+    """Raise VerificationError if a barrier or an exchange of sums is in a guard, or in a loop whose length differs
+    between the threads of a block.
+    """
+    own = {nest.x[0], nest.y[0], *(name for name, _ in (nest.entries if nest.along else ()))}
+    waiting = [(statement, True) for statement in nest.body]
+    while waiting:
+        statement, is_reached = waiting.pop()
+        if isinstance(statement, Loop | If):
+            atoms = names_in(forms([replace(statement, body=())]))
+            reached = is_reached and isinstance(statement, Loop) and own.isdisjoint(atoms)
+            own |= {statement.variable} if isinstance(statement, Loop) and not reached else set()
+            waiting += [(inner, reached) for inner in statement.body]
+        elif not is_reached and (isinstance(statement, Barrier) or is_exchange(statement)):
+            raise VerificationError("not all threads of a block reach a barrier, or an exchange of their sums")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +162,7 @@ def _check_apart(
     second = {name: Affine.variable(name) + step[name] for name in step}
     rows = [*one.rows, *ranges, *(row.substitute(second) for row in (*other.rows, *ranges))]
     same = [a - b.substitute(second) for a, b in zip(one.index, other.index, strict=True)]
-    used = {str(atom) for form in (*one.index, *other.index) for atom in form.atoms()}
+    used = names_in((*one.index, *other.index))
     cases: list[list[Constraint]] = [[]]
     for name, stride in strides.items():
         equal, after = Constraint("eq", step[name]), Constraint("ge", step[name] - stride)

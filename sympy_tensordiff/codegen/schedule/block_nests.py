@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Step
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Scatter, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Fresh
 from sympy_tensordiff.codegen.schedule.row_blocks import row_nest
@@ -15,11 +15,12 @@ from sympy_tensordiff.codegen.schedule.transposes import transposed_reads, trans
 
 def block_nest(step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: Fresh) -> BlockNest | None:
     """Return the nest of a step whose threads share memory in blocks: row-wise functions, sums distributed over
-    threads, products in tiles, or transposed reads. None for other steps. ``shared_loops`` are the distributed sums.
+    threads, products in tiles, or transposed reads. None for other steps, among them a scatter, which may add to an
+    array that such a step fills. ``shared_loops`` are the distributed sums.
     """
     if isinstance(step, FusedKernels) and step.array in shared_loops:
         return row_nest(step, shared_loops, shapes, fresh)
-    if not isinstance(step, Kernel):
+    if not isinstance(step, Kernel) or isinstance(step, Scatter):
         return None
     if step.array in shared_loops:
         return sum_nest(step, shared_loops[step.array], shapes, fresh)
@@ -33,6 +34,6 @@ def shares_memory(step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Sh
     """Whether the threads of a block share memory in the GPU kernel of `step`."""
     if isinstance(step, FusedKernels):
         return step.array in shared_loops
-    return isinstance(step, Kernel) and (
+    return (isinstance(step, Kernel) and not isinstance(step, Scatter)) and (
         step.array in shared_loops or tiling(step, shapes) is not None or transposed_reads(step, shapes) is not None
     )

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 
-from sympy_tensordiff.codegen.ir.loops import (
-    Alloc,
-    Statement,
-)
+from sympy_tensordiff.codegen.ir.loops import Alloc, Set, Statement
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name, Operation, Reduction
 from sympy_tensordiff.integer.affine import Affine
 
 THREADS = 256
 """The threads of a block."""
+
+WARP = 32
+"""The threads of a warp."""
+
+SIDE = 16
+"""The side of a square of entries, or of sums, that a block computes: a row of it is a whole number of sectors."""
+
+LEAST_IN_USE = 0.6
+"""The least part of a tile that a constant length of an axis fills."""
 
 Fresh = Callable[[str], str]
 
@@ -51,9 +58,27 @@ class BlockNest:
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 
 
+def names_in(forms: Iterable[Affine]) -> set[str]:
+    """Return the names in affine forms."""
+    return {str(atom) for form in forms for atom in form.atoms()}
+
+
 def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
     """Return the shape of a shared array."""
     return tuple([end.lows[0].form for end in alloc.shape])
+
+
+def exchange(total: str, part: str, threads: Affine, reduction: Reduction) -> Set:
+    """Return the definition of the scalar ``total``: the sum of ``part`` over `threads` neighbouring threads of a warp,
+    or over all of its threads; with another ``reduction``, the greatest or least of them.
+    """
+    return Set(Name(total), Operation(f"warp_{reduction}", (Name(part), IndexValue(threads))))
+
+
+def is_exchange(statement: Statement) -> bool:
+    """Return whether a statement is an `exchange`."""
+    value = statement.value if isinstance(statement, Set) else None
+    return isinstance(value, Operation) and str(value.function).startswith("warp_")
 
 
 def shared_size(alloc: Alloc) -> int:

@@ -7,26 +7,27 @@ the grid, at the middle of each loop; nothing is timed. A roofline gives the lea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from math import ceil, prod
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, kernels_of
+from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Program, Scatter, kernels_of
 from sympy_tensordiff.codegen.ir.rename import reserve_name
-from sympy_tensordiff.codegen.ir.scalars import Ends, Identity, Load, Operation, Scalar
+from sympy_tensordiff.codegen.ir.scalars import Ends, Identity, Load
 from sympy_tensordiff.codegen.ir.sizes import solve_sizes
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes, function_name, subexpressions
 from sympy_tensordiff.codegen.schedule.block_nests import block_nest
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, shared_size
+from sympy_tensordiff.codegen.schedule.blocks import WARP, BlockNest, names_in, shared_size
+from sympy_tensordiff.codegen.schedule.iterations import Iteration, is_unrolled, iterations, work
 from sympy_tensordiff.codegen.schedule.launches import Device, common_axes, on_device, thread_nest
-from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
-WARP, SECTOR = 32, 32
+SECTOR = 32
 TYPICAL = 1024
 """The sizes for which ``.plan`` shows the model."""
 
@@ -76,7 +77,8 @@ class LaunchCosts(NamedTuple):
     loads, shared, operations : int
         Reads of global and of shared arrays, and operations on numbers.
     sectors : float
-        The sectors of a warp for the worst of the reads that occur most often, over those that its entries fill.
+        The sectors that a warp reads of an array in an iteration, over those that their entries would fill: for the
+        worst of the arrays that are read most often, but for those of 32 sectors, which stay in a cache.
     serial : int
         The rounds of the longest nest of loops.
     occupancy : float
@@ -86,6 +88,8 @@ class LaunchCosts(NamedTuple):
     seconds : float
         The least time: that of all operations, by the processors that have a block, or that of reading and writing
         each entry once, whichever is longer.
+    iterations : tuple of Iteration
+        What an iteration of each innermost loop reads and computes.
     """
 
     name: str
@@ -99,6 +103,7 @@ class LaunchCosts(NamedTuple):
     occupancy: float
     slots: float
     seconds: float
+    iterations: tuple[Iteration, ...]
 
 
 def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -121,19 +126,19 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
         nests |= {} if nest is None else {step.array: nest}
     for step in program.kernels:
         if isinstance(step, Kernel | FusedKernels):
-            own = nests.get(step.array)
+            own = None if isinstance(step, Scatter) else nests.get(step.array)
             launch = _Threads(step, shapes, known) if own is None else _ModelBlocks(own, known)
             written = [kernel.array for kernel in kernels_of(step)]
             found.append(_Count(launch, shapes, known, itemsize).figures(function_name(step), written))
     return found
 
 
-def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 8) -> int:
-    """Return the bytes of memory for the temporary arrays of a call, without rows that a thread keeps in registers."""
+def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 8) -> dict[str, int]:
+    """Return the bytes of memory of each temporary array of a call, without rows that a thread keeps in registers."""
     known = computed_sizes(program, sizes)
     own = {row.name for step in program.kernels if isinstance(step, FusedKernels) for row in step.rows}
-    shapes = [array.shape for array in program.temporaries if array.name not in own]
-    return itemsize * sum(prod(max(0, int(form.evaluate(known))) for form in shape) for shape in shapes)
+    arrays = [array for array in program.temporaries if array.name not in own]
+    return {a.name: itemsize * prod(max(0, int(form.evaluate(known))) for form in a.shape) for a in arrays}
 
 
 class _Threads:
@@ -225,8 +230,10 @@ class _Count:
         own = [launch.lane(number) for number in range(WARP)]
         self.warp = [{**known, **lane} for lane in own if lane is not None]
         self.loads = self.shared_loads = self.operations = self.serial = 0
-        self.worst: dict[int, float] = {}
-        """The worst ratio of sectors, by how often a read occurs."""
+        self.level, self.times = 0, [1]
+        """The number of the loop around the current statement, and how often the body of each is executed."""
+        self.touched: dict[tuple[int, str], tuple[set[int], set[int]]] = {}
+        """The offsets that a warp reads of an array in a loop: in one iteration, and in those of short loops in it."""
         self.short: list[Loop] = []
         """The loops of a few constant iterations around the current statement."""
 
@@ -234,12 +241,12 @@ class _Count:
         """Return the predicted costs of a kernel launch, counted in its statements for one warp of threads."""
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
-        sectors = self.worst[max(self.worst)] if self.worst else 1.0
         resident = self.resident_blocks() * self.launch.size
         slots = self.launch.threads / max(1, CARD.processors * resident)
         return LaunchCosts(
-            name, self.launch.threads, self.launch.lanes, self.loads, self.shared_loads, self.operations, sectors,
-            self.serial, resident / CARD.threads, slots, self.least_seconds(written),
+            name, self.launch.threads, self.launch.lanes, self.loads, self.shared_loads, self.operations,
+            self.worst_ratio(), self.serial, resident / CARD.threads, slots, self.least_seconds(written),
+            tuple(iterations(self.launch.body, self.shared)),
         )  # fmt: skip
 
     def resident_blocks(self) -> int:
@@ -270,9 +277,13 @@ class _Count:
             elif isinstance(statement, Loop):
                 rounds, inner = _middle(statement, warp)
                 self.serial = max(self.serial, times * rounds)
-                self.short += [statement] if is_unrolled(statement) else []
+                is_short, level = is_unrolled(statement), self.level
+                self.short += [statement] * is_short
+                if not is_short:
+                    self.level = len(self.times)
+                    self.times.append(times * rounds)
                 self.count(statement.body, inner, times * rounds)
-                self.short = self.short[:-1] if is_unrolled(statement) else self.short
+                self.short, self.level = self.short[:-1] if is_short else self.short, level
             elif isinstance(statement, Set) and times:
                 self.count_value(statement, warp, times)
 
@@ -281,58 +292,52 @@ class _Count:
         if isinstance(statement.value, Ends | Identity):
             return
         nodes = list(subexpressions(statement.value))
-        self.operations += times * (bool(statement.reduction) + sum(map(_work, nodes)))
+        self.operations += times * (bool(statement.reduction) + sum(map(work, nodes)))
         for load in dict.fromkeys(node for node in nodes if isinstance(node, Load)):
             if load.array in self.shared:
                 self.shared_loads += times
                 continue
             self.loads += times
             self.reads[load.array] = self.reads.get(load.array, 0) + times
-            try:
-                ratio = self.sectors(load, warp)
-            except (KeyError, TypeError, VerificationError):
-                continue  # data select the entry
-            self.worst[times] = max(ratio, self.worst.get(times, 0.0))
+            with suppress(KeyError, TypeError, VerificationError):  # data select the entry
+                self.touch(load, warp)
 
-    def sectors(self, load: Load, warp: Sequence[Values]) -> float:
-        """Return the number of memory sectors that a warp reads, divided by the least possible number: 1 for coalesced
-        reads. Iterations of short loops count as one read, since the cache keeps their sectors.
+    def touch(self, load: Load, warp: Sequence[Values]) -> None:
+        """Note the offsets of the entries that a warp reads by ``load``, in the current iteration of the loops around
+        it and, since the cache keeps their sectors, in all iterations of short ones.
         """
-        used = {str(atom) for form in load.index for atom in form.atoms()}
+        if self.entries[load.array] * self.itemsize <= WARP * SECTOR:
+            return
+        used = names_in(load.index)
         ranges = [
             [(loop.variable, value) for value in range(loop.lows[0].form.constant, loop.highs[0].form.constant + 1)]
             for loop in self.short
             if loop.variable in used
         ]
-        together = [{**lane, **dict(chosen)} for chosen in product(*ranges) for lane in warp] if ranges else warp
-        return min(self.ratio(load, values) for values in (warp, together))
+        together = [{**lane, **dict(chosen)} for chosen in product(*ranges) for lane in warp]
+        touched = self.touched.setdefault((self.level, load.array), (set(), set()))
+        for offsets, points in zip(touched, (warp, together), strict=True):
+            offsets |= {self.offset(load, values) for values in points}
 
-    def ratio(self, load: Load, points: Sequence[Values]) -> float:
-        """Return the number of memory sectors that `load` touches at all `points`, divided by the number that holds as
-        many adjacent entries.
-        """
+    def offset(self, load: Load, values: Values) -> int:
+        """Return the offset of the entry that a thread reads in its array."""
         strides = self.strides[load.array]
-        places = {
-            sum(int(form.evaluate(values)) * stride for form, stride in zip(load.index, strides, strict=True))
-            for values in points
-        }
-        touched = {place * self.itemsize // SECTOR for place in places}
-        return len(touched) / ceil(len(places) * self.itemsize / SECTOR)
+        return sum(int(form.evaluate(values)) * stride for form, stride in zip(load.index, strides, strict=True))
 
+    def ratio(self, offsets: Collection[int]) -> float:
+        """Return the number of memory sectors with the entries at `offsets`, divided by the number that holds as many
+        adjacent entries.
+        """
+        sectors = {offset * self.itemsize // SECTOR for offset in offsets}
+        return len(sectors) / ceil(len(offsets) * self.itemsize / SECTOR)
 
-def is_unrolled(loop: Loop) -> bool:
-    """Whether a loop has constant bounds and so few iterations that the compiler unrolls it."""
-    bounds = (*loop.lows, *loop.highs)
-    if len(bounds) > 2 or loop.step != 1 or any(b.divisor > 1 or not b.form.is_constant for b in bounds):
-        return False
-    return loop.highs[0].form.constant - loop.lows[0].form.constant < SHORT
-
-
-def _work(node: Scalar) -> int:
-    """Return the number of operations of `node` itself, without its arguments."""
-    if not isinstance(node, Operation):
-        return 0
-    return len(node.arguments) - 1 if node.function in ("add", "mul") else int(node.function not in ("neg", "select"))
+    def worst_ratio(self) -> float:
+        """Return the worst ratio of sectors among the arrays that are read most often."""
+        worst: dict[int, float] = {}
+        for (level, _), each in self.touched.items():
+            times = self.times[level]
+            worst[times] = max(min(map(self.ratio, filter(None, each)), default=1.0), worst.get(times, 0.0))
+        return worst[max(worst)] if worst else 1.0
 
 
 def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
@@ -379,7 +384,7 @@ def describe_model(program: Program) -> Iterator[str]:
     names = {a.name for a in program.arguments if a.kind == "integer"}
     names |= {solved.name for solved in solve_sizes(program.arguments)}
     sizes = dict.fromkeys(names, TYPICAL)
-    found, memory = figures(device, sizes), temporary_bytes(device.program, sizes) / 2**20
+    found, memory = figures(device, sizes), sum(temporary_bytes(device.program, sizes).values()) / 2**20
     where = f" for sizes of {TYPICAL}" if sizes else ""
     least = 1e6 * sum(one.seconds for one in found)
     yield (
@@ -387,9 +392,9 @@ def describe_model(program: Program) -> Iterator[str]:
         f"at least {least:.3g} microseconds"
     )
     for one in found:
-        per = one.loads / max(1, one.operations)
+        per, inner = one.loads / max(1, one.operations), max(one.iterations, key=lambda own: own.operations)
         yield (
-            f"  {one.name}: {one.threads} threads, {100 * one.lanes:.0f} % of lanes, {per:.2g} loads per operation, "
-            f"{one.sectors:.2g} of the ideal sectors, {one.serial} rounds, {100 * one.occupancy:.0f} % occupancy, "
-            f"at least {1e6 * one.seconds:.3g} microseconds"
+            f"  {one.name}: {one.threads} threads, {100 * one.lanes:.0f} % of lanes, {per:.2g} loads per operation "
+            f"({inner.loads} for {inner.operations} in an iteration), {one.sectors:.2g} of the ideal sectors, "
+            f"{one.serial} rounds, {100 * one.occupancy:.0f} % occupancy, at least {1e6 * one.seconds:.3g} microseconds"
         )

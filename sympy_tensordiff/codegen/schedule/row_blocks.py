@@ -13,19 +13,18 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.dataflow import uses
-from sympy_tensordiff.codegen.ir.loops import Alloc, Barrier, If, Loop, Set, Statement, is_accumulator, let
+from sympy_tensordiff.codegen.ir.loops import Alloc, Barrier, If, Loop, Statement, is_accumulator
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, with_entries_as_scalars
 from sympy_tensordiff.codegen.ir.programs import Array, FusedKernels, Kernel, Program, Size, Step
 from sympy_tensordiff.codegen.ir.rename import Renaming, renamed, reserve_name
-from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name
+from sympy_tensordiff.codegen.ir.scalars import Bound, Load
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import added, all_names, array_shapes, loads, loops
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Fresh
+from sympy_tensordiff.codegen.schedule.blocks import WARP, BlockNest, Fresh
 from sympy_tensordiff.codegen.schedule.recompute import with_values
-from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, iterations_of_thread, tree_reduction
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, iterations_of_thread, threads_of_sum, totals
 from sympy_tensordiff.codegen.schedule.transposes import transposed_reads
-from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
-from sympy_tensordiff.integer.extrema import minimum_of
+from sympy_tensordiff.integer.affine import Affine, Constraint
 
 MAX_TIMES = 2
 """How often an entry of a row is computed at most."""
@@ -84,10 +83,11 @@ class _RowGroups:
 
     def joined(self, group: Sequence[Step]) -> FusedKernels | None:
         """Return the kernels of `group`, which work on the same rows, as one launch. None if they are fewer than two
-        (after cheap ones are merged into their readers), or one reads an array that another stores.
+        (after cheap ones are merged into their readers), one reads an array that another stores, or the first one has
+        no sum for the threads to share.
         """
         kernels = [step for step in group if isinstance(step, Kernel)]
-        if len(kernels) < 2:
+        if len(kernels) < 2 or kernels[0].array not in self.old_shared_loops:
             return None
         own = Counter(name for kernel in kernels for name in {kernel.array, *uses(kernel).arrays})
         inner = {k.array for k in kernels if k.array in self.temporaries and own[k.array] == self.users[k.array]}
@@ -101,11 +101,11 @@ class _RowGroups:
         new = [renamed(kernel, dict(zip(kernel.axes, axes, strict=False)), known) for kernel in kernels]
         length = self.old_shared_loops[kernels[0].array].length
         assert length is not None
-        threads = 32 * minimum_of([quotient(length, 128), Affine.of(8)])
+        threads = threads_of_sum(length)
         if threads.is_constant:
-            threads = Affine.of(max(32, threads.constant))
+            threads = Affine.of(max(WARP, threads.constant))
         else:
-            self.sizes.append(Size(reserve_name(f"{kernels[0].array}_row", self.taken), (threads, Affine.of(32))))
+            self.sizes.append(Size(reserve_name(f"{kernels[0].array}_row", self.taken), (threads, Affine.of(WARP))))
             threads = Affine.variable(self.sizes[-1].name)
         for old, kernel in zip(kernels, new, strict=True):
             if (shared := self.old_shared_loops.get(kernel.array)) is not None:
@@ -192,7 +192,8 @@ def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes:
         inside = with_entries_as_scalars(kernel.body, numbers)
         if kernel.array in shared_loops:
             partial = fresh("partial")
-            shared.append(Alloc(partial, (exactly(count),), kernel.array))
+            if not count.is_constant or count.constant > WARP:
+                shared.append(Alloc(partial, (exactly(count),), kernel.array))
             variable = shared_loops[kernel.array].variable
             number = next(n for n, s in enumerate(inside) if variable in {loop.variable for loop in loops([s])})
             begin = next(s for s in inside[:number] if is_accumulator(s) and s.name in added([inside[number]]))
@@ -207,8 +208,7 @@ def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes:
                 *part.body(inside[:number]),
                 *part.body(iterations_of_thread([inside[number]], variable, count, t)),
             ]
-            body += [Set(place(t), Name(mine)), *tree_reduction([place], t, count, begin)]
-            body += [Barrier(), let(begin.name, place(ZERO))]
+            body += totals({begin.name: mine}, {begin.name: place}, t, count, begin, fresh)
             inside = inside[number + 1 :]
         elif len(kernel.axes) > rank:
             axis, last = kernel.axes[-1], shapes[kernel.array][-1] - 1

@@ -8,11 +8,9 @@ from sympy_tensordiff.codegen.ir.scalars import Load, Scalar
 from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
 )
+from sympy_tensordiff.codegen.schedule.blocks import WARP
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import times
-
-WARP = 32
-"""The threads of a warp."""
 
 
 def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:

@@ -1,9 +1,9 @@
-"""Sums that the threads of a block share, whose totals are added in a tree."""
+"""Sums that the threads of a block share: warps add up theirs without memory, blocks those of their warps."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.ir.loops import (
@@ -13,6 +13,8 @@ from sympy_tensordiff.codegen.ir.loops import (
     Loop,
     Set,
     Statement,
+    accumulator,
+    add,
     is_accumulator,
     let,
     reduction_of,
@@ -28,18 +30,21 @@ from sympy_tensordiff.codegen.ir.walk import (
     live_statements,
     loops,
     rewrite,
+    scalars,
     statements,
     subexpressions,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import THREADS, BlockNest, Fresh
-from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.codegen.schedule.blocks import THREADS, WARP, BlockNest, Fresh, exchange, names_in
+from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
+from sympy_tensordiff.integer.extrema import minimum_of
 from sympy_tensordiff.integer.products import quotient_by
 
 
 @dataclass(frozen=True, slots=True)
 class SharedLoop:
-    """A loop of a sum whose iterations the ``threads`` of a block share; their partial sums are added in shared memory.
+    """A loop of a sum whose iterations the ``threads`` of a block share, which then add up their partial sums. Without
+    a ``width``, these are 1, 2, 4, 8, 16, or whole warps.
 
     With a ``width``, the x axis runs over as many neighbouring entries, and the y axis over the iterations. Entries
     along ``axis`` are neighbours. A thread computes all entries along the short axis ``jam``.
@@ -74,17 +79,12 @@ def is_jammable(kernel: Kernel, extent: Affine) -> bool:
     if any(_names_in(replace(head, body=())) & varying for head in heads):
         return False
     reads = {node for s in statements(inside) if isinstance(s, Set) for node in subexpressions(s.value)}
-    return any(isinstance(node, Load) and not _atoms(node) & varying for node in reads)
-
-
-def _atoms(load: Load) -> set[str]:
-    """Return the names in the index of a read."""
-    return {str(atom) for form in load.index for atom in form.atoms()}
+    return any(isinstance(node, Load) and not names_in(node.index) & varying for node in reads)
 
 
 def _names_in(statement: Statement) -> set[str]:
     """Return the names of all scalars and integers in a statement."""
-    return {str(atom) for form in forms([statement]) for atom in form.atoms()} | used_names(statement)
+    return names_in(forms([statement])) | used_names(statement)
 
 
 def _varying(kernel: Kernel) -> set[str]:
@@ -124,7 +124,7 @@ class _Jam:
         if isinstance(statement, Set):
             touched = _names_in(statement) | {statement.name}
             if isinstance(statement.target, Load):
-                touched |= _atoms(statement.target)
+                touched |= names_in(statement.target.index)
             if touched & self.varying:
                 return tuple([entry.statement(statement) for entry in self.entries])
         return (statement,)
@@ -165,8 +165,43 @@ def tree_reduction(places: Sequence[Callable[[Affine], Load]], t: Affine, count:
     return body[:-1]
 
 
+def threads_of_sum(length: Affine) -> Affine:
+    """Return the number of threads that share a sum of `length` terms: 1, 8, 16, or as many warps as have 8 terms for
+    each thread.
+    """
+    steps = ((8, 8, 1), (8, 16, 1), (16, 32, 1), (WARP, 8 * WARP, THREADS // WARP - 1))
+    parts = [threads * minimum_of([quotient(length, terms), Affine.of(most)]) for threads, terms, most in steps]
+    return sum(parts, ZERO)
+
+
+def totals(
+    parts: Mapping[str, str],
+    places: Mapping[str, Callable[[Affine], Load]],
+    t: Affine,
+    count: Affine,
+    start: Set,
+    fresh: Fresh,
+) -> list[Statement]:
+    """Return the statements by which `count` neighbouring threads add up their partial sums, so that each of them has
+    the totals: the threads of each warp exchange their sums, and store them for the other warps. ``parts`` maps the
+    names of the totals to those of the partial sums, ``places`` to the entry of a thread in shared memory. ``start`` is
+    the statement that initialises the sum, or the maximum or minimum in its place.
+    """
+    reduction = reduction_of(start)
+    is_warp = count.is_constant and count.constant <= WARP
+    own = {name: name if is_warp else fresh(f"{part}_of_warp") for name, part in parts.items()}
+    body: list[Statement] = [exchange(own[name], part, count, reduction) for name, part in parts.items()]
+    if is_warp:
+        return body
+    first = fresh("first")
+    body += [Set(places[name](t), Name(warp)) for name, warp in own.items()]
+    body += [Barrier(), *(accumulator(name, reduction) for name in parts)]
+    adds = tuple([add(name, places[name](Affine.variable(first)), reduction) for name in parts])
+    return [*body, Loop(first, (Bound(ZERO),), (Bound(count - 1),), adds, WARP)]
+
+
 def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a kernel whose sum is distributed over the threads of a block and reduced in shared memory."""
+    """Return the nest of a kernel whose sum is distributed over the threads of a block."""
     number = next(
         n for n, s in enumerate(kernel.body) if shared_loop.variable in {loop.variable for loop in loops([s])}
     )
@@ -196,13 +231,20 @@ def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: Fre
         [*live_statements(lets, used_names(outer)), *iterations_of_thread([outer], shared_loop.variable, count, t)]
     )
     body: list[Statement] = [*starts, *([If(inside, tuple(first))] if inside else first)]
-    body += [Set(place(name, t), Name(name)) for name in partial]
-    body += tree_reduction([functools.partial(place, name) for name in partial], t, count, start)
-    totals = [let(name, place(name, ZERO)) for name in partial]
-    last = (*totals, *jam.body([*live_statements(lets, {n for s in after for n in used_names(s)}), *after]))
-    body.append(If((*inside, Constraint("eq", t)), last))
+    places = {name: functools.partial(place, name) for name in partial}
+    last = jam.body([*live_statements(lets, {n for s in after for n in used_names(s)}), *after])
+    if shared_loop.is_across:
+        body += [Set(places[name](t), Name(name)) for name in partial]
+        body += tree_reduction([*places.values()], t, count, start)
+        last = [*(let(name, places[name](ZERO)) for name in partial), *last]
+    else:
+        parts = {name: fresh(f"{name}_part") for name in partial}
+        body = [*Renaming(parts).body(tuple(body)), *totals(parts, places, t, count, start, fresh)]
+    body.append(If((*inside, Constraint("eq", t)), tuple(last)))
     width, height = (Affine.of(shared_loop.width), count) if shared_loop.is_across else (count, height)
-    shared = tuple([Alloc(name, (exactly(height), exactly(width)), kernel.array) for name in partial.values()])
+    read = {node.array for node in scalars(body) if isinstance(node, Load)}
+    names = [name for name in partial.values() if name in read]
+    shared = tuple([Alloc(name, (exactly(height), exactly(width)), kernel.array) for name in names])
     blocks, entries = (tuple(box), ()) if is_alone else ((), tuple(box))
     along = "" if is_alone else "x" if shared_loop.is_across else "y"
     return BlockNest(tuple(body), (x, width), (y, height), shared, blocks, entries, along)

@@ -40,11 +40,11 @@ from sympy_tensordiff.codegen.ir.walk import (
     statements,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import THREADS
+from sympy_tensordiff.codegen.schedule.blocks import THREADS, WARP
 from sympy_tensordiff.codegen.schedule.diagonals import values_of
 from sympy_tensordiff.codegen.schedule.joined_sums import FREE, split_off_definitions, with_joined_sums
-from sympy_tensordiff.codegen.schedule.sectors import WARP, neighbours, sectors, width_of
-from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, is_jammable
+from sympy_tensordiff.codegen.schedule.sectors import neighbours, sectors, width_of
+from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, is_jammable, threads_of_sum
 from sympy_tensordiff.codegen.schedule.tiles import tiling, without_guard
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
@@ -53,6 +53,11 @@ from sympy_tensordiff.integer.products import quotient_by, times
 
 SHORT = 24
 """Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
+
+SHORT_WORK = 32
+"""The most terms of each thread of a block for which a sum has one launch, if their number is known: in the time of a
+second launch, a thread adds about as many.
+"""
 
 MOST_PARTS = 256
 """The most parts of a sum that blocks of threads compute: twice as many as there are multiprocessors."""
@@ -266,11 +271,11 @@ class _Stages:
         body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
         return first, replace(kernel, body=tuple(live_statements(body, set())))
 
-    def size(self, wish: str, value: Affine) -> Affine:
-        """Return a new size with a name like ``wish`` and the value ``max(value, 1)``, which the host computes before
-        any kernel runs.
+    def size(self, wish: str, value: Affine, least: int = 1) -> Affine:
+        """Return a new size with a name like ``wish`` and the value ``max(value, least)``, which the host computes
+        before any kernel runs.
         """
-        self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(1))))
+        self.sizes.append(Size(reserve_name(wish, self.taken), (value, Affine.of(least))))
         return Affine.variable(self.sizes[-1].name)
 
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
@@ -323,6 +328,8 @@ class _Stages:
             enough = [quotient(chosen.length + (chunk - 1), chunk), quotient(chosen.work, 8 * chunk)]
         else:
             chunk, enough, at_once = 256, [quotient(chosen.length + 255, 256), quotient(chosen.work, 2048)], 1
+        if not tile and chosen.work.is_constant and chosen.work.constant <= SHORT_WORK * THREADS:
+            return chunk, Affine.of(1)
         room = quotient_by(Affine.of(MOST_PARTS * at_once), maximum_of([times(*shape), Affine.of(1)]))
         parts = minimum_of([*enough, Affine.of(MOST_PARTS), room])
         return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
@@ -333,20 +340,24 @@ class _Stages:
         """
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
-        threads = self.thread_count(chosen, array)
+        # A block with a single sum has whole warps.
+        least = 1 if any(axis != chosen.jam for axis in kernel.axes) else WARP
+        threads = self.thread_count(chosen, array, least)
         if threads != Affine.of(1):
             self.shared_loops[kernel.array] = SharedLoop(
                 chosen.loop.variable, threads, chosen.width, chosen.axis, chosen.jam, chosen.length
             )
 
-    def thread_count(self, chosen: ChosenLoop, array: str) -> Affine:
-        """Return how many threads share one sum. If this depends on sizes, it is a new size that the host computes."""
+    def thread_count(self, chosen: ChosenLoop, array: str, least: int = 1) -> Affine:
+        """Return how many threads share one sum, at least ``least``. If this depends on sizes, it is a new size that
+        the host computes.
+        """
         if chosen.is_across:
             return Affine.of(chosen.threads)
-        threads = 8 * minimum_of([quotient(chosen.length, 8), quotient(chosen.work, 16), Affine.of(32)])
+        threads = threads_of_sum(chosen.length)
         if not threads.is_constant:
-            return self.size(f"{array}_threads", threads)
-        return threads if threads.constant > 1 else Affine.of(1)
+            return self.size(f"{array}_threads", threads, least)
+        return Affine.of(max(threads.constant, least))
 
     def in_parts_of_another_loop(
         self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str

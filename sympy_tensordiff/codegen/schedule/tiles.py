@@ -38,18 +38,12 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Fresh
+from sympy_tensordiff.codegen.schedule.blocks import LEAST_IN_USE, SIDE, BlockNest, Fresh, names_in
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.indirect import data_entries
 
-SIDE = 16
-"""The threads of a block of a product along each axis, and the terms of a shared tile."""
-
 EACH = 4
 """The sums of a thread along each axis. In double precision, 4 x 4 of them take about 80 registers."""
-
-LEAST_IN_USE = 0.6
-"""The least part of a tile that a constant length of an axis fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +57,8 @@ class _Tiling:
     loops: tuple[Loop, ...]
     left: tuple[Load, ...]
     right: tuple[Load, ...]
+    of_terms: tuple[Load, ...]
+    """The reads that differ between terms only, as weights."""
     each: Mapping[str, int]
     """The sums of a thread along the row and along the column."""
 
@@ -104,12 +100,13 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
         each = {axis: _sums_per_thread(box[axis]) for axis in (row, column)}
         if tied & {row, column} or 0 in each.values():
             continue
-        kinds = {load: {row, column, last.variable} & _atoms(load) for load in reads}
+        kinds = {load: {row, column, last.variable} & names_in(load.index) for load in reads}
         left = tuple([load for load in reads if kinds[load] == {row, last.variable}])
         right = tuple([load for load in reads if kinds[load] == {column, last.variable}])
         others = [kind for load, kind in kinds.items() if load not in (*left, *right)]
         if left and right and len(left + right) <= EACH and all(kind <= {last.variable} for kind in others):
-            return _Tiling(row, column, tuple(chain), left, right, each)
+            of_terms = tuple([load for load, kind in kinds.items() if kind and load not in (*left, *right)])
+            return _Tiling(row, column, tuple(chain), left, right, of_terms, each)
     return None
 
 
@@ -155,11 +152,6 @@ def _extent(loop: Loop) -> Affine | None:
     return loop.highs[0].form + 1 if plain else None
 
 
-def _atoms(load: Load) -> set[str]:
-    """Return the names in the index of a read."""
-    return {str(atom) for form in load.index for atom in form.atoms()}
-
-
 def _length(loop: Loop) -> Affine:
     """Return the number of iterations of a loop, by its first upper bound."""
     return loop.highs[0].form - loop.lows[-1].form + 1
@@ -193,6 +185,8 @@ class _TileNest:
         self.places = {plan.row: self.y, plan.column: self.x}
         self.tiles: dict[Load, tuple[str, str]] = {}
         """The shared array and the axis of each read."""
+        self.vectors: dict[Load, str] = {}
+        """The shared array of each read that differs between terms only."""
         self.entries = {
             (p, q): {
                 plan.row: self.starts[plan.row] + self.y + SIDE * p,
@@ -207,6 +201,7 @@ class _TileNest:
         (term,) = self.last.body
         assert isinstance(start, Set) and isinstance(term, Set)
         copies = [copy for axis, side in self.sides() for load in side for copy in self.copies(load, axis)]
+        copies += [self.copy_of_terms(load) for load in self.plan.of_terms]
         sums = {pair: self.fresh(f"{start.name}_{pair[0]}{pair[1]}") for pair in self.entries}
         lows = tuple([Bound(self.extreme(low.form, -1)) for low in self.last.lows])
         highs = [self.extreme(high.form, 1) for high in self.last.highs]
@@ -223,9 +218,10 @@ class _TileNest:
         tiles = [(self.numbers[axis], self.box[axis], self.size[axis]) for axis in self.starts]
         blocks += [(name, quotient(extent + (size - 1), size)) for name, extent, size in tiles]
         shapes = {axis: (exactly(side), exactly(Affine.of(size + 1))) for axis, size in self.size.items()}
-        shared = tuple([Alloc(name, shapes[axis], self.kernel.array) for name, axis in self.tiles.values()])
+        shared = [Alloc(name, shapes[axis], self.kernel.array) for name, axis in self.tiles.values()]
+        shared += [Alloc(name, (exactly(side),), self.kernel.array) for name in self.vectors.values()]
         coordinates = (self.names["x"], side), (self.names["y"], side)
-        return BlockNest((*starts, loop, *stores), *coordinates, shared, tuple(blocks), tiles=tuple(tiles))
+        return BlockNest((*starts, loop, *stores), *coordinates, tuple(shared), tuple(blocks), tiles=tuple(tiles))
 
     def extreme(self, form: Affine, sign: int) -> Affine:
         """Return the greatest value (least for ``sign=-1``) of a loop bound among the entries of the tile."""
@@ -274,6 +270,20 @@ class _TileNest:
                 inside += [row for new, n in moving for row in (Constraint("ge", new), Constraint("ge", n - 1 - new))]
             yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
 
+    def copy_of_terms(self, load: Load) -> Statement:
+        """Return the statement by which the first threads copy the entries of ``load``, one for each term of the tile,
+        into shared memory.
+        """
+        name = self.vectors[load] = self.fresh(f"{load.array}_terms")
+        own = self.first + self.x
+        inside = [Constraint("ge", -self.y)]
+        inside += [Constraint("ge", self.extreme(high.form, 1) - own) for high in self.last.highs]
+        index = [form.substitute({self.last.variable: own}) for form in load.index]
+        if any(map(self.is_tied, (*self.last.lows, *self.last.highs))):
+            shape = zip(index, self.shapes[load.array], strict=True)
+            inside += [row for new, n in shape for row in (Constraint("ge", new), Constraint("ge", n - 1 - new))]
+        return If(tuple(inside), (Set(Load(name, (self.x,)), Load(load.array, tuple(index))),))
+
     def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
         """Yield the statements for one term of the sums: a thread loads its entries of both tiles into registers, and
         adds their products to all of its sums.
@@ -287,8 +297,10 @@ class _TileNest:
         others = [node for node in subexpressions(term.value) if isinstance(node, Load) and node not in self.tiles]
         at = Renaming({}, forms={self.last.variable: self.first + self.k})
         same = {load: Name(self.fresh(f"{load.array}_k")) for load in dict.fromkeys(others)}
-        yield from (let(name.name, at.value(load)) for load, name in same.items())
-        for pair, own in sums.items():
+        for load, own in same.items():
+            vector = self.vectors.get(load)
+            yield let(own.name, at.value(load) if vector is None else Load(vector, (self.k,)))
+        for pair, total in sums.items():
             chosen = dict(same)
             for load, (_, axis) in self.tiles.items():
                 chosen[load] = values[load, pair[axis == self.plan.column]]
@@ -300,7 +312,7 @@ class _TileNest:
             forms = {**self.entries[pair], self.last.variable: self.first + self.k}
             value_of_pair = Renaming({}, forms=forms).value(rewrite_scalar(term.value, value))
             rows = self.tied_rows(self.entries[pair])
-            adds.setdefault(rows, []).append(add(own, value_of_pair, reduction_of(term)))
+            adds.setdefault(rows, []).append(add(total, value_of_pair, reduction_of(term)))
         for rows, inside in adds.items():
             yield from [If(rows, tuple(inside))] if rows else inside
 

@@ -23,15 +23,9 @@ from sympy_tensordiff.codegen.ir.walk import (
     rewrite_scalar,
     scalars,
 )
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Fresh
+from sympy_tensordiff.codegen.schedule.blocks import LEAST_IN_USE, SIDE, BlockNest, Fresh, names_in
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.indirect import data_entries
-
-SIDE = 16
-"""The side of a square of entries that a block fills, one per thread: a row of it is a whole number of sectors."""
-
-LEAST_IN_USE = 0.6
-"""The least part of a square that a constant length of an axis fills."""
 
 MAX_TILES = 4
 """The most reads of one kernel that are copied, each into 2 KB of shared memory."""
@@ -49,7 +43,7 @@ def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, .
     found: dict[str, list[Load]] = {}
     for load in reads:
         row = str(load.index[-1] - load.index[-1].constant)
-        others = {str(atom) for form in load.index[:-1] for atom in form.atoms()}
+        others = names_in(load.index[:-1])
         if (
             row in kernel.axes
             and row != column

@@ -1,0 +1,147 @@
+"""The reads and operations of one iteration of the innermost loops of a GPU kernel, as compilers leave them.
+
+Short loops are unrolled. A value that is read again is in a register; what does not depend on a loop is read before it.
+A store ends both: it may change any array, as compilers see it, but not other entries that are apart for certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
+from sympy_tensordiff.codegen.ir.scalars import Ends, Load, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import forms, loops, statements, subexpressions
+from sympy_tensordiff.codegen.schedule.blocks import names_in
+from sympy_tensordiff.codegen.schedule.split_reductions import SHORT
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.indirect import data_entries
+
+MAX_UNROLLED = 128
+"""The most iterations of a nest of short loops that compilers unroll whole."""
+
+
+class Iteration(NamedTuple):
+    """The reads of global and of shared memory, and the operations, of an iteration of an innermost loop; of a thread
+    if there is no loop.
+    """
+
+    loads: int
+    shared: int
+    operations: int
+
+
+def iterations(body: Sequence[Statement], shared: Collection[str]) -> list[Iteration]:
+    """Return what an iteration of each innermost loop in the nest ``body`` of a thread reads and computes; with a
+    constant number of iterations, also what one of the loop around it does. ``shared`` are the arrays in shared memory.
+    """
+    long = [loop for loop in loops(body) if not is_unrolled(loop)]
+    if not long:
+        return [_Reads(shared).iteration(body)]
+    found = []
+    for loop in long:
+        inner = [one for one in loops(loop.body) if not is_unrolled(one)]
+        own = _Reads(shared, "" if _stores(loop.body) else loop.variable).iteration(loop.body)
+        if not inner:
+            found.append(own)
+        elif all(any(high.form.is_constant for high in one.highs) for one in inner):
+            for one in inner:
+                count = min(high.form.constant for high in one.highs if high.form.is_constant) + 1
+                each = _Reads(shared).iteration(one.body)
+                own = Iteration(*(a + count * b for a, b in zip(own, each, strict=True)))
+            found.append(own)
+    return found
+
+
+def is_unrolled(loop: Loop) -> bool:
+    """Whether a loop has constant bounds and so few iterations, with those of the loops in it, that compilers unroll
+    it.
+    """
+    nest = [loop, *loops(loop.body)]
+    return all(map(_is_short, nest)) and prod(map(_length, nest)) <= MAX_UNROLLED
+
+
+def _is_short(loop: Loop) -> bool:
+    """Whether a loop has constant bounds and few iterations."""
+    bounds = (*loop.lows, *loop.highs)
+    if len(bounds) > 2 or loop.step != 1 or any(b.divisor > 1 or not b.form.is_constant for b in bounds):
+        return False
+    return _length(loop) <= SHORT
+
+
+def _length(loop: Loop) -> int:
+    """Return the number of iterations of a loop with constant bounds."""
+    return loop.highs[0].form.constant - loop.lows[0].form.constant + 1
+
+
+def _stores(body: Sequence[Statement]) -> bool:
+    """Whether statements store an entry of an array."""
+    return any(isinstance(s, Set) and isinstance(s.target, Load) for s in statements(body))
+
+
+def work(node: Scalar) -> int:
+    """Return the number of operations of `node` itself, without its arguments."""
+    if not isinstance(node, Operation):
+        return 0
+    return len(node.arguments) - 1 if node.function in ("add", "mul") else int(node.function not in ("neg", "select"))
+
+
+class _Reads:
+    """Counts the reads of statements that depend on the loop ``variable``; with "", all of them."""
+
+    def __init__(self, shared: Collection[str], variable: str = "") -> None:
+        self.shared, self.variable = shared, variable
+        self.known: set[tuple[str, tuple[Affine, ...]]] = set()
+        """The entries that have been read, or stored, since the last store."""
+        self.loads = self.shared_loads = self.operations = 0
+
+    def iteration(self, body: Sequence[Statement]) -> Iteration:
+        """Return the counts of statements without the long loops in them."""
+        self.count(body, {}, frozenset())
+        return Iteration(self.loads, self.shared_loads, self.operations)
+
+    def count(self, body: Sequence[Statement], values: Mapping[str, Affine], guard: frozenset[str]) -> None:
+        """Count the reads of statements in which unrolled loops have the ``values``, below guards with the names
+        ``guard``.
+        """
+        for statement in body:
+            if isinstance(statement, Loop):
+                if is_unrolled(statement):
+                    low = statement.lows[0].form.constant
+                    for value in range(low, low + _length(statement)):
+                        self.count(statement.body, {**values, statement.variable: Affine.of(value)}, guard)
+            elif isinstance(statement, If):
+                rows = [row.form.substitute(values) for row in statement.conditions]
+                self.read_data(rows, guard)
+                self.count(statement.body, values, guard | names_in(rows))
+            elif isinstance(statement, Set):
+                self.read_data([form.substitute(values) for form in forms([statement])], guard)
+                nodes = [] if isinstance(statement.value, Ends) else list(subexpressions(statement.value))
+                self.operations += bool(statement.reduction) + sum(map(work, nodes))
+                for node in nodes:
+                    if isinstance(node, Load):
+                        self.read(node.array, [form.substitute(values) for form in node.index], guard)
+                if isinstance(statement.target, Load):
+                    self.store(statement.name, tuple([form.substitute(values) for form in statement.index]))
+
+    def store(self, array: str, index: tuple[Affine, ...]) -> None:
+        """Forget what a store to an entry may change: all but entries of its array at a constant distance."""
+        others = [known for name, known in self.known if name == array]
+        near = [known for known in others if all((a - b).is_constant for a, b in zip(known, index, strict=True))]
+        self.known = {(array, known) for known in (*near, index)}
+
+    def read_data(self, rows: Sequence[Affine], guard: Collection[str]) -> None:
+        """Count the reads of integer arrays in affine forms."""
+        for entry in data_entries(rows):
+            self.read(entry.tensor, entry.index, guard)
+
+    def read(self, array: str, index: Sequence[Affine], guard: Collection[str]) -> None:
+        """Count the read of an entry, unless its value is known, or is read before the loop."""
+        entry = array, tuple(index)
+        if entry in self.known:
+            return
+        self.known.add(entry)
+        if not self.variable or self.variable in names_in(index) | {*guard}:
+            self.shared_loads += array in self.shared
+            self.loads += array not in self.shared
