@@ -224,6 +224,11 @@ def added(x, index, values):
     """The array x with the values added to its entries at an index; repeated ones count each time."""
     return x.at[index].add(values)
 ''',
+    "added_to_part": '''
+def added_to_part(x, slices, values):
+    """The array x with values added to a part of it; if that is all of x, XLA cannot reverse x.at[slices].add."""
+    return x + values if x[slices].shape == x.shape else x.at[slices].add(values)
+''',
     "spread": '''
 def spread(values, fill, *spans):
     """An array of one value with others at start, start + step, ... along the axes that have such a span.
@@ -238,6 +243,11 @@ def spread(values, fill, *spans):
     around = [(0, 0, 0) if span is None else
               (span[0], span[3] - span[0] - span[1]*(span[2] - 1) - 1, span[1] - 1) for span in spans]
     return jax.lax.pad(values, jnp.asarray(fill, values.dtype), around)
+''',
+    "computed_once": '''
+def computed_once(x):
+    """The array x out of a loop: XLA computes others again where they are read, rounded in another way."""
+    return jax.lax.scan(lambda kept, time: (jnp.where(time == 0, x, kept), None), jnp.zeros_like(x), jnp.arange(2))[0]
 ''',
     "factorized": '''
 def factorized(matrix, kind):

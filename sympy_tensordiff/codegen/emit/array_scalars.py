@@ -161,7 +161,7 @@ class VectorPrinter(ScalarPrinter):
 
     def integer(self, entry: IndirectIndex) -> str:
         """Return the text of an integer-array entry as an integer; a masked one is 0 where its constraints fail."""
-        if not isinstance(entry, MaskedEntry) or not self.lanes.dims_of(*entry.forms()):
+        if not isinstance(entry, MaskedEntry) or not any(map(self.is_array, entry.forms())):
             return super().integer(entry)
         tests = [f"({self.condition(row)})" for row in entry.inside]
         return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
@@ -172,7 +172,7 @@ class VectorPrinter(ScalarPrinter):
 
     def extremum(self, extremum: Extremum) -> str:
         """Return the maximum or minimum of two integers, or of index arrays, as text."""
-        if extremum.function == "abs" or not self._is_array(extremum.one - extremum.other):
+        if extremum.function == "abs" or not self.is_array(extremum.one - extremum.other):
             return super().extremum(extremum)
         function = self.dialect.extrema.format(extremum.function)
         return f"{function}({self.form(extremum.one)}, {self.form(extremum.other)})"
@@ -244,12 +244,12 @@ class VectorPrinter(ScalarPrinter):
             function, end = "min", self.form(self.shapes[array][axis] - 1)
             if row.form == index[axis]:
                 function, end = "max", "0"
-            if self._is_array(index[axis]):
+            if self.is_array(index[axis]):
                 function = self.dialect.extrema.format(function)
             texts[axis] = f"{function}({texts[axis]}, {end})"
         return texts
 
-    def _is_array(self, form: Affine) -> bool:
+    def is_array(self, form: Affine) -> bool:
         """Return whether the text of an integer form is an array of the library, which may be traced."""
         return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
