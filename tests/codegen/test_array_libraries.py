@@ -464,6 +464,26 @@ def test_random_functions(name, request):
     assert random_arrays.check(kind, seed, [library])
 
 
+@pytest.mark.parametrize("softening, guards", [(0, 2), (1, 0)])
+def test_only_singular_values_are_guarded(softening, guards):
+    """Sums of squares and a positive number are positive, also where they are not used."""
+    X = td.TensorSymbol("X", (n, 3))
+    square = td.IndexedSum((X[i, k] - X[j, k]) ** 2, (k, 0, 2)) + softening
+    energy = td.IndexedSum(1 / sympy.sqrt(square), (j, 0, i - 1), (i, 0, n - 1))
+    text = td.generate_code(X, (energy, td.gradient(energy, X)), "jax")
+    assert text.count("real(0.5)") == guards
+
+
+@pytest.mark.parametrize("factored", [False, True])
+def test_libraries_differentiate_logarithms_of_determinants(factored, jax, torch):
+    M = td.TensorSymbol("M", (n, n))
+    f = td.logdet(M @ M.T + td.eye(n)) + td.trace(td.inv(M @ M.T + td.eye(n))) * factored
+    array = np.random.default_rng(0).normal(size=(3, 3))
+    wanted = td.lambdify(M, td.gradient(f, M), "numpy")(array)
+    assert_close(jax.grad(td.lambdify(M, f, "jax"))(array), wanted)
+    assert_close(torch.func.grad(td.lambdify(M, f, "torch"))(torch.as_tensor(array)), wanted)
+
+
 def test_compiled_by_torch(torch):
     case = CASES["waves"]
     arrays = [torch.as_tensor(array) for array in arrays_of(case)]

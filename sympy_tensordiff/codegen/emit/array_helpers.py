@@ -115,7 +115,7 @@ MATRIX_HELPERS: dict[str, str] = {
 def log_determinant(x):
     """The logarithm of the determinant without its overflow; nan where it is negative."""
     sign, value = np.linalg.slogdet(x)
-    return np.where(sign >= 0, value, math.nan*value)
+    return np.where(sign >= 0, value, np.full_like(value, math.nan))
 ''',
     "factorized": '''
 def factorized(matrix, kind):
@@ -136,7 +136,7 @@ def inverse_factorized(factors):
 def log_determinant_factorized(factors, is_absolute):
     """The logarithm of the determinant, or of its absolute value, from the factors; nan where it is negative."""
     sign, value = np.linalg.slogdet(factors)
-    return value if is_absolute else np.where(sign >= 0, value, math.nan*value)
+    return value if is_absolute else np.where(sign >= 0, value, np.full_like(value, math.nan))
 ''',
     "determinant_factorized": '''
 def determinant_factorized(factors):
@@ -388,6 +388,10 @@ def spread(values, fill, *spans):
             start, step, count, length = span
             if step < 0:
                 values, start, step = values.flip(axis), start + step*(count - 1), -step
+            if step == 1:
+                around = (0, 0)*(values.ndim - 1 - axis) + (start, length - start - count)
+                values = torch.nn.functional.pad(values, around, value=fill)
+                continue
             shape = [length if one == axis else n for one, n in enumerate(values.shape)]
             whole = torch.full(shape, fill, dtype=values.dtype, device=values.device)
             values = torch.slice_scatter(whole, values, axis, start, start + step*(count - 1) + 1, step)
@@ -446,7 +450,7 @@ def log_determinant_factorized(factors, is_absolute):
     value = torch.log(torch.abs(diagonal)).sum(-1)
     if not isinstance(factors, tuple):
         return 2*value
-    return value if is_absolute else torch.where(sign >= 0, value, math.nan*value)
+    return value if is_absolute else torch.where(sign >= 0, value, torch.full_like(value, math.nan))
 ''',
     "determinant_factorized": JAX_HELPERS["determinant_factorized"].replace("jnp.", "torch."),
     "products_of_others": '''

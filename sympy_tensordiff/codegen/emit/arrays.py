@@ -26,7 +26,7 @@ from sympy_tensordiff.codegen.emit.array_products import (
     print_window,
 )
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
-from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
+from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, nonnegative_names
 from sympy_tensordiff.codegen.emit.array_sums import (
     FUNCTIONS,
     SHORTEST_LENGTH,
@@ -175,14 +175,17 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
 
 
 def compared_arrays(program: Program) -> frozenset[str]:
-    """Return the names of the arrays of which entries are tested for equality, as with their maximum."""
+    """Return the names of the arrays whose entries are tested for equality with a value that is not a number, such as
+    their maximum.
+    """
     found = set[str]()
     for kernel in program.nests:
         lets = {s.name: s.value for s in statements(kernel.body) if isinstance(s, Set) and is_let(s)}
         for test in scalars(kernel.body):
             if isinstance(test, Operation) and test.function in ("eq", "ne"):
                 sides = [lets.get(side.name, side) if isinstance(side, Name) else side for side in test.arguments]
-                found |= {side.array for side in sides if isinstance(side, Load)}
+                if not any(isinstance(side, Number) for side in sides):
+                    found |= {side.array for side in sides if isinstance(side, Load)}
     return frozenset(found)
 
 
@@ -208,6 +211,7 @@ class KernelPrinter:
         self.used_masks: dict[tuple[Scalar, Scalar | None, int], Name] = {}
         self.dialect = dialect
         self.values = VectorPrinter(names, prover, bare, dialect)
+        self.values.nonnegative = nonnegative_names(kernel.body)
         self.narrowing = Narrowing(self.values, prover)
         self.additions = Additions(self.narrowing)
         self.depends = dependences(kernel)
