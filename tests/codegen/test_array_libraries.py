@@ -477,7 +477,7 @@ def test_only_singular_values_are_guarded(softening, guards):
 @pytest.mark.parametrize("factored", [False, True])
 def test_libraries_differentiate_logarithms_of_determinants(factored, jax, torch):
     M = td.TensorSymbol("M", (n, n))
-    f = td.logdet(M @ M.T + td.eye(n)) + td.trace(td.inv(M @ M.T + td.eye(n))) * factored
+    f = td.logdet(M @ M.T + td.eye(n)) + td.trace(td.inv(M @ M.T + td.eye(n))) * int(factored)
     array = np.random.default_rng(0).normal(size=(3, 3))
     wanted = td.lambdify(M, td.gradient(f, M), "numpy")(array)
     assert_close(jax.grad(td.lambdify(M, f, "jax"))(array), wanted)
