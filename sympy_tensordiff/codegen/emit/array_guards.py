@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.codegen.emit.array_scalars import is_singular
+from sympy_tensordiff.codegen.emit.array_scalars import is_singular, nonnegative_names
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import (
     Prover,
@@ -75,6 +75,7 @@ class _UsesInKernel:
     def visit(self) -> None:
         """Add the conditions of the arrays that the kernel reads and of its named values."""
         needed: Conditions = frozenset()
+        nonnegative = nonnegative_names(self.step.body)
         integers: dict[str, Scalar] = {}
         found = list(walk(self.step.body))
         for statement, _ in found:
@@ -93,7 +94,7 @@ class _UsesInKernel:
                 mine = frozenset([one for one in used if _names(one) & self.inner <= scope])
             missing: Conditions = frozenset()
             for node, conditions in self._nodes(value, outside):
-                if is_singular(node) and scalar_names(node, self.depends) & self.inner:
+                if is_singular(node, nonnegative) and scalar_names(node, self.depends) & self.inner:
                     needed |= self.own - conditions
                     missing |= mine - conditions
                 elif isinstance(node, Name):

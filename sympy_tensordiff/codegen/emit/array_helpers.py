@@ -115,7 +115,7 @@ MATRIX_HELPERS: dict[str, str] = {
 def log_determinant(x):
     """The logarithm of the determinant without its overflow; nan where it is negative."""
     sign, value = np.linalg.slogdet(x)
-    return np.where(sign >= 0, value, math.nan*value)
+    return np.where(sign >= 0, value, np.full_like(value, math.nan))
 ''',
     "factorized": '''
 def factorized(matrix, kind):
@@ -136,7 +136,7 @@ def inverse_factorized(factors):
 def log_determinant_factorized(factors, is_absolute):
     """The logarithm of the determinant, or of its absolute value, from the factors; nan where it is negative."""
     sign, value = np.linalg.slogdet(factors)
-    return value if is_absolute else np.where(sign >= 0, value, math.nan*value)
+    return value if is_absolute else np.where(sign >= 0, value, np.full_like(value, math.nan))
 ''',
     "determinant_factorized": '''
 def determinant_factorized(factors):
@@ -224,6 +224,11 @@ def added(x, index, values):
     """The array x with the values added to its entries at an index; repeated ones count each time."""
     return x.at[index].add(values)
 ''',
+    "added_to_part": '''
+def added_to_part(x, slices, values):
+    """The array x with values added to a part of it; if that is all of x, XLA cannot reverse x.at[slices].add."""
+    return x + values if x[slices].shape == x.shape else x.at[slices].add(values)
+''',
     "spread": '''
 def spread(values, fill, *spans):
     """An array of one value with others at start, start + step, ... along the axes that have such a span.
@@ -238,6 +243,11 @@ def spread(values, fill, *spans):
     around = [(0, 0, 0) if span is None else
               (span[0], span[3] - span[0] - span[1]*(span[2] - 1) - 1, span[1] - 1) for span in spans]
     return jax.lax.pad(values, jnp.asarray(fill, values.dtype), around)
+''',
+    "computed_once": '''
+def computed_once(x):
+    """The array x out of a loop: XLA computes others again where they are read, rounded in another way."""
+    return jax.lax.scan(lambda kept, time: (jnp.where(time == 0, x, kept), None), jnp.zeros_like(x), jnp.arange(2))[0]
 ''',
     "factorized": '''
 def factorized(matrix, kind):
@@ -378,6 +388,10 @@ def spread(values, fill, *spans):
             start, step, count, length = span
             if step < 0:
                 values, start, step = values.flip(axis), start + step*(count - 1), -step
+            if step == 1:
+                around = (0, 0)*(values.ndim - 1 - axis) + (start, length - start - count)
+                values = torch.nn.functional.pad(values, around, value=fill)
+                continue
             shape = [length if one == axis else n for one, n in enumerate(values.shape)]
             whole = torch.full(shape, fill, dtype=values.dtype, device=values.device)
             values = torch.slice_scatter(whole, values, axis, start, start + step*(count - 1) + 1, step)
@@ -436,7 +450,7 @@ def log_determinant_factorized(factors, is_absolute):
     value = torch.log(torch.abs(diagonal)).sum(-1)
     if not isinstance(factors, tuple):
         return 2*value
-    return value if is_absolute else torch.where(sign >= 0, value, math.nan*value)
+    return value if is_absolute else torch.where(sign >= 0, value, torch.full_like(value, math.nan))
 ''',
     "determinant_factorized": JAX_HELPERS["determinant_factorized"].replace("jnp.", "torch."),
     "products_of_others": '''

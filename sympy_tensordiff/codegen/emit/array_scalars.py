@@ -7,8 +7,9 @@ values broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import or_
 from typing import ClassVar, NamedTuple
 
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
@@ -17,6 +18,7 @@ from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, FormNames, TextBlock, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.ir.facts import Prover, as_integer_or_condition
+from sympy_tensordiff.codegen.ir.loops import Set, Statement, is_accumulator, is_let, reduction_of
 from sympy_tensordiff.codegen.ir.scalars import (
     INFINITY,
     External,
@@ -29,7 +31,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Scalar,
     constant,
 )
-from sympy_tensordiff.codegen.ir.walk import subexpressions
+from sympy_tensordiff.codegen.ir.walk import statements, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
 from sympy_tensordiff.integer.extrema import Extremum
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
@@ -98,6 +100,8 @@ class VectorPrinter(ScalarPrinter):
         self.stored: dict[str, StoredValue] = {}
         self._slots: dict[tuple[Span, int], tuple[TextBlock, dict[str, str]]] = {}
         self._used: set[str] = set()
+        self.nonnegative: frozenset[str] = frozenset()
+        """The names of values that are not negative."""
         self.is_index = False
         """Whether an entry of an array of integers is printed, an index."""
 
@@ -161,7 +165,7 @@ class VectorPrinter(ScalarPrinter):
 
     def integer(self, entry: IndirectIndex) -> str:
         """Return the text of an integer-array entry as an integer; a masked one is 0 where its constraints fail."""
-        if not isinstance(entry, MaskedEntry) or not self.lanes.dims_of(*entry.forms()):
+        if not isinstance(entry, MaskedEntry) or not any(map(self.is_array, entry.forms())):
             return super().integer(entry)
         tests = [f"({self.condition(row)})" for row in entry.inside]
         return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
@@ -172,7 +176,7 @@ class VectorPrinter(ScalarPrinter):
 
     def extremum(self, extremum: Extremum) -> str:
         """Return the maximum or minimum of two integers, or of index arrays, as text."""
-        if extremum.function == "abs" or not self._is_array(extremum.one - extremum.other):
+        if extremum.function == "abs" or not self.is_array(extremum.one - extremum.other):
             return super().extremum(extremum)
         function = self.dialect.extrema.format(extremum.function)
         return f"{function}({self.form(extremum.one)}, {self.form(extremum.other)})"
@@ -244,12 +248,12 @@ class VectorPrinter(ScalarPrinter):
             function, end = "min", self.form(self.shapes[array][axis] - 1)
             if row.form == index[axis]:
                 function, end = "max", "0"
-            if self._is_array(index[axis]):
+            if self.is_array(index[axis]):
                 function = self.dialect.extrema.format(function)
             texts[axis] = f"{function}({texts[axis]}, {end})"
         return texts
 
-    def _is_array(self, form: Affine) -> bool:
+    def is_array(self, form: Affine) -> bool:
         """Return whether the text of an integer form is an array of the library, which may be traced."""
         return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
@@ -455,11 +459,11 @@ class VectorPrinter(ScalarPrinter):
         if node.function == "mul":
             factors = [self._with_guards(one) if isinstance(one, Operation) else one for one in node.arguments]
             return Operation("mul", tuple(factors))
-        if not is_singular(node) or not self.varies(node.arguments[0]):
+        if not is_singular(node, self.nonnegative) or not self.varies(node.arguments[0]):
             return node
         first, *rest = node.arguments
         if isinstance(first, Operation) and (
-            first.function == "guarded" or (first.function in ("pow", "sqrt") and is_singular(first))
+            first.function == "guarded" or (first.function in ("pow", "sqrt") and is_singular(first, self.nonnegative))
         ):
             return node  # a guarded root or power is not 0
         safe = constant(_SAFE_ARGUMENTS[str(node.function)])
@@ -526,17 +530,57 @@ class VectorPrinter(ScalarPrinter):
         return f"power({self.scalar(base)}, {exponent})", ATOM
 
 
-def is_singular(node: Scalar) -> bool:
+def is_singular(node: Scalar, nonnegative: Collection[str] = ()) -> bool:
     """Return whether `node` is a function or power whose derivatives may be infinite somewhere, such as ``sqrt(x)``;
-    False for ``x**2``, ``1/exp(x)`` and ``2**x``.
+    False for ``x**2``, ``1/exp(x)``, ``2**x`` and ``sqrt(x**2 + 1)``. The values of the names ``nonnegative`` are not
+    negative.
     """
     if not isinstance(node, Operation) or node.function not in _SAFE_ARGUMENTS:
         return False
     base, *exponents = node.arguments
     if any(isinstance(e, Number) and e.value >= 0 and e.value == int(e.value) for e in exponents):
         return False
-    is_positive = isinstance(base, Operation) and base.function in ("exp", "cosh", "sigmoid")
-    return not is_positive and not isinstance(base, Number)
+    if node.function in _INSIDE_POSITIVE and _is_positive(base, nonnegative):
+        return False
+    return not isinstance(base, Number)
+
+
+_INSIDE_POSITIVE = "pow", "sqrt", "log", "log2", "log10", "log1p", "cbrt", "gamma", "lgamma"
+"""Functions that have finite derivatives at positive numbers."""
+
+
+def _is_positive(node: Scalar, nonnegative: Collection[str]) -> bool:
+    """Return whether a value is greater than 0 by its form: ``exp(x)``, ``x**2 + 1``."""
+    if isinstance(node, Number):
+        return node.value > 1e-30  # in float32 too
+    if not isinstance(node, Operation):
+        return False
+    if node.function == "add":
+        signs = [_is_positive(term, nonnegative) for term in node.arguments]
+        return any(signs) and all(map(or_, signs, [is_nonnegative(term, nonnegative) for term in node.arguments]))
+    return node.function in ("exp", "cosh", "sigmoid")
+
+
+def is_nonnegative(node: Scalar, names: Collection[str]) -> bool:
+    """Return whether a value is at least 0 by its form: a square, one of ``names``, sums and products of these."""
+    if isinstance(node, Name):
+        return node.name in names
+    if isinstance(node, Operation) and node.function in ("add", "mul"):
+        return all(is_nonnegative(part, names) for part in node.arguments)
+    if isinstance(node, Operation) and node.function == "pow":
+        exponent = node.arguments[1]
+        return isinstance(exponent, Number) and exponent.value >= 0 and exponent.value % 2 == 0
+    return _is_positive(node, names)
+
+
+def nonnegative_names(body: Iterable[Statement]) -> frozenset[str]:
+    """Return the names of values and sums of a kernel that are not negative by their forms, as sums of squares."""
+    sets = [s for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Name)]
+    found = {s.name for s in sets if is_let(s) or (is_accumulator(s) and reduction_of(s) == "sum")}
+    values = [(s.name, s.value) for s in sets if not is_accumulator(s)]
+    while wrong := {name for name, value in values if name in found and not is_nonnegative(value, found)}:
+        found -= wrong
+    return frozenset(found)
 
 
 def is_static(condition: Scalar) -> bool:

@@ -308,7 +308,7 @@ class Additions:
             if operator == "*" and " " in part:
                 part = f"({part})"
             line = f"{own} = {own} {operator} {part}" if operator else f"{own} = {function}({own}, {part})"
-            line = f"{own} = {own}.at{place}.add({part})" if place else line
+            line = f"{own} = {place.format(own, part)}" if place else line
             frame.block.line(line)
             if own_dims <= varies:
                 self.complete.add(line)
@@ -371,9 +371,9 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
-        """Return ``(text, dimensions, slices)`` for adding an array, ``text``, to a part of the accumulator ``name``.
-        Either the new text pads the array with zeros to the whole accumulator, and ``slices`` is "", or ``slices``
-        select the part. ``dimensions`` are those along which the array varies.
+        """Return ``(text, dimensions, sum)`` for adding an array, ``text``, to a part of the accumulator ``name``.
+        Either the new text pads the array with zeros to the whole accumulator, and ``sum`` is "", or ``sum`` is the
+        format of the sum of the accumulator and the array. ``dimensions`` are those along which the array varies.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
@@ -393,7 +393,14 @@ class Additions:
             spans.append(tuple_text(map(form, forms)) if is_part else "None")
             slices += [self.values.slice_text(start, 1, own, dim.length) if is_part else ":"] if step == 1 else []
         if self.values.dialect.adds_to_slices and reduction == "sum" and len(slices) == len(spans):
-            return text, frozenset(wanted_dims), f"[{', '.join(slices)}]"
+            pairs = zip(home.lanes.dims_from_first(home.varies), slices, strict=True)
+            lengths = [(dim.length, rest[home.lanes.dims.index(dim)].length) for (dim, _), one in pairs if one != ":"]
+            gaps = [Constraint("ge", whole - own - 1) for whole, own in lengths]
+            if any(self.values.prover.proves(gap, frame.known) for gap in gaps):
+                return text, frozenset(wanted_dims), f"{{}}.at[{', '.join(slices)}].add({{}})"
+            # XLA (0.10) ends the process where it reverses an array to all entries of which ``.at[:]`` adds.
+            parts = f"added_to_part({{}}, np.s_[{', '.join(slices)}], {{}})" if gaps else ""
+            return text, frozenset(wanted_dims), parts
         return f"spread({', '.join([text, initial_value_text(reduction), *spans])})", frozenset(wanted_dims), ""
 
     def _target(self, name: str, frame: Frame) -> str:

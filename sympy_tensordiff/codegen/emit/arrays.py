@@ -26,7 +26,7 @@ from sympy_tensordiff.codegen.emit.array_products import (
     print_window,
 )
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
-from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
+from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, nonnegative_names
 from sympy_tensordiff.codegen.emit.array_sums import (
     FUNCTIONS,
     SHORTEST_LENGTH,
@@ -71,7 +71,16 @@ from sympy_tensordiff.codegen.ir.loops import (
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar, constant
-from sympy_tensordiff.codegen.ir.walk import added, dependences, loads, loops, scalar_arrays, subexpressions
+from sympy_tensordiff.codegen.ir.walk import (
+    added,
+    dependences,
+    loads,
+    loops,
+    scalar_arrays,
+    scalars,
+    statements,
+    subexpressions,
+)
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.rows import Rows
 
@@ -141,6 +150,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     used = conditions_of_use(program, prover) if dialect.is_differentiated else UseConditions({}, {})
+    compared = compared_arrays(program) if dialect.barrier else frozenset[str]()
     functions = Functions(names)
     inner: list[str] = []
     for kernel in program.kernels:
@@ -158,10 +168,25 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
             else:
                 functions.add(kernel, library_text(kernel, program, names))
             continue
-        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect, used)
+        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect, used, kernel.array in compared)
         text = printer.print()
         functions.add(kernel, dialect.text(text), passed=printer.passed)
     return functions, inner
+
+
+def compared_arrays(program: Program) -> frozenset[str]:
+    """Return the names of the arrays whose entries are tested for equality with a value that is not a number, such as
+    their maximum.
+    """
+    found = set[str]()
+    for kernel in program.nests:
+        lets = {s.name: s.value for s in statements(kernel.body) if isinstance(s, Set) and is_let(s)}
+        for test in scalars(kernel.body):
+            if isinstance(test, Operation) and test.function in ("eq", "ne"):
+                sides = [lets.get(side.name, side) if isinstance(side, Name) else side for side in test.arguments]
+                if not any(isinstance(side, Number) for side in sides):
+                    found |= {side.array for side in sides if isinstance(side, Load)}
+    return frozenset(found)
 
 
 class KernelPrinter:
@@ -175,14 +200,18 @@ class KernelPrinter:
         prover: Prover,
         dialect: Dialect,
         used: UseConditions,
+        is_compared: bool = False,
     ) -> None:
         self.kernel = kernel
+        self.is_compared = is_compared
+        """Whether entries are tested for equality, so that a compiler must not compute them twice."""
         self.names = names
         self.condition, self.conditions = used.arrays.get(kernel.array), used.lets
         """The condition under which an entry is used, and those of named values."""
         self.used_masks: dict[tuple[Scalar, Scalar | None, int], Name] = {}
         self.dialect = dialect
         self.values = VectorPrinter(names, prover, bare, dialect)
+        self.values.nonnegative = nonnegative_names(kernel.body)
         self.narrowing = Narrowing(self.values, prover)
         self.additions = Additions(self.narrowing)
         self.depends = dependences(kernel)
@@ -332,7 +361,8 @@ class KernelPrinter:
             return
         varies = self.values.varies(value)
         text = text if varies else f"real({text})"
-        frame.block.line(f"return {text if len(varies) == len(frame.lanes.dims) else self._filled(text)}")
+        text = text if len(varies) == len(frame.lanes.dims) else self._filled(text)
+        frame.block.line(f"return {self.dialect.barrier.format(text) if self.is_compared else text}")
 
     def print_let(self, statement: Set, frame: Frame) -> None:
         """Append the assignment of a name; its value is an array if it differs between the entries computed
@@ -392,6 +422,8 @@ class KernelPrinter:
             entries = self.values.index_arrays(self.kernel.array, statement.index)[:chosen]
         whole = tuple_text(self.values.form(dim.length) for dim in lanes.dims)
         if lanes.dims_of(*statement.index[:chosen]) != frozenset(outer):
+            if not self.values.is_array(statement.index[0]):  # PyTorch broadcasts tensors only
+                entries[0] = f"{self.dialect.arange}({self.values.form(images[0])}, {self.values.form(images[0] + 1)})"
             entries[0] = f"np.broadcast_to({entries[0]}, {tuple_text(self.values.form(dim.length) for dim in outer)})"
         if self.values.varies(value) not in (frozenset(), frozenset(lanes.dims)):
             # NumPy 2.4 reads past the end of values with fewer axes than one array of places has.
