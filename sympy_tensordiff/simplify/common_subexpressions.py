@@ -18,7 +18,7 @@ import sympy
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.implication import remove_redundant
+from sympy_tensordiff.integer.implication import remove_redundant, without_implied
 from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.simplify.accesses import Accesses
 from sympy_tensordiff.simplify.facts import size_variables
@@ -326,9 +326,11 @@ class Parts:
             return Key(guarded, ()), ()
         if node.shape:
             return None
-        several = len(self._around[node]) != 1 or not bound.isdisjoint(self._free)
-        axes = self._axes_of_reads(node, bound) if several else self._axes(node, bound)
-        axes = self._axes_of_box(node, bound) if axes is None else axes
+        found = (
+            {self._axes(node, rows, bound) for rows in self._around[node]} if bound.isdisjoint(self._free) else {None}
+        )
+        axes = found.pop() if len(found) == 1 else None
+        axes = axes or self._axes_of_reads(node, bound) or self._axes_of_box(node, bound)
         if axes is None:
             return None
         while len(self._own) < len(axes):
@@ -336,11 +338,11 @@ class Parts:
         forms = {axis.variable: Affine.variable(own) + axis.first for axis, own in zip(axes, self._own, strict=False)}
         return Key(self.graph.substitute(guarded, forms), tuple(axis.extent for axis in axes)), axes
 
-    def _axes(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """Return the variables in `bound` as tensor axes, in order of occurrence. None unless each runs from a number
-        to a bound without other indices, as ``i`` from 0 to ``n - 1``.
+    def _axes(self, node: Node, rows: Rows, bound: frozenset[int]) -> tuple[Axis, ...] | None:
+        """Return the variables in `bound` as tensor axes, in order of occurrence, if `rows` are the constraints on
+        them. None unless each runs from a number to a bound without other indices, as ``i`` from 0 to ``n - 1``.
         """
-        (rows,) = self._around[node]
+        rows = self._without_equal_data(rows, bound)
         others = atoms_in(rows) - bound - self._free
         if any(row.kind != "ge" or row.form.compounds() for row in rows):
             return None
@@ -356,6 +358,19 @@ class Parts:
             first = -lower[0].constant
             axes.append(Axis(v, first, upper[0] + 1 - first))
         return tuple(axes) if all(axis.extent.atoms() <= self._free for axis in axes) else None
+
+    def _without_equal_data(self, rows: Rows, bound: frozenset[int]) -> Rows:
+        """Return `rows` without variables that equal an entry of data, such as ``p`` in ``p = a[t]``, and the range of
+        such a variable, as all entries of `a` lie in it.
+        """
+        for row in sorted(row for row in rows if row.kind == "eq" and row.form.compounds()):
+            for v, c in row.form.terms:
+                if v in bound or v in self._free or c not in (1, -1) or v not in row.form.atoms():
+                    continue
+                value = Affine.variable(v) - c * row.form
+                left = frozenset(other.substitute({v: value}) for other in rows if other is not row)
+                return self._without_equal_data(frozenset(without_implied(sorted(left), self._facts)), bound)
+        return rows
 
     def _axes_of_reads(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
         """Return the bound variables as tensor axes if each one indexes axes of one length only, as in ``x[i]*y[i]``;
