@@ -132,7 +132,7 @@ class _Signs:
             number, core = self.graph.split_coefficient(node)
             return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
         terms = [self.graph.split_coefficient(term) for term in node.args]
-        number = self.sign(terms) * (content_of([number for number, _ in terms]) if self.numbers else 1)
+        number = self.sign(terms) * (common_number([number for number, _ in terms]) if self.numbers else 1)
         if number == 1:
             return Signed(node, 1, node)
         factor = Fraction(1, number)
@@ -264,6 +264,23 @@ def content_of(numbers: Sequence[Number]) -> int | Fraction:
         return 1
     exact = [Fraction(number) for number in numbers]
     return Fraction(gcd(*(f.numerator for f in exact)), lcm(*(f.denominator for f in exact)))
+
+
+def common_number(numbers: Sequence[Number]) -> int | Fraction:
+    """Return the number in front of an addition with the coefficients `numbers`: their greatest common divisor, but 1 instead of a fraction that leaves no fewer numbers or more digits, as in ``a + b/2``, which is not
+    ``(2*a + b)/2``.
+    """
+    content = content_of(numbers)
+    if content.denominator == 1:
+        return content
+    before, after = ([abs(Fraction(number)) / front for number in numbers] for front in (1, content))
+    fewer = sum(_signs_of(number, False) for number in after) < sum(_signs_of(number, False) for number in before)
+    return content if fewer and sum(map(_digits, [*after, content])) <= sum(map(_digits, before)) else 1
+
+
+def _digits(number: int | Fraction) -> int:
+    """Return the number of digits of `number` as a coefficient, in which 1 is not written."""
+    return sum(len(str(part)) for part in (number.numerator, number.denominator) if part != 1)
 
 
 def _sample_below(node: Node) -> list[Node]:
