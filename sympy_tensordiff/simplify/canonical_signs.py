@@ -267,8 +267,9 @@ def content_of(numbers: Sequence[Number]) -> int | Fraction:
 
 
 def common_number(numbers: Sequence[Number]) -> int | Fraction:
-    """Return the number in front of an addition with the coefficients `numbers`: their greatest common divisor, but 1 instead of a fraction that leaves no fewer numbers or more digits, as in ``a + b/2``, which is not
-    ``(2*a + b)/2``.
+    """Return the number in front of an addition with the coefficients `numbers`: their greatest common divisor.
+
+    It is 1 instead of a fraction that leaves no fewer numbers, or more digits: ``a + b/2`` is not ``(2*a + b)/2``.
     """
     content = content_of(numbers)
     if content.denominator == 1:
