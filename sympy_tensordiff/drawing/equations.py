@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -70,8 +71,8 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
         side, with the free indices on the left and their ranges after them. None: no left-hand side.
     parts : bool, optional
         True: a part that occurs more than once has a name, as `cse` gives it, and follows after "where"; so do the
-        definitions of named parts (`td.name`). False: one formula. None: in parts where the formula is longer than a
-        line and the parts are shorter.
+        definitions of named parts (`td.name`). False: one formula. None: in parts where these are shorter and the
+        formula is longer than a line, or repeats a comprehension.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     whole = None
     if _has_scan(exprs) or not any(measures(e).is_unprintable for e in exprs):
         whole = _equations(names, [], exprs)
-        if count_signs(whole) <= LONGEST_FORMULA:
+        if count_signs(whole) <= LONGEST_FORMULA and not _repeats_a_table(exprs):
             return whole
     found, reduced = cse(exprs)
     if not found:
@@ -128,6 +129,15 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
 def _has_scan(exprs: Sequence[Any]) -> bool:
     """Return whether a recurrence occurs in `exprs`; its formula names the parts of its steps."""
     return any(isinstance(node, Scan) for node in nodes_in(exprs, lambda node: node.args))
+
+
+def _repeats_a_table(exprs: Sequence[Any]) -> bool:
+    """Return whether a comprehension occurs more than once in `exprs`, such as a table of distances and its
+    exponential.
+    """
+    nodes = nodes_in(exprs, lambda node: node.args)
+    uses = Counter(arg for node in nodes for arg in node.args if isinstance(arg, TensorComprehension))
+    return any(count > 1 for count in uses.values())
 
 
 def count_signs(formula: str) -> int:

@@ -23,7 +23,7 @@ from math import gcd, lcm
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.functions.table import record_of
-from sympy_tensordiff.graph.interning import Number, breadth_first
+from sympy_tensordiff.graph.interning import Number, breadth_first, takes_tensors
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
@@ -49,7 +49,7 @@ def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool =
     `numbers`, common divisors of terms are taken out, too. Nodes of whole tensors are unchanged.
     """
     work = _Signs(graph, numbers)
-    return [node if node.has_tensor_ops else work.root(node) for node in nodes]
+    return [work.root(node) for node in nodes]
 
 
 class _Signs:
@@ -83,7 +83,8 @@ class _Signs:
 
     def signed(self, node: Node) -> Signed:
         """Return `node`, whose arguments are already in this form, as a number times a node with a canonical sign."""
-        if node.has_tensor_ops or not node.args:
+        is_whole = node.has_tensor_ops and (bool(node.shape) or takes_tensors(node))
+        if is_whole or not node.args:
             return Signed(node, 1, node)
         args = [self.done[arg] for arg in node.args]
         match node.op:
