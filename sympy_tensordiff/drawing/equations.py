@@ -71,8 +71,8 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
         side, with the free indices on the left and their ranges after them. None: no left-hand side.
     parts : bool, optional
         True: a part that occurs more than once has a name, as `cse` gives it, and follows after "where"; so do the
-        definitions of named parts (`td.name`). False: one formula. None: in parts where these are shorter and the
-        formula is longer than a line, or repeats a comprehension.
+        definitions of named parts (`td.name`). False: one formula. None: in parts where the formula is longer than a
+        line and the parts are shorter, or where it repeats a comprehension.
 
     Returns
     -------
@@ -114,16 +114,17 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
         raise ArgumentTypeError(f"td.latex: parts must be True or False, or None, not {parts!r}")
     if parts is not None:
         return _equations(names, *_with_letters(*cse(exprs))) if parts else _equations(names, [], exprs)
-    whole = None
+    whole, repeats_a_table = None, _repeats_a_table(exprs)
     if _has_scan(exprs) or not any(measures(e).is_unprintable for e in exprs):
         whole = _equations(names, [], exprs)
-        if count_signs(whole) <= LONGEST_FORMULA and not _repeats_a_table(exprs):
+        if count_signs(whole) <= LONGEST_FORMULA and not repeats_a_table:
             return whole
     found, reduced = cse(exprs)
     if not found:
         return _equations(names, [], exprs) if whole is None else whole
     in_parts = _equations(names, *_with_letters(found, reduced))
-    return in_parts if whole is None or count_signs(in_parts) < count_signs(whole) else whole
+    is_shorter = whole is None or count_signs(in_parts) < count_signs(whole)
+    return in_parts if is_shorter or repeats_a_table else whole
 
 
 def _has_scan(exprs: Sequence[Any]) -> bool:
