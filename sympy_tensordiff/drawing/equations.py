@@ -123,8 +123,9 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     if not found:
         return _equations(names, [], exprs) if whole is None else whole
     in_parts = _equations(names, *_with_letters(found, reduced))
-    is_shorter = whole is None or count_signs(in_parts) < count_signs(whole)
-    return in_parts if is_shorter or repeats_a_table else whole
+    if whole is None or repeats_a_table:
+        return in_parts
+    return in_parts if count_signs(in_parts) < count_signs(whole) else whole
 
 
 def _has_scan(exprs: Sequence[Any]) -> bool:

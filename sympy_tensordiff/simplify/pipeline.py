@@ -55,7 +55,7 @@ DERIVATIVES: Passes = (
 
 
 FINAL: Passes = (
-    (with_symmetric_reads, frozenset({"read"})),
+    (with_symmetric_reads, frozenset({"ein", "inv"})),
     (with_forward_reads, frozenset({"sum"})),
     (with_short_quotients, frozenset({"pow"})),
     (with_canonical_signs, SIGNS),
