@@ -44,20 +44,24 @@ class Signed(NamedTuple):
     core: Node
 
 
-def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
+def with_canonical_signs(
+    graph: Graph, nodes: Sequence[Node], *, numbers: bool = True, mixed: bool = False
+) -> list[Node]:
     """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, so that it is computed once; with
-    `numbers`, common divisors of terms are taken out, too. Nodes of whole tensors are unchanged.
+    `numbers`, common divisors of terms are taken out, too. Nodes of whole tensors are unchanged, and unless `mixed`
+    also the expressions that read entries of such nodes.
     """
-    work = _Signs(graph, numbers)
-    return [work.root(node) for node in nodes]
+    work = _Signs(graph, numbers, mixed)
+    return [node if node.has_tensor_ops and not mixed else work.root(node) for node in nodes]
 
 
 class _Signs:
     """The rewriting of `with_canonical_signs`, with the results of each node."""
 
-    def __init__(self, graph: Graph, numbers: bool) -> None:
+    def __init__(self, graph: Graph, numbers: bool, mixed: bool) -> None:
         self.graph = graph
         self.numbers = numbers
+        self.mixed = mixed
         self.done: dict[Node, Signed] = {}
         self.leading: dict[Node, tuple[Any, ...]] = {}
 
@@ -83,7 +87,7 @@ class _Signs:
 
     def signed(self, node: Node) -> Signed:
         """Return `node`, whose arguments are already in this form, as a number times a node with a canonical sign."""
-        is_whole = node.has_tensor_ops and (bool(node.shape) or takes_tensors(node))
+        is_whole = node.has_tensor_ops and not (self.mixed and not node.shape and not takes_tensors(node))
         if is_whole or not node.args:
             return Signed(node, 1, node)
         args = [self.done[arg] for arg in node.args]

@@ -300,7 +300,7 @@ def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
 
 def with_symmetric_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with the indices of entries of computed symmetric matrices in one order, so that ``inv(K)[i, p]``
-    is ``inv(K)[p, i]``.
+    is ``inv(K)[p, i]``, and with canonical signs if that changes them.
     """
     tensors = {node.args[0] for node in reachable(*roots) if node.op == "read" and len(node.data) == 2}
     known = symmetric_nodes(graph, [tensor for tensor in tensors if tensor.op != "tensor"])
@@ -313,7 +313,8 @@ def with_symmetric_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
             return node
         return graph.read(node.args[0], sorted(node.data, key=form_key))
 
-    return with_changed_nodes(graph, roots, in_order)
+    found = with_changed_nodes(graph, roots, in_order)
+    return found if found == list(roots) else with_canonical_signs(graph, found, mixed=True)
 
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
