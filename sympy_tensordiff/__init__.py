@@ -20,6 +20,7 @@ from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor as Name
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension as TensorComprehension
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry as TensorEntry
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol as TensorSymbol
+from sympy_tensordiff.symbolic.printing import notebooks as _notebooks  # noqa: F401 (registers formulas)
 from sympy_tensordiff.symbolic.recurrences.scan_function import scan as scan
 from sympy_tensordiff.symbolic.recurrences.scans import Scan as Scan
 from sympy_tensordiff.symbolic.recurrences.scans import ScanVariable as ScanVariable

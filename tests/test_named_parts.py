@@ -246,6 +246,40 @@ def test_a_zero_annihilates_slopes_of_named_parts(name):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
+PLACES = np.array([[0.1, 0.7], [-0.4, 0.2], [0.9, -0.3], [0.5, 1.2]])
+
+
+def test_parts_below_conditions_are_0_where_these_fail():
+    """A value that is undefined on the diagonal, which a condition leaves out."""
+    square = td.IndexedSum((X[i, k] - X[j, k]) ** 2, (k, 0, d - 1))
+    reach = sympy.sqrt(square) - 1 / (1 - sympy.exp(-square))
+    pairs = sympy.Piecewise((reach**-6 - reach**-3, sympy.Ne(i, j)), (0, True))
+    energy = td.IndexedSum(pairs, (j, 0, n - 1), (i, 0, n - 1))
+    gradient = td.gradient(energy, X)
+    parts, _ = in_parts_is_whole([energy, gradient], {X: PLACES, n: 4, d: 2})
+    assert sum("Ne(" in str(part) for _, part in parts) >= 2
+    assert sum(len(str(part)) for _, part in parts) < len(str(gradient))
+
+
+def test_parts_of_triangles_have_axes_of_the_tensors():
+    """In ``j < p`` and ``i > p``, a value that is finite everywhere is one part, whichever index comes first."""
+    square = td.IndexedSum((X[i, k] - X[j, k] - sympy.floor(X[i, k] - X[j, k])) ** 2, (k, 0, d - 1))
+    energy = td.IndexedSum(sympy.sin(square) * sympy.exp(-square), (j, 0, i - 1), (i, 0, n - 1))
+    parts, _ = in_parts_is_whole([td.gradient(energy, X)], {X: PLACES, n: 4, d: 2})
+    assert [symbol.shape for symbol, _ in parts][:2] == [(n, n, d), (n, n)]
+
+
+def test_parts_at_indices_from_data():
+    """A cosine that three terms of a sum over triples need, each at another atom."""
+    T = td.TensorSymbol("T", (m, 3), dtype=int, below=n)
+    one, two = (X[T[j, a], k] - X[T[j, 1], k] for a in (0, 2))
+    dot, size = td.IndexedSum(one * two, (k, 0, d - 1)), td.IndexedSum(one**2, (k, 0, d - 1))
+    energy = td.IndexedSum(sympy.exp(dot / size), (j, 0, m - 1))
+    values = {X: PLACES, T: np.array([[0, 1, 2], [3, 1, 0]]), n: 4, d: 2, m: 2}
+    parts, _ = in_parts_is_whole([td.gradient(energy, X)], values)
+    assert [symbol.shape for symbol, _ in parts].count((m,)) >= 2
+
+
 def test_a_chain_of_choices_has_too_many_conditions_to_name_parts_below():
     chain = sympy.sin(x[i])
     for number in range(24):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 import sympy
 
 import sympy_tensordiff as td
+from sympy_tensordiff.symbolic.printing import notebooks
 
 n, m = td.indices("n m")
 i = td.indices("i")
@@ -26,8 +30,11 @@ SHOWN = [
 def shown():
     """What a cell of a notebook that ends with this value shows: texts by their types."""
     formatters = pytest.importorskip("IPython.core.formatters", reason="notebooks need IPython")
-    formatter = formatters.DisplayFormatter()
-    return lambda value: formatter.format(value)[0]
+    shell = SimpleNamespace(display_formatter=formatters.DisplayFormatter())
+    with pytest.MonkeyPatch.context() as patch:  # the package is imported in a shell
+        patch.setattr(sys.modules["IPython"], "get_ipython", lambda: shell)
+        notebooks.register()
+    return lambda value: shell.display_formatter.format(value)[0]
 
 
 @pytest.mark.parametrize(("value", "formula"), SHOWN, ids=[str(value) for value, _ in SHOWN])
@@ -81,3 +88,36 @@ def test_a_table_of_many_terms_is_cut(shown):
     sums = [td.IndexedSum(td.sin(y[i] * y[i + k]), (i, 0, n - 1 - k)) for k in range(1, 12)]
     hessian = td.structured_hessian(y, sum(sums), y)
     assert f"and {len(hessian.terms) - 30} more terms" in shown(hessian)["text/html"]
+
+
+def test_scalars_of_sympy_are_shown_in_parts():
+    p, q, k, a = *td.indices("p q k"), sympy.Symbol("a")
+    r = sympy.sqrt(td.IndexedSum((X[i, k] - X[p, k]) ** 2, (k, 0, m - 1)))
+    force = td.diff(td.IndexedSum(sympy.exp(-a * r) / r, (i, 0, n - 1)) ** 2, X[p, q])
+    assert isinstance(force, sympy.Mul)
+    assert notebooks.formula(force) == rf"$\displaystyle {td.latex(force)}$"
+    assert r"\text{where}\quad" in td.latex(force)
+    assert notebooks.formula(2 * y[i] * y[p]) == r"$\displaystyle 2 y_{i} y_{p}$"
+
+
+def test_remainders_of_native_results_have_no_brackets():
+    p, q, x, size = *td.indices("p q"), sympy.IndexedBase("x"), sympy.Symbol("N", integer=True, positive=True)
+    energy = sympy.Sum((x[sympy.Mod(i + 1, size)] - x[i]) ** 2, (i, 0, size - 1))
+    second = notebooks.formula(td.diff(energy, x[p], x[q]))
+    assert r"4 \delta_{p q} - 2 \delta_{q, \left(p + 1\right) \bmod N} - 2" in second
+
+
+def test_other_expressions_are_left_to_sympy(monkeypatch):
+    a = sympy.Symbol("a")
+    endless = sympy.Sum(sympy.exp(-(a**n)), (n, 0, sympy.oo))
+    for value in (a**2, sympy.Matrix([a]), sympy.Eq(a, 1), sympy.MatrixSymbol("M", n, n), endless * y[0]):
+        assert notebooks.formula(value) == value._repr_latex_()
+    with monkeypatch.context() as patch:  # `sympy.init_printing(use_latex=False)`
+        patch.setattr(sympy.core._print_helpers.Printable, "_repr_latex_", sympy.Basic._repr_disabled)
+        assert notebooks.formula(2 * y[0]) is None and notebooks.formula(a) is None
+
+
+def test_ipython_shows_scalars_of_sympy_as_td_latex_writes_them(shown):
+    difference = y[n - 1] - y[0] ** 2
+    assert sympy.latex(difference) == "- y_{0}^{2} + y_{n - 1}"
+    assert shown(difference) == {"text/plain": str(difference), "text/latex": r"$\displaystyle y_{n - 1} - y_{0}^{2}$"}

@@ -218,3 +218,16 @@ def test_a_declared_matrix_is_a_citizen():
         assert eval(sympy.srepr(symbol), {**vars(sympy), **vars(td)}) == symbol
         assert pickle.loads(pickle.dumps(symbol)) is symbol
     assert td.TensorSymbol("S", (n, n)) != S and K.positive and K.symmetric and not S.positive and not A.symmetric
+
+
+def test_entries_of_computed_symmetric_matrices_have_one_order():
+    """The gradient of a Gaussian process by its inputs is one sum; the kernel is a table of differences."""
+    places, k = td.TensorSymbol("X", (n, m)), td.indices("k")
+    squares = td.TensorComprehension(td.IndexedSum((places[i, k] - places[j, k]) ** 2, (k, 0, m - 1)), (i, n), (j, n))
+    kernel = td.exp(-squares / 2) + td.DeltaTensor(n)
+    fit = x @ td.inv(kernel) @ x
+    gradient = td.gradient(fit, places)
+    assert isinstance(gradient.body, sympy.Mul) and len(gradient.body.atoms(td.IndexedSum)) == 2
+    values = random_values((fit,), {n: 3, m: 2}, seed=2, kind="float")
+    right = np.asarray(reference.derivative(fit, (places,), values), float)
+    np.testing.assert_allclose(np.asarray(reference.evaluate(gradient, values), float), right, rtol=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -71,7 +72,7 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     parts : bool, optional
         True: a part that occurs more than once has a name, as `cse` gives it, and follows after "where"; so do the
         definitions of named parts (`td.name`). False: one formula. None: in parts where the formula is longer than a
-        line and the parts are shorter.
+        line and the parts are shorter, or where it repeats a comprehension.
 
     Returns
     -------
@@ -113,21 +114,32 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
         raise ArgumentTypeError(f"td.latex: parts must be True or False, or None, not {parts!r}")
     if parts is not None:
         return _equations(names, *_with_letters(*cse(exprs))) if parts else _equations(names, [], exprs)
-    whole = None
+    whole, repeats_a_table = None, _repeats_a_table(exprs)
     if _has_scan(exprs) or not any(measures(e).is_unprintable for e in exprs):
         whole = _equations(names, [], exprs)
-        if count_signs(whole) <= LONGEST_FORMULA:
+        if count_signs(whole) <= LONGEST_FORMULA and not repeats_a_table:
             return whole
     found, reduced = cse(exprs)
     if not found:
         return _equations(names, [], exprs) if whole is None else whole
     in_parts = _equations(names, *_with_letters(found, reduced))
-    return in_parts if whole is None or count_signs(in_parts) < count_signs(whole) else whole
+    if whole is None or repeats_a_table:
+        return in_parts
+    return in_parts if count_signs(in_parts) < count_signs(whole) else whole
 
 
 def _has_scan(exprs: Sequence[Any]) -> bool:
     """Return whether a recurrence occurs in `exprs`; its formula names the parts of its steps."""
     return any(isinstance(node, Scan) for node in nodes_in(exprs, lambda node: node.args))
+
+
+def _repeats_a_table(exprs: Sequence[Any]) -> bool:
+    """Return whether a comprehension occurs more than once in `exprs`, such as a table of distances and its
+    exponential.
+    """
+    nodes = nodes_in(exprs, lambda node: node.args)
+    uses = Counter(arg for node in nodes for arg in node.args if isinstance(arg, TensorComprehension))
+    return any(count > 1 for count in uses.values())
 
 
 def count_signs(formula: str) -> int:

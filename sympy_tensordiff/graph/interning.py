@@ -221,7 +221,7 @@ class NodeTable:
             name = tensor.data[0]
             return self.index(Affine.variable(IndirectIndex(name, tuple(index), self.below.get(name))))
         if tensor.op == "tensor" and self.symmetric.get(tensor):
-            index = sorted(index, key=_form_key)
+            index = sorted(index, key=form_key)
         index = tuple(index)
         return self._node("read", index, (tensor,), index, index)
 
@@ -254,7 +254,7 @@ def _has_quotient_or_positive_part(forms: Sequence[Any]) -> bool:
     return any(quotients_in(form) or positive_parts_in((form,)) for form in forms)
 
 
-def _form_key(form: Affine) -> tuple[Any, ...]:
+def form_key(form: Affine) -> tuple[Any, ...]:
     """Return a sort key for affine forms."""
     return form.terms, form.constant
 

@@ -23,7 +23,7 @@ from math import gcd, lcm
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.functions.table import record_of
-from sympy_tensordiff.graph.interning import Number, breadth_first
+from sympy_tensordiff.graph.interning import Number, breadth_first, takes_tensors
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
@@ -44,20 +44,24 @@ class Signed(NamedTuple):
     core: Node
 
 
-def with_canonical_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
+def with_canonical_signs(
+    graph: Graph, nodes: Sequence[Node], *, numbers: bool = True, mixed: bool = False
+) -> list[Node]:
     """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, so that it is computed once; with
-    `numbers`, common divisors of terms are taken out, too. Nodes of whole tensors are unchanged.
+    `numbers`, common divisors of terms are taken out, too. Nodes of whole tensors are unchanged, and unless `mixed`
+    also the expressions that read entries of such nodes.
     """
-    work = _Signs(graph, numbers)
-    return [node if node.has_tensor_ops else work.root(node) for node in nodes]
+    work = _Signs(graph, numbers, mixed)
+    return [node if node.has_tensor_ops and not mixed else work.root(node) for node in nodes]
 
 
 class _Signs:
     """The rewriting of `with_canonical_signs`, with the results of each node."""
 
-    def __init__(self, graph: Graph, numbers: bool) -> None:
+    def __init__(self, graph: Graph, numbers: bool, mixed: bool) -> None:
         self.graph = graph
         self.numbers = numbers
+        self.mixed = mixed
         self.done: dict[Node, Signed] = {}
         self.leading: dict[Node, tuple[Any, ...]] = {}
 
@@ -83,7 +87,8 @@ class _Signs:
 
     def signed(self, node: Node) -> Signed:
         """Return `node`, whose arguments are already in this form, as a number times a node with a canonical sign."""
-        if node.has_tensor_ops or not node.args:
+        is_whole = node.has_tensor_ops and not (self.mixed and not node.shape and not takes_tensors(node))
+        if is_whole or not node.args:
             return Signed(node, 1, node)
         args = [self.done[arg] for arg in node.args]
         match node.op:
@@ -132,7 +137,7 @@ class _Signs:
             number, core = self.graph.split_coefficient(node)
             return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
         terms = [self.graph.split_coefficient(term) for term in node.args]
-        number = self.sign(terms) * (content_of([number for number, _ in terms]) if self.numbers else 1)
+        number = self.sign(terms) * (common_number([number for number, _ in terms]) if self.numbers else 1)
         if number == 1:
             return Signed(node, 1, node)
         factor = Fraction(1, number)
@@ -285,6 +290,24 @@ def content_of(numbers: Sequence[Number]) -> int | Fraction:
     denominators = [f.denominator for f in exact]
     least = lcm(*denominators)
     return Fraction(gcd(*(f.numerator for f in exact)), least if least <= MAX_DENOMINATOR else gcd(*denominators))
+
+
+def common_number(numbers: Sequence[Number]) -> int | Fraction:
+    """Return the number in front of an addition with the coefficients `numbers`: their greatest common divisor.
+
+    It is 1 instead of a fraction that leaves no fewer numbers, or more digits: ``a + b/2`` is not ``(2*a + b)/2``.
+    """
+    content = content_of(numbers)
+    if content.denominator == 1:
+        return content
+    before, after = ([abs(Fraction(number)) / front for number in numbers] for front in (1, content))
+    fewer = sum(_signs_of(number, False) for number in after) < sum(_signs_of(number, False) for number in before)
+    return content if fewer and sum(map(_digits, [*after, content])) <= sum(map(_digits, before)) else 1
+
+
+def _digits(number: int | Fraction) -> int:
+    """Return the number of digits of `number` as a coefficient, in which 1 is not written."""
+    return sum(len(str(part)) for part in (number.numerator, number.denominator) if part != 1)
 
 
 def _sample_below(node: Node) -> list[Node]:

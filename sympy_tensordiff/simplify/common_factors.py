@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.simplify.canonical_signs import content_of, label_of
+from sympy_tensordiff.simplify.canonical_signs import common_number, label_of
 from sympy_tensordiff.simplify.quotients import SIGN, quotients_of
 
 MAX_TERMS = 32
@@ -123,7 +123,7 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
 
     def joined(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
         """Return the sum of `terms` with `common` in front of it; None if it is as long as the terms."""
-        content = content_of([term.number for term in terms])
+        content = common_number([term.number for term in terms])
         scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]
         found = with_common(graph, scaled, common, partial(grouped, graph))
         found = found._replace(number=found.number * content)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from operator import attrgetter
 from typing import NamedTuple
 
 import sympy
@@ -17,8 +18,9 @@ import sympy
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.implication import remove_redundant
+from sympy_tensordiff.integer.implication import remove_redundant, without_implied
 from sympy_tensordiff.integer.rows import atoms_in
+from sympy_tensordiff.simplify.accesses import Accesses
 from sympy_tensordiff.simplify.facts import size_variables
 from sympy_tensordiff.simplify.node_properties import is_finite_for_finite_arguments
 
@@ -55,7 +57,8 @@ class Axis(NamedTuple):
 class NamedPart(NamedTuple):
     """A common subexpression that gets a name: its first occurrence, and its bound variables as tensor axes.
 
-    The name is that of `node` with its axes in the order `turned`, if that is not empty.
+    The name is that of `node` with its axes in the order `turned`, if that is not empty. Entries where one of the
+    `conditions` is false are 0.
     """
 
     key: Key
@@ -63,6 +66,7 @@ class NamedPart(NamedTuple):
     axes: tuple[Axis, ...]
     order: tuple[int, ...]
     turned: tuple[int, ...]
+    conditions: tuple[Node, ...] = ()
 
     @property
     def shape(self) -> tuple[Affine, ...]:
@@ -108,7 +112,6 @@ class Parts:
         self._keys: dict[Node, tuple[Key, tuple[Axis, ...]] | None] = {}
         self._grouped: dict[Node, tuple[Node, ...]] = {}
         self._walk(roots)
-        self._indices = self._free - size_variables(self._nodes)
         if grouped := self._powers_of_roots() | (self._products_of_quotients() if quotients else {}):
             self._grouped = grouped
             self._walk(roots)
@@ -133,9 +136,10 @@ class Parts:
         self._general: dict[Key, Node] = {}
         self._keys.clear()
         self._nodes = self._in_order(roots)
+        self._indices = self._free - size_variables(self._nodes)
         self._crowded: set[Node] = set()
         self._around = self._constraints_by_path(roots)
-        self._unconditional = self._unconditional_nodes(roots)
+        self._conditions = self._conditions_of_choices(roots)
         self._numbers = self._always_finite()
 
     def _args(self, node: Node) -> tuple[Node, ...]:
@@ -182,25 +186,48 @@ class Parts:
                     around[arg] = set()
         return around
 
-    def _unconditional_nodes(self, roots: Sequence[Node]) -> set[Node]:
-        """Return the nodes that are evaluated outside of branches of selects, whatever the conditions are. A node that
-        may be undefined is stored only if it is one of these.
+    def _conditions_of_choices(self, roots: Sequence[Node]) -> dict[Node, frozenset[Node]]:
+        """Return, for each node, the conditions of the choices in whose branches it is: the node is evaluated wherever
+        they are true, and nowhere else. Conditions on bound variables that the node does not have are left out.
+
+        A node has no entry if its uses are under different conditions, none of which implies the others, or under more
+        than ``MAX_CONDITION_COMBINATIONS``.
         """
-        found = set(roots)
+        paths: dict[Node, set[frozenset[Node]]] = {node: set() for node in self._nodes}
+        for root in roots:
+            paths[root].add(frozenset())
+        crowded: set[Node] = set()
         for node in reversed(self._nodes):
-            if node in found:
-                found.update(node.args[:1] if node.op == "select" else self._args(node))
+            if node in crowded or len(paths[node]) > MAX_CONDITION_COMBINATIONS:
+                crowded.update((node, *self._args(node)))
+                continue
+            new = [frozenset[Node]()] * len(self._args(node))
+            if node.op == "select":
+                condition = node.args[0]
+                both = condition.args if condition.op == "and" else (condition,)
+                new[1:] = frozenset(both), frozenset([self.graph.logic("not", [condition])])
+            for arg, conditions in zip(self._args(node), new, strict=True):
+                paths[arg] |= {around | conditions for around in paths[node]}
+        found: dict[Node, frozenset[Node]] = {}
+        for node, ways in paths.items():
+            if node in crowded:
+                continue
+            own = node.free | self._free
+            known = {frozenset(condition for condition in way if condition.free <= own) for way in ways}
+            if (common := frozenset.intersection(*known)) in known:
+                found[node] = common
         return found
 
     def _always_finite(self) -> set[Node]:
         """Return the nodes that are finite whenever all entries that they read are, so that they may be computed
-        outside of a condition.
+        outside of a condition, and those without indices that are computed in any case.
         """
         found: set[Node] = set()
         for node in self._nodes:
             is_exponential = node.op == "call" and node.data is sympy.exp
             is_finite = is_exponential or is_finite_for_finite_arguments(self.graph, node)
-            if node.total or (is_finite and found.issuperset(self._args(node))):
+            is_computed = node.free <= self._free - self._indices and not self._conditions.get(node, {node})
+            if node.total or is_computed or (is_finite and found.issuperset(self._args(node))):
                 found.add(node)
         return found
 
@@ -247,7 +274,8 @@ class Parts:
                 if quotient is not product:
                     self._around[quotient] = self._around[product]
                     self._numbers |= {quotient} if product in self._numbers else set()
-                    self._unconditional |= {quotient} if product in self._unconditional else set()
+                    if product in self._conditions:
+                        self._conditions[quotient] = self._conditions[product]
                 if (key := self._key(quotient)) is not None:
                     rest = (factor for factor in product.args if factor not in (over, under))
                     products.setdefault(product, {}).setdefault(key, (*rest, quotient))
@@ -267,8 +295,8 @@ class Parts:
         if node not in self._keys:
             nameable = node in self._around and node.op not in _NAMELESS
             # A table that the function has may be undefined at entries that no condition lets read.
-            is_stored = node.op == "comprehension" or node in self._numbers or node in self._unconditional
-            nameable = nameable and is_stored
+            is_stored = node.op == "comprehension" or node in self._numbers
+            nameable = nameable and (is_stored or self._conditions_on_entries(node) is not None)
             found = self._key_over(node, node.free - self._free) if nameable else None
             if nameable and not node.shape and not node.free.isdisjoint(self._indices):
                 general = self._key_over(node, node.free - self._free | node.free & self._indices)
@@ -276,28 +304,45 @@ class Parts:
             self._keys[node] = found
         return found[0] if found else None
 
+    def _conditions_on_entries(self, node: Node) -> tuple[Node, ...] | None:
+        """Return the conditions under which the entries of a table of `node` are computed; others are 0. None if there
+        is no table, since the uses of a value that may be undefined are under different conditions.
+        """
+        if node.op == "comprehension" or node in self._numbers:
+            return ()
+        found = self._conditions.get(node)
+        return None if found is None or (found and node.shape) else tuple(sorted(found, key=attrgetter("id")))
+
+    def _under(self, conditions: Sequence[Node], node: Node) -> Node:
+        """Return `node` where all `conditions` are true, else 0."""
+        return self.graph.select(self.graph.logic("and", conditions), node, self.graph.zero) if conditions else node
+
     def _key_over(self, node: Node, bound: frozenset[int]) -> tuple[Key, tuple[Axis, ...]] | None:
         """Return ``(key, axes)`` of `node`, whose variables in `bound` are renamed in order of occurrence; None if the
         range of one depends on another.
         """
+        guarded = self._under(self._conditions_on_entries(node) or (), node)
         if not bound:
-            return Key(node, ()), ()
+            return Key(guarded, ()), ()
         if node.shape:
             return None
-        several = len(self._around[node]) != 1 or not bound.isdisjoint(self._free)
-        axes = self._axes_of_reads(node, bound) if several else self._axes(node, bound)
+        found = (
+            {self._axes(node, rows, bound) for rows in self._around[node]} if bound.isdisjoint(self._free) else {None}
+        )
+        axes = found.pop() if len(found) == 1 else None
+        axes = axes or self._axes_of_reads(node, bound) or self._axes_of_box(node, bound)
         if axes is None:
             return None
         while len(self._own) < len(axes):
             self._own.append(self.graph.fresh("i"))
         forms = {axis.variable: Affine.variable(own) + axis.first for axis, own in zip(axes, self._own, strict=False)}
-        return Key(self.graph.substitute(node, forms), tuple(axis.extent for axis in axes)), axes
+        return Key(self.graph.substitute(guarded, forms), tuple(axis.extent for axis in axes)), axes
 
-    def _axes(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """Return the variables in `bound` as tensor axes, in order of occurrence. None unless each runs from a number
-        to a bound without other indices, as ``i`` from 0 to ``n - 1``.
+    def _axes(self, node: Node, rows: Rows, bound: frozenset[int]) -> tuple[Axis, ...] | None:
+        """Return the variables in `bound` as tensor axes, in order of occurrence, if `rows` are the constraints on
+        them. None unless each runs from a number to a bound without other indices, as ``i`` from 0 to ``n - 1``.
         """
-        (rows,) = self._around[node]
+        rows = self._without_equal_data(rows, bound)
         others = atoms_in(rows) - bound - self._free
         if any(row.kind != "ge" or row.form.compounds() for row in rows):
             return None
@@ -313,6 +358,19 @@ class Parts:
             first = -lower[0].constant
             axes.append(Axis(v, first, upper[0] + 1 - first))
         return tuple(axes) if all(axis.extent.atoms() <= self._free for axis in axes) else None
+
+    def _without_equal_data(self, rows: Rows, bound: frozenset[int]) -> Rows:
+        """Return `rows` without variables that equal an entry of data, such as ``p`` in ``p = a[t]``, and the range of
+        such a variable, as all entries of `a` lie in it.
+        """
+        for row in sorted(row for row in rows if row.kind == "eq" and row.form.compounds()):
+            for v, c in row.form.terms:
+                if v in bound or v in self._free or c not in (1, -1) or v not in row.form.atoms():
+                    continue
+                value = Affine.variable(v) - c * row.form
+                left = frozenset(other.substitute({v: value}) for other in rows if other is not row)
+                return self._without_equal_data(frozenset(without_implied(sorted(left), self._facts)), bound)
+        return rows
 
     def _axes_of_reads(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
         """Return the bound variables as tensor axes if each one indexes axes of one length only, as in ``x[i]*y[i]``;
@@ -336,6 +394,48 @@ class Parts:
         if only.keys() != bound or any(not extent.atoms() <= self._free for extent in only.values()):
             return None
         return tuple(Axis(v, 0, only[v]) for v in self._occurring(node, bound))
+
+    def _axes_of_box(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
+        """Return the bound variables as tensor axes that contain all their ranges, such as ``0 <= j < n`` for ``j < i``
+        and ``j > i``; None if these have no such bounds.
+
+        That is for parts that are numbers everywhere and read inside their tensors there.
+        """
+        if node not in self._numbers or not self._around[node]:
+            return None
+        if any(part.op in ("guard", "select") for part in reachable(node)):  # reads below many conditions
+            return None
+        boxes = [self._box(rows, bound) for rows in self._around[node]]
+        ends: dict[int, tuple[int, Affine]] = {}
+        for v in bound:
+            ranges = [box[v] for box in boxes if v in box]
+            last = ranges[0][1] if len(ranges) == len(boxes) else None
+            steps = [] if last is None else [end - last for _, end in ranges]
+            if last is None or any(step.terms for step in steps):
+                return None
+            ends[v] = min(first for first, _ in ranges), last + max(step.constant for step in steps)
+        axes = tuple(Axis(v, ends[v][0], ends[v][1] + 1 - ends[v][0]) for v in self._occurring(node, bound))
+        shifted = {axis.variable: Affine.variable(axis.variable) + axis.first for axis in axes}
+        table = self.graph.comprehension(
+            [axis.variable for axis in axes], [axis.extent for axis in axes], self.graph.substitute(node, shifted)
+        )
+        return axes if next(Accesses(self.graph, self._facts).unproven([table]), None) is None else None
+
+    def _box(self, rows: Rows, bound: frozenset[int]) -> dict[int, tuple[int, Affine]]:
+        """Return the first and the last value of each variable in `bound` that has one of each in `rows`, without
+        other bound variables: a number, and a form of sizes.
+        """
+        found = {}
+        plain = [row for row in rows if row.kind == "ge" and not row.form.compounds()]
+        for v in bound:
+            left = project(plain, atoms_in(plain) - {v} - self._free)
+            own = [row.form for row in remove_redundant(sorted(left or ()), self._facts) if v in row.form.atoms()]
+            lower = [form - Affine.variable(v) for form in own if form.coefficient(v) == 1]
+            upper = [form + Affine.variable(v) for form in own if form.coefficient(v) == -1]
+            is_range = len(lower) == len(upper) == 1 and len(own) == 2
+            if is_range and not lower[0].terms and upper[0].atoms() <= self._free:
+                found[v] = -lower[0].constant, upper[0]
+        return found
 
     def _occurring(self, node: Node, bound: frozenset[int]) -> list[int]:
         """Return the variables in `bound` in the order of their first occurrence in `node`."""
@@ -406,14 +506,17 @@ class Parts:
         for same, node in first.items():
             below = {self._same(arg) for arg in self._args(node)}
             weights[same] = self._operations(node) + sum(weights[part] for part in below)
-            worth = uses[same] > 1 and weights[same] >= MIN_OPERATIONS and _core(node) is node
+            conditions = self._conditions_on_entries(node) or ()
+            saved = (uses[same] - 1) * weights[same] - (len(conditions) + 1 if conditions else 0)
+            worth = saved > 0 and weights[same] >= MIN_OPERATIONS and _core(node) is node
             if isinstance(same, Key) and (worth or same in forced):
                 node = self._general.get(same, node)
                 axes = (self._keys[node] or (same, ()))[1]
                 order = sorted(range(len(axes)), key=lambda n: self._places.get(axes[n].variable, (0, n)))
                 found = orders.get(node, Counter[tuple[int, ...]]())
                 turned = max(found, key=lambda own: (found[own], not own), default=())
-                parts.append(NamedPart(same, node, axes, tuple(order), turned))
+                conditions = self._conditions_on_entries(node) or ()
+                parts.append(NamedPart(same, node, axes, tuple(order), turned, conditions))
                 weights[same] = 0
         return parts
 
@@ -430,7 +533,7 @@ class Parts:
 
     def _definition(self, part: NamedPart) -> Node:
         """Return the definition of `part` as a comprehension over its axes."""
-        node = self._rebuilt_with_names(part.node)
+        node = self._under([self._condition(c) for c in part.conditions], self._rebuilt_with_names(part.node))
         if not part.axes:
             return part.in_order(self.graph, node)
         axes = [part.axes[n] for n in part.order]
@@ -441,6 +544,12 @@ class Parts:
             node, {axis.variable: Affine.variable(v) + axis.first for v, axis in zip(variables, axes, strict=True)}
         )
         return self.graph.comprehension(variables, [axis.extent for axis in axes], moved)
+
+    def _condition(self, node: Node) -> Node:
+        """Return the condition `node` of a choice, or the negation of one, with named tensors in it."""
+        if node.op == "not" and node not in self._done:
+            return self.graph.logic("not", [self._done[node.args[0]]])
+        return self._done[node]
 
     def _read(self, node: Node) -> Node | None:
         """Return the read of the named tensor that replaces `node`; None if `node` has no name."""

@@ -42,7 +42,7 @@ class NodeProperties:
         if node.op == "comprehension":
             return False
         if node.is_guard_free:
-            total = node.total or is_power_of_positive_index(node, facts)
+            total = node.total or is_power_of_positive_index(node, facts) or is_power_of_positive_symbol(node)
             return total and all(is_implied(needed, facts) for needed in self.read_conditions(node))
         key = (node, row, facts)
         if key not in self.defined:
@@ -196,6 +196,12 @@ def is_power_of_positive_index(node: Node, facts: Rows) -> bool:
     """Whether `node` is a constant power of an index form, such as ``1/m``, which `facts` prove to be positive."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and is_implied(Constraint("ge", base.data - 1), facts)
+
+
+def is_power_of_positive_symbol(node: Node) -> bool:
+    """Return whether `node` is a power of a symbol that is declared positive, such as ``1/h**2``."""
+    base, exponent = node.args if node.op == "pow" else (node, node)
+    return base.op == "scalar" and bool(base.data.is_positive) and exponent.total
 
 
 def is_power(node: Node) -> bool:

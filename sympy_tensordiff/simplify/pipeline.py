@@ -25,6 +25,7 @@ from sympy_tensordiff.simplify.quotients import with_short_quotients
 from sympy_tensordiff.simplify.reads import explicit_reads, with_forward_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
+from sympy_tensordiff.simplify.symmetry import with_symmetric_reads
 from sympy_tensordiff.simplify.tables import inline_single_reads
 
 Pass = Callable[[Graph, Sequence[Node]], list[Node]]
@@ -54,6 +55,7 @@ DERIVATIVES: Passes = (
 
 
 FINAL: Passes = (
+    (with_symmetric_reads, frozenset({"ein", "inv"})),
     (with_forward_reads, frozenset({"sum"})),
     (with_short_quotients, frozenset({"pow"})),
     (with_canonical_signs, SIGNS),

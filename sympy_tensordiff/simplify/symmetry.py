@@ -16,8 +16,9 @@ from typing import TypeAlias
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.contractions import is_core
 from sympy_tensordiff.graph.einsum_normal_form import Label, Labels, Operand, in_order
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, form_key
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import rewritten as with_changed_nodes
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.products import counted, inner_parts, product_of, rewritten
@@ -295,6 +296,25 @@ def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
             is_table = node.op == "comprehension"
             known[node] = _has_symmetric_entries(graph, node) if is_table else is_symmetric(graph, node, known)
     return known
+
+
+def with_symmetric_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with the indices of entries of computed symmetric matrices in one order, so that ``inv(K)[i, p]``
+    is ``inv(K)[p, i]``, and with canonical signs if that changes them.
+    """
+    tensors = {node.args[0] for node in reachable(*roots) if node.op == "read" and len(node.data) == 2}
+    known = symmetric_nodes(graph, [tensor for tensor in tensors if tensor.op != "tensor"])
+    if not any(known.get(tensor) for tensor in tensors):
+        return list(roots)
+
+    def in_order(node: Node) -> Node:
+        """Return the entry `node` of a symmetric matrix with its indices in order; other nodes are unchanged."""
+        if node.op != "read" or not known.get(node.args[0]):
+            return node
+        return graph.read(node.args[0], sorted(node.data, key=form_key))
+
+    found = with_changed_nodes(graph, roots, in_order)
+    return found if found == list(roots) else with_canonical_signs(graph, found, mixed=True)
 
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
