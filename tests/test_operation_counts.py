@@ -28,8 +28,8 @@ from sympy_tensordiff.testing.values import call_arguments, random_values
 FILE = Path(__file__).parent / "operation_counts.txt"
 HEAD = """# Written by: python -m pytest tests/test_operation_counts.py --update
 # Of the loops that the default backend runs: scalar operations; bytes of arguments, results and temporaries; entries of
-# the largest temporary; loop nests and calls of a library. Launches of kernels on a GPU. Characters of the derivative as
-# text. Symbolic operations: nodes of graphs made or found again by differentiating, printing and planning the loops.
+# the largest temporary; loop nests and calls of a library. Launches of kernels on a GPU. Characters of the derivative.
+# Symbolic operations: nodes of graphs that are made or found again by differentiating, printing and planning the loops.
 """
 COLUMNS = ("operations", "bytes", "largest", "steps", "launches", "characters", "symbolic")
 SAMPLE = 10
