@@ -6,6 +6,7 @@ import ast
 import builtins
 import keyword
 
+import pytest
 import sympy as sp
 
 import sympy_tensordiff as td
