@@ -9,8 +9,9 @@ differentiated is the recurrence (`td.scan`) of as many steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import cache
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial, reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -72,14 +73,12 @@ def clusters() -> SimpleNamespace:
     cost = total(td.IndexedMin(distance, (j, 0, m - 1)), (i, 0, n - 1))
     slope = td.gradient(cost, centroids)
     curvature = table(td.diff(slope[k, c], centroids[k, c]), (k, m), (c, d))
-    return SimpleNamespace(
-        cost=kernel([points, centroids], cost), dir=kernel([points, centroids], slope / curvature)
-    )
+    return SimpleNamespace(cost=kernel([points, centroids], cost), dir=kernel([points, centroids], slope / curvature))
 
 
 @cache
 def mixture() -> SimpleNamespace:
-    """The logarithm of the posterior of a mixture of Gaussians, without its constant; L has zeros from the diagonal on."""
+    """The logarithm of the posterior of a mixture of Gaussians, without its constant; L is strictly triangular."""
     alpha, mu, q, x = tensor("alpha", m), tensor("mu", (m, d)), tensor("q", (m, d)), tensor("x", (n, d))
     L = tensor("L", (m, d, d))
     gamma, freedom = sympy.symbols("gamma m_prior", real=True)
@@ -108,9 +107,7 @@ def bundle() -> SimpleNamespace:
     axis = [part / angle for part in turn]
     along = sum(u * v for u, v in zip(axis, offset, strict=True)) * (1 - sympy.cos(angle))
     cross = [axis[a - 2] * offset[a - 1] - axis[a - 1] * offset[a - 2] for a in range(3)]
-    seen = [
-        offset[a] * sympy.cos(angle) + cross[a] * sympy.sin(angle) + axis[a] * along for a in range(3)
-    ]
+    seen = [offset[a] * sympy.cos(angle) + cross[a] * sympy.sin(angle) + axis[a] * along for a in range(3)]
     u, v = seen[0] / seen[2], seen[1] / seen[2]
     squared = u**2 + v**2
     stretch = 1 + cameras[by[i], 9] * squared + cameras[by[i], 10] * squared**2
@@ -256,7 +253,7 @@ def _rotation(theta: Any) -> Any:
     unit = [[int(row == column) for column in range(3)] for row in range(3)]
     entries = [
         sympy.Piecewise((entry, angle >= sympy.Rational(1, 10000)), (one, True))
-        for entry, one in zip(sum(rows, []), sum(unit, []), strict=True)
+        for entry, one in zip(reduce(operator.iadd, rows, []), reduce(operator.iadd, unit, []), strict=True)
     ]
     return td.reshape(td.stack(entries), (3, 3))
 
@@ -337,24 +334,24 @@ def evaluated(function: Callable[..., Any], *arguments: Any, result: Callable[[A
 
 
 def _clusters(name: str) -> Function:
-    return lambda given: evaluated(
-        getattr(clusters(), name), array(given["points"]), array(given["centroids"])
-    )
+    return lambda given: evaluated(getattr(clusters(), name), array(given["points"]), array(given["centroids"]))
+
+
+def expansion(given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the arguments of `minors`: sets of columns are numbers, whose bits are the columns."""
+    length = given["ell"]
+    sets, columns = np.arange(2**length), np.arange(length)
+    has = sets[:, None] >> columns & 1
+    later = has.sum(1, keepdims=True) - has.cumsum(1)
+    signs, before = np.where(has, (-1.0) ** later, 0.0), sets[:, None] & ~(1 << columns)
+    return array(given["A"]).reshape(length, length), np.where(sets == 0, 1.0, 0.0), signs, before
 
 
 def _expansion(name: str) -> Function:
-    def prepare(given: Mapping[str, Any]) -> Call:
-        length = given["ell"]
-        sets, columns = np.arange(2**length), np.arange(length)
-        has = sets[:, None] >> columns & 1
-        later = np.array([[bin(one >> (column + 1)).count("1") for column in range(length)] for one in range(2**length)])
-        signs, before = np.where(has, (-1.0) ** later, 0.0), sets[:, None] & ~(1 << columns)
-        first = np.where(sets == 0, 1.0, 0.0)
-        matrix = array(given["A"]).reshape(length, length)
-        flat = lambda value: plain(np.ravel(value)) if name == "gradient" else plain(value)
-        return evaluated(getattr(minors(), name), matrix, first, signs, before, result=flat)
+    def result(value: Any) -> Any:
+        return plain(np.ravel(value)) if name == "gradient" else plain(value)
 
-    return prepare
+    return lambda given: evaluated(getattr(minors(), name), *expansion(given), result=result)
 
 
 def _mixture(name: str) -> Function:
@@ -410,7 +407,7 @@ def _repeated(errors: Any, penalties: Any) -> Any:
 
 
 def _first_rows(matrix: Any, n: int, m: int) -> Any:
-    """Return the first two rows and the last entry of a sparse matrix; the board counts zeros of a camera as entries."""
+    """Return the first two rows and the last entry of a sparse matrix; the board stores some zeros, too."""
     columns = [*range(11), 11 * n, 11 * n + 1, 11 * n + 2, 11 * n + 3 * m]
     values = [float(value) for row in matrix[:2, columns].toarray() for value in row]
     count = matrix.shape[0] // 3
@@ -431,7 +428,10 @@ def _hand(name: str) -> Function:
         corners = list(np.array(model["triangles"])[chosen].T) if len(us) else [chosen]
         arguments = [
             *(array(given["theta"]), *([us] if len(us) else [])),
-            *(array(model[field]) for field in ("base_relatives", "inverse_base_absolutes", "base_positions", "weights")),
+            *(
+                array(model[field])
+                for field in ("base_relatives", "inverse_base_absolutes", "base_positions", "weights")
+            ),
             *(array(data["points"]), -1.0 if model["is_mirrored"] else 1.0, np.where(parents < 0, bones, parents)),
             *(bend, spread, *(np.ascontiguousarray(corner) for corner in corners)),
         ]
@@ -496,8 +496,12 @@ def _particle(modes: str) -> Function:
                 count += 1
 
         def call() -> Any:
-            value = lambda w: kernels.value(float(w[0]), steps(float(w[0])))
-            slope = lambda w: np.reshape(kernels.slope(float(w[0]), steps(float(w[0]))), 1)
+            def value(w: Any) -> float:
+                return float(kernels.value(float(w[0]), steps(float(w[0]))))
+
+            def slope(w: Any) -> Any:
+                return np.reshape(kernels.slope(float(w[0]), steps(float(w[0]))), 1)
+
             return descend(value, slope, np.array([float(given["w"])]))[0][0]
 
         return call, plain
@@ -505,7 +509,7 @@ def _particle(modes: str) -> Function:
     return prepare
 
 
-def _simple(kernels: Callable[[], Any], name: str, *fields: str) -> Function:
+def _simple(name: str, kernels: Callable[[], Any], fields: Sequence[str]) -> Function:
     """A function whose arguments are fields of the input."""
 
     def prepare(given: Mapping[str, Any]) -> Call:
@@ -515,18 +519,29 @@ def _simple(kernels: Callable[[], Any], name: str, *fields: str) -> Function:
     return prepare
 
 
+def _hello(name: str) -> Function:
+    return lambda given: evaluated(getattr(squares(), name), float(given))  # type: ignore[arg-type]
+
+
+def _functions(make: Callable[..., Function], *names: str, **options: Any) -> dict[str, Callable[[], Function]]:
+    return {name: partial(make, name, **options) for name in names}
+
+
+VALUE = ("primal", "gradient")
+LOSS = ("objective", "jacobian")
+MODES = ("ff", "fr", "rf", "rr")
 EVALS: dict[str, dict[str, Callable[[], Function]]] = {
-    "hello": {name: lambda name=name: lambda x: evaluated(getattr(squares(), name), float(x)) for name in ("square", "double")},
-    "llsq": {name: lambda name=name: _simple(least_squares, name, "x", "n") for name in ("primal", "gradient")},
-    "lse": {name: lambda name=name: _simple(log_sum, name, "x") for name in ("primal", "gradient")},
-    "ode": {name: lambda name=name: _simple(runge_kutta, name, "x", "s") for name in ("primal", "gradient")},
-    "det": {name: lambda name=name: _expansion(name) for name in ("primal", "gradient")},
-    "kmeans": {name: lambda name=name: _clusters(name) for name in ("cost", "dir")},
-    "gmm": {name: lambda name=name: _mixture(name) for name in ("objective", "jacobian")},
-    "ba": {name: lambda name=name: _bundle(name) for name in ("objective", "jacobian")},
-    "ht": {name: lambda name=name: _hand(name) for name in ("objective", "jacobian")},
-    "lstm": {name: lambda name=name: _memory(name) for name in ("objective", "jacobian")},
-    "saddle": {name: lambda name=name: _saddle(name) for name in ("ff", "fr", "rf", "rr")},
-    "particle": {name: lambda name=name: _particle(name) for name in ("ff", "fr", "rf", "rr")},
+    "hello": _functions(_hello, "square", "double"),
+    "llsq": _functions(_simple, *VALUE, kernels=least_squares, fields=("x", "n")),
+    "lse": _functions(_simple, *VALUE, kernels=log_sum, fields=("x",)),
+    "ode": _functions(_simple, *VALUE, kernels=runge_kutta, fields=("x", "s")),
+    "det": _functions(_expansion, *VALUE),
+    "kmeans": _functions(_clusters, "cost", "dir"),
+    "gmm": _functions(_mixture, *LOSS),
+    "ba": _functions(_bundle, *LOSS),
+    "ht": _functions(_hand, *LOSS),
+    "lstm": _functions(_memory, *LOSS),
+    "saddle": _functions(_saddle, *MODES),
+    "particle": _functions(_particle, *MODES),
 }
 """The makers of the functions of each eval."""

@@ -35,7 +35,7 @@ def answer(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def evaluate(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a function, and the time of each of its runs. The first run, which compiles, is not timed."""
+    """Return the result of a function, and the time of each run but the first, which compiles."""
     given = message["input"]
     call, result = EVALS[message["module"]][message["function"]]()(given)
     call()
@@ -55,7 +55,7 @@ def serve(lines: Iterator[str], write: Any) -> None:
 
 
 def judged(command: Sequence[str]) -> tuple[dict[str, list[tuple[str, float]]], list[str]]:
-    """Run an eval of the board; return the least time in seconds of each input, by function, and the mistakes it found."""
+    """Run an eval of the board; return the least seconds of each input, by function, and the mistakes that it found."""
     times, mistakes, asked = defaultdict(list), [], {}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as board:
         assert board.stdin is not None and board.stdout is not None
@@ -73,6 +73,8 @@ def judged(command: Sequence[str]) -> tuple[dict[str, list[tuple[str, float]]], 
                 mistakes.append(f"{asked[message['of']]}: {message.get('error', 'wrong')[:300]}")
             board.stdin.write(json.dumps(response) + "\n")
             board.stdin.flush()
+    if board.returncode or not times:
+        mistakes.append(f"the command ended with the code {board.returncode}, after {len(asked)} questions")
     return dict(times), mistakes
 
 

@@ -156,3 +156,66 @@ def start(network: Network) -> list[Any]:
     buses, branches, gen = len(network.bus["id"]), len(network.branch["f"]), network.gen
     middles = [(gen[f"{name}min"] + gen[f"{name}max"]) / 2 for name in "pq"]
     return [np.zeros(buses), np.ones(buses), *middles, *[np.zeros(branches)] * 4]
+
+
+NAMES = ("objective", "gradient", "constraints", "jacobian", "hessian")
+"""The functions that an interior point method calls."""
+
+
+class Callbacks:
+    """The functions of a `td.nlp` at a point near its start."""
+
+    def __init__(self, own: Any) -> None:
+        random = np.random.default_rng(0)
+        self.problem, self.size = own, own.n
+        self.x = own.x0 + 0.01 * random.normal(size=own.n)
+        self.multipliers = random.normal(size=own.m)
+
+    def objective(self) -> Any:
+        return self.problem.objective(self.x)
+
+    def gradient(self) -> Any:
+        return self.problem.gradient(self.x)
+
+    def constraints(self) -> Any:
+        return self.problem.constraints(self.x)
+
+    def jacobian(self) -> Any:
+        return self.problem.jacobian(self.x)
+
+    def hessian(self) -> Any:
+        return self.problem.hessian(self.x, self.multipliers, 1.0)
+
+    def summary(self, name: str) -> Any:
+        """Return the values, or products of a symmetric or rectangular sparse matrix with fixed vectors."""
+        values = getattr(self, name)()
+        if name not in ("jacobian", "hessian"):
+            return values
+        rows, columns = getattr(self.problem, f"{name}structure")()
+        product = np.zeros(self.problem.m if name == "jacobian" else self.problem.n)
+        vector = np.cos(np.arange(self.size))
+        np.add.at(product, rows, values * vector[columns])
+        if name == "hessian":
+            off = rows != columns
+            np.add.at(product, columns[off], values[off] * vector[rows[off]])
+        return product
+
+
+def solve(own: Any) -> tuple[float, int]:
+    """Solve a problem by Ipopt through the package ipyopt; return the least cost and Ipopt's status."""
+    import ipyopt
+
+    def filled(function: Any) -> Any:
+        def fill(*given: Any) -> None:
+            given[-1][...] = function(*given[:-1])
+
+        return fill
+
+    patterns = own.jacobianstructure(), own.hessianstructure()
+    fills = [filled(getattr(own, name)) for name in ("gradient", "constraints", "jacobian", "hessian")]
+    solver = ipyopt.Problem(
+        *(own.n, own.lb, own.ub, own.m, own.cl, own.cu, *patterns, own.objective, *fills),
+        ipopt_options={"print_level": 0, "sb": "yes"},
+    )
+    _, cost, status = solver.solve(own.x0.copy())
+    return float(cost), int(status)
