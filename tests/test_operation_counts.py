@@ -29,7 +29,8 @@ FILE = Path(__file__).parent / "operation_counts.txt"
 HEAD = """# Written by: python -m pytest tests/test_operation_counts.py --update
 # Of the loops that the default backend runs: scalar operations; bytes of arguments, results and temporaries; entries of
 # the largest temporary; loop nests and calls of a library. Launches of kernels on a GPU. Characters of the derivative.
-# Symbolic operations: nodes of graphs that are made or found again by differentiating, printing and planning the loops.
+# Symbolic operations, to two digits: nodes of graphs that are made or found again by differentiating, printing and
+# planning the loops.
 """
 COLUMNS = ("operations", "bytes", "largest", "steps", "launches", "characters", "symbolic")
 SAMPLE = 10
@@ -40,7 +41,7 @@ def counted(arguments, expression, sizes):
     """The numbers of one line, without symbolic operations of the launches."""
     program = executed(arguments, expression)
     text = str(expression)
-    symbolic = Requests.count
+    symbolic = int(float(f"{Requests.count:.2g}"))  # a sum more or less is no news
     found = figures(program, sizes)
     size = 8 * (found.arguments + found.results + found.memory)
     device = prepared(build_program(arguments, expression, library=False), "cuda")
