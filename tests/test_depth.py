@@ -193,8 +193,8 @@ def test_planning_grows_with_the_depth(derivative, family, depths, most, monkeyp
 
 
 def test_conditions_on_deep_values_are_read():
-    """The derivative of a norm is a choice whose condition has 700 million nodes as a tree."""
-    value, h = gated(12)
+    """The derivative of a norm is a choice whose condition has 3 million nodes as a tree."""
+    value, h = gated(8)
     assert td.cost(td.gradient(value, h)).operations.coeff(n, 2) > 0
 
 
