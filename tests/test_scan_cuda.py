@@ -1,5 +1,6 @@
-"""Recurrences on a device: loops over time of blocks and of the host, in CUDA C on the processor and in Numba's
-simulator.
+"""Recurrences on a device: loops over time of blocks and of the host.
+
+They run in CUDA C on the processor, and in Numba's simulator.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Recurrences from practice: values and gradients against loops written by hand, in complex numbers; products with
-Hessians against JAX where it is installed, else against differences.
+"""Recurrences from practice: values and gradients against loops written by hand, in complex numbers.
+
+Products with Hessians are compared with JAX where it is installed, else with differences.
 """
 
 from __future__ import annotations
