@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import report
-from benchmarks.contestants import DisagreementError, Field, compiled, gather
+from benchmarks.contestants import OURS, DisagreementError, Field, compiled, gather
 from benchmarks.environment import add_threads
+from benchmarks.history.page import record_today
 from benchmarks.libraries import LIBRARIES, load
 from benchmarks.limits import stream
 from benchmarks.measure import in_turn
@@ -42,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--json", type=Path, help="write all times to this file")
     result.add_argument("--markdown", type=Path, help="write the table into this page")
     result.add_argument("--plot", type=Path, help="write a plot to this file")
-    result.add_argument("--docs", action="store_true", help="the same as --markdown and --plot with those of docs/")
+    result.add_argument("--docs", action="store_true", help="--markdown and --plot with those of docs/, and history")
     return result
 
 
@@ -112,6 +113,10 @@ def write(run: Run, options: argparse.Namespace) -> None:
     if options.compare_only and (page or plot):
         print("no table and no plot: nothing was timed", file=sys.stderr)
         return
+    if options.docs and not options.quick:
+        rivals = {result.name: (result, result.rival) for result in run.results}
+        times = {n: (r.median(o), r.median(v)) for n, (r, v) in rivals.items() if v and (o := r.fastest([OURS]))}
+        record_today("rows", run.head().split("\n")[0], {n: (1e3 * a, 1e3 * b) for n, (a, b) in times.items()})
     if page:
         report.write_page(run, page, plot)
     if plot:

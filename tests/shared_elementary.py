@@ -1,7 +1,8 @@
-"""Elementary functions that all kernels for Numba share in a run of tests: each is compiled once."""
+"""Elementary functions and helpers that all kernels for Numba share in a run of tests: each is compiled once."""
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from types import ModuleType
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from sympy_tensordiff.codegen.emit.elementary import FUNCTIONS, PARAMETERS, elementary_functions
+from sympy_tensordiff.codegen.emit.numba_cpu import HELPERS
 from sympy_tensordiff.codegen.run import compile as compiling
 
 
@@ -29,11 +31,30 @@ def library() -> ModuleType:
     return found
 
 
-def with_shared_functions(module: Any) -> Any:
-    """Replace the elementary functions of a generated module by those of the library, and return the module."""
+HELPER = re.compile(
+    rf"^@register_jitable\(.*\)\ndef ({'|'.join(['plus', 'at', *HELPERS])})\((?:.|\n)*?(?=\n\n\n|\Z)", re.M
+)
+"""The text of a helper in a generated module, from its decorator to its end."""
+
+
+@cache
+def helper(text: str, name: str) -> Any:
+    """Return the helper with a text and a name."""
+    import numba.extending
+
+    found = ModuleType(f"shared_helper_{name}")
+    found.__dict__.update(vars(library()), register_jitable=numba.extending.register_jitable)
+    exec(text, found.__dict__)
+    return getattr(found, name)
+
+
+def with_shared_functions(module: Any, source: str) -> Any:
+    """Replace the elementary functions and helpers of a generated module by shared ones, and return the module."""
     for name in FUNCTIONS:
         if hasattr(module, f"{name}_double"):
             setattr(module, name, getattr(library(), name))
+    for found in HELPER.finditer(source):
+        setattr(module, found[1], helper(found[0], found[1]))
     return module
 
 
@@ -43,8 +64,8 @@ def install(patch: pytest.MonkeyPatch) -> None:
 
     def loaded(source: str, *given: Any) -> ModuleType:
         module = load(source, *given)
-        if "\ndef elementary(" in source and not sys.modules["numba"].config.DISABLE_JIT:
-            return with_shared_functions(module)
+        if "\n@register_jitable(" in source and not sys.modules["numba"].config.DISABLE_JIT:
+            return with_shared_functions(module, source)
         return module
 
     patch.setattr(compiling, "load_source", loaded)

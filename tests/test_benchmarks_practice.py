@@ -20,7 +20,7 @@ def along(formula: Formula, arrays: tuple, place: int, direction: np.ndarray) ->
     return (formula.function(np, *ends[0]) - formula.function(np, *ends[1])) / (2 * STEP)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", CASES)
 def test_a_row_has_the_values_and_slopes_of_numpy(name: str) -> None:
     case = CASES[name]

@@ -107,7 +107,7 @@ def marks(name):
     return pytest.mark.quick if name in QUICK else () if name in FULL else pytest.mark.thorough
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(7)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in ALL])
 def test_derivatives_equal_the_oracle(name, derived, thorough):
     """Value, first derivatives, plain `diff`, a second derivative, loops, and a kernel of all pullbacks at once."""

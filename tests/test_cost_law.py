@@ -25,7 +25,7 @@ def case(seed):
     return pytest.param(seed, marks=[*marks, *([] if seed in SLICE else [pytest.mark.thorough])])
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("seed", [case(seed) for seed in (*SLICE, *THOROUGH)])
 def test_law_and_values(seed):
     function = random_function(seed)

@@ -145,6 +145,7 @@ def test_73_a_deep_chain_of_layers(depth):
     assert_equal(evaluate(td.gradient(function, x), values), derivative(function, (x,), values), "tanh")
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_75_the_logistic_loss_at_large_margins(backend):
     values = inputs(PEERS[10])

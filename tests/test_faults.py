@@ -78,6 +78,7 @@ def test_a_killed_process_spoils_no_cache(step: str, backend: str, process: Any,
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@pytest.mark.in_turns(2)
 def test_the_harness_sees_wrong_values_errors_and_hanging(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wrong = faults.in_fork(lambda: faults.np.testing.assert_allclose(1, 2), str(tmp_path))
     assert wrong[0] == "raised" and wrong[1].startswith("AssertionError")

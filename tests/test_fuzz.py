@@ -32,6 +32,7 @@ def test_no_system_differs_from_enumeration():
     assert tally.exit_code == 0
 
 
+@pytest.mark.in_turns(2)
 def test_random_index_maps_and_reductions():
     made = [random_function(seed, kinks=False, depth=2) for seed in range(40)]
     assert made[3].function == random_function(3, kinks=False, depth=2).function
@@ -48,6 +49,7 @@ def test_random_index_maps_and_reductions():
             evaluate(function.function, random_values((function.function, *function.variables), draw, seed, given=data))
 
 
+@pytest.mark.in_turns(2)
 def test_no_index_map_differs_from_the_interpreter(thorough):
     tally = fuzz.fuzz({"maps": 8 if thorough else 2}, seed=3 * 10**6, write=lambda line: None)
     assert set(tally.counts) <= {("maps", "right"), ("maps", "refused")}
@@ -60,6 +62,7 @@ def test_no_recurrence_differs_from_dual_numbers(thorough):
     assert set(tally.counts) == {("recurrences", "right")}
 
 
+@pytest.mark.in_turns(2)
 def test_no_function_differs_from_the_interpreter():
     tally = fuzz.fuzz({"functions": 3, "tensors": 1}, seed=2 * 10**6 + 6, write=lambda line: None)
     assert tally.counts == {("functions", "right"): 3, ("tensors", "right"): 1}
@@ -196,6 +199,7 @@ WRONG = {
 }
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_results_of_functions_are_found(monkeypatch, name):
     monkeypatch.setattr(function_checks, name, scaled(getattr(function_checks, name), 2))
@@ -220,6 +224,7 @@ def test_wrong_first_and_second_derivatives_are_found(monkeypatch):
 # ---------------------------------------------------------------- the report
 
 
+@pytest.mark.in_turns(2)
 def test_crashes_refusals_and_slow_cases_are_told_apart(monkeypatch):
     def fate(seed):
         if seed == 1:

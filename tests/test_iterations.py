@@ -73,6 +73,7 @@ I, J, K, M, N = indices("i j k m n")
 ROUND, TAPS = TensorSymbol("x", N), TensorSymbol("w", M)
 
 
+@pytest.mark.in_turns(2)
 @every("stride, dilation", [(2, 3), (4, 3), (6, 4)])
 def test_windows_around_a_circle_lead_somewhere(stride, dilation):
     """``stride*i + dilation*k - n*t == p``: the loop over ``t`` has few values, and most ``i`` have no ``t``."""

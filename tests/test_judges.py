@@ -25,6 +25,7 @@ def judge(name):
     return judge_named(name)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", JUDGES)
 def test_a_slice_has_no_wrong_answer(name):
     found = report.run(judge(name), SLICES[name])

@@ -94,3 +94,13 @@ def test_a_file_of_tests_says_what_it_protects():
         path: path.read_text(encoding="utf-8").partition("\n")[0] for path in Path(__file__).parent.rglob("test_*.py")
     }
     assert first and not [path for path, line in first.items() if not line.startswith('"""')]
+
+
+def test_the_first_line_of_a_test_file_says_what_it_protects():
+    """The line is a sentence; other lines have details."""
+    unclear = []
+    for path in sorted(Path(__file__).parent.rglob("test_*.py")):
+        first = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0]
+        if len(first) < 25 or not first.endswith((".", ":")):
+            unclear.append(f"{path.name}: {first}")
+    assert not unclear, unclear

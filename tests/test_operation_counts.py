@@ -2,6 +2,7 @@
 
 `operation_counts.txt` has a line for each row of the benchmarks, at its tiny sizes, and for each function of a corpus.
 ``python -m pytest tests/test_operation_counts.py --update`` writes it anew; with ``--thorough`` all lines are compared.
+Each line is counted in a fork of a process that has differentiated nothing: caches of other lines do not change it.
 """
 
 from __future__ import annotations
@@ -9,30 +10,65 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import faults
 import pytest
+from conftest import another_process
 from cost_judge.oracle import executed, figures
 from test_corpus import FORMS, SIZES
 
 from benchmarks.rows import ROWS
+from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
+from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.codegen.schedule.launches import on_device
+from sympy_tensordiff.codegen.schedule.passes import prepared
+from sympy_tensordiff.graph.interning import NodeTable
 from sympy_tensordiff.reference import symbols_of
 from sympy_tensordiff.testing.values import call_arguments, random_values
 
 FILE = Path(__file__).parent / "operation_counts.txt"
 HEAD = """# Written by: python -m pytest tests/test_operation_counts.py --update
 # Of the loops that the default backend runs: scalar operations; bytes of arguments, results and temporaries; entries of
-# the largest temporary; loop nests and calls of a library; characters of the derivative as text.
+# the largest temporary; loop nests and calls of a library. Launches of kernels on a GPU. Characters of the derivative.
+# Symbolic operations, to two digits: nodes of graphs that are made or found again by differentiating, printing and
+# planning the loops.
 """
-COLUMNS = ("operations", "bytes", "largest", "steps", "characters")
+COLUMNS = ("operations", "bytes", "largest", "steps", "launches", "characters", "symbolic")
 SAMPLE = 10
 """So many rows and as many functions are compared in each run."""
 
 
 def counted(arguments, expression, sizes):
-    """The numbers of one line."""
+    """The numbers of one line, without symbolic operations of the launches."""
     program = executed(arguments, expression)
+    text = str(expression)
+    symbolic = int(float(f"{Requests.count:.2g}"))  # a sum more or less is no news
     found = figures(program, sizes)
     size = 8 * (found.arguments + found.results + found.memory)
-    return found.operations, size, found.largest, len(program.kernels), len(str(expression))
+    device = prepared(build_program(arguments, expression, library=False), "cuda")
+    return found.operations, size, found.largest, len(program.kernels), launches(device), len(text), symbolic
+
+
+def launches(program: Program) -> int:
+    """The launches of a program on a GPU, those of each step of a recurrence once."""
+    steps = on_device(program).program.kernels
+    return sum(launches(step.body) if isinstance(step, Recurrence) else 1 for step in steps)
+
+
+class Requests:
+    """The number of nodes that graphs were asked for in this process."""
+
+    count = 0
+
+
+def count_requests() -> None:
+    """Count nodes from now on."""
+    make = NodeTable._node
+
+    def counted(*given, **named):
+        Requests.count += 1
+        return make(*given, **named)
+
+    NodeTable._node = counted
 
 
 def of_row(name):
@@ -61,9 +97,23 @@ NAMES = {f"row {name}": (of_row, name) for name in ROWS} | {
 
 
 def line(name):
-    """A name and its numbers."""
-    function, argument = NAMES[name]
-    return " ".join([name + ":", *(f"{label} {n}" for label, n in zip(COLUMNS, function(argument), strict=True))])
+    """A name and its numbers; called in a process of its own."""
+
+    def numbers():
+        function, argument = NAMES[name]
+        count_requests()
+        return function(argument)
+
+    kind, found = faults.in_fork(numbers, "off")
+    assert kind == "value", found
+    return " ".join([name + ":", *(f"{label} {n}" for label, n in zip(COLUMNS, found, strict=True))])
+
+
+@pytest.fixture(scope="module")
+def process():
+    """A process that has imported all and differentiated nothing."""
+    with another_process(PYTHONHASHSEED="1") as call:
+        yield call
 
 
 def recorded():
@@ -71,9 +121,9 @@ def recorded():
     return {text.split(":")[0]: text for text in lines}
 
 
-def test_the_file_has_all_names(request):
+def test_the_file_has_all_names(request, process):
     if request.config.getoption("--update"):
-        FILE.write_text(HEAD + "".join(f"{line(name)}\n" for name in NAMES), encoding="utf-8")
+        FILE.write_text(HEAD + "".join(f"{process(line, name)}\n" for name in NAMES), encoding="utf-8")
     assert list(recorded()) == list(NAMES)
 
 
@@ -85,5 +135,5 @@ def sample(prefix):
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", [*sample("row"), *sample("form")])
-def test_counts_are_those_of_the_file(name):
-    assert line(name) == recorded()[name]
+def test_counts_are_those_of_the_file(name, process):
+    assert process(line, name) == recorded()[name]

@@ -165,6 +165,7 @@ def test_tangent_is_the_transposed_pullback() -> None:
     assert evaluate(forward, values) == evaluate(backward, values) != 0
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("wrt", [W, x, h0])
 def test_jacobians_are_stacked_products(wrt: Any) -> None:
     """Rows of Jacobians are pullbacks, their columns tangents, and Hessians are Jacobians of gradients."""
@@ -285,6 +286,7 @@ def of_growing_arrays(is_growing: bool) -> tuple[Any, Any]:
     return table, (loss, td.gradient(loss, table))
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("is_growing", [True, False])
 @pytest.mark.parametrize("backend", ["llvm", "numba", "c"])
 def test_arrays_of_steps_may_grow_and_shrink(backend: str, is_growing: bool, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
-"""Recurrences on a device: loops over time of blocks and of the host, in CUDA C on the processor and in Numba's
-simulator.
+"""Recurrences on a device: loops over time of blocks and of the host.
+
+They run in CUDA C on the processor, and in Numba's simulator.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def agree(found: Any, args: Any, exprs: Any, arrays: Any) -> None:
         np.testing.assert_allclose(own, expected, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.skipif(in_cuda.COMPILER is None, reason="there is no compiler of C++")
 @pytest.mark.parametrize("most", [0, 20, device_loops.MAX_BLOCK_OPERATIONS])
 @pytest.mark.parametrize("name", CASES)
@@ -182,6 +183,7 @@ def test_steps_that_depend_on_other_entries_are_no_batch() -> None:
         assert loop is not None and loop.batch is None and not loop.axes
 
 
+@pytest.mark.in_turns(2)
 def test_inverses_in_steps_are_refused_without_a_library() -> None:
     args, exprs, _ = of_practice("kalman")
     with pytest.raises(NotInCError, match="CUDA files have no routine"):

@@ -1,5 +1,6 @@
-"""Recurrences from practice: values and gradients against loops written by hand, in complex numbers; products with
-Hessians against JAX where it is installed, else against differences.
+"""Recurrences from practice: values and gradients against loops written by hand, in complex numbers.
+
+Products with Hessians are compared with JAX where it is installed, else with differences.
 """
 
 from __future__ import annotations
@@ -259,7 +260,7 @@ def inner(first: Any, second: Any) -> float:
     return float(sum(np.sum(a * b) for a, b in zip(first, second, strict=True)))
 
 
-@pytest.mark.in_turns(3, by="name")
+@pytest.mark.in_turns(4, by="name")
 @pytest.mark.parametrize("steps", [1, 2, 7, 300])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_value_and_gradient_are_those_of_a_loop(name: str, steps: int) -> None:

@@ -302,6 +302,7 @@ def long_step(u: Any, x: Any) -> Any:
     return part * (1 + td.exp(part)) / (2 + part**2)
 
 
+@pytest.mark.in_turns(2)
 def test_names_of_parts_are_those_of_nothing_else() -> None:
     inner = td.scan(long_step, h0, x)
     outer = td.scan(lambda h, x, t: long_step(h + td.scan(long_step, h, td.stack((x, h)), last=True), x) * t, h0, x)

@@ -143,7 +143,7 @@ def checked(name, kernels, symbolic=True):
                     assert_equal(got, to_double(value), f"{name}, {kernel}, {settings[number]}", 1e-9)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(6)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough if n in RELATIVES else ()) for n in ROWS])
 def test_as_the_interpreter(name, thorough):
@@ -152,6 +152,7 @@ def test_as_the_interpreter(name, thorough):
     checked(name, kernels if thorough else [kernels[[*ROWS].index(name) % 2]])
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", ["a scatter in loops that may be empty"])
 def test_compiled(name):
     checked(name, [("numba", True)], symbolic=False)
@@ -165,7 +166,7 @@ def test_simulated(name, simulator):
     simulator(checked, name, [(("cuda", True), ("numba", False))[turn]], False)
 
 
-@every("name", cases_outside.REFUSED)
+@every("name", cases_outside.REFUSED, turns=2)
 def test_a_call_is_refused_where_a_read_leaves_its_tensor(name):
     function, settings, *_ = ROWS[name]
     drawn = [values_of(function, setting, number) for number, setting in enumerate(settings)]

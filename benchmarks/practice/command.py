@@ -19,6 +19,7 @@ import numpy as np
 import sympy_tensordiff as td
 from benchmarks.command import DOCS, DTYPES
 from benchmarks.contestants import compare
+from benchmarks.history.page import record_today
 from benchmarks.practice.case import Case, Formula
 from benchmarks.practice.fields import CASES
 from benchmarks.report import milliseconds, replace_between
@@ -210,4 +211,6 @@ def main(given: Sequence[str]) -> int:
         print("nothing is written: some rows are missing")
     elif options.docs:
         write(found, cases, head, DOCS / "benchmarks.md", README)
+        if not options.quick:
+            record_today("practice", head, {f"{t.name} {t.dtype}": (1e3 * t.ours, 1e3 * t.jax) for t in found})
     return 1 if failures else 0

@@ -37,8 +37,10 @@ from sympy_tensordiff.integer.affine import Affine, Compound, Constraint
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.symbolic.expressions.binders import Binder
+from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
 from sympy_tensordiff.symbolic.index_notation.indices import relation_row
+from sympy_tensordiff.symbolic.whole_tensors.operations import TensorOperation
 
 MAX_EXPANDED_XOR = 4
 """The most conditions of a `Xor` that is expanded, which doubles with each; a longer one is the sign of a product."""
@@ -187,7 +189,8 @@ class ConditionReader(Applications):
         A symbol that is compared with an index is an integer, too; symbols that are compared with each other are
         values.
         """
-        if expr.has(Binder):  # a value; SymPy would rewrite the conditions in it
+        # A value, which may be deep and shared; SymPy would expand it as a tree, or rewrite the conditions in it.
+        if any(isinstance(node, Binder | TensorOperation) for node in nodes_in([expr])):
             return None
         symbols = expr.atoms(sympy.Symbol)
         if symbols and not any(s.is_integer or s in scope or s in self.integers for s in symbols):
@@ -297,7 +300,7 @@ def _relations(pairs: Pairs) -> list[Any]:
     Other relations of a condition may say where the entries are inside their tensors.
     """
     found = dict.fromkeys(relation for _, tree in pairs for relation in relations(tree))
-    return sorted(found, key=lambda relation: bool(relation.has(TensorEntry)))
+    return sorted(found, key=lambda relation: any(isinstance(node, TensorEntry) for node in nodes_in([relation])))
 
 
 _RELATIONS: dict[Any, Callable[[Node, Node], tuple[str, Node, Node]]] = {

@@ -60,7 +60,7 @@ def by_hand(name, backend):
     check(program, backend, arguments(np.random.default_rng(1)))
 
 
-@every("name", [*CASES])
+@every("name", [*CASES], turns=2)
 def test_programs_by_hand(name):
     by_hand(name, "numpy")
 

@@ -83,7 +83,7 @@ def planned(function):
     return re.findall(r"^in one launch: (.*)$", function.plan, re.MULTILINE)
 
 
-@every("args, results, wanted", LAUNCHES)
+@every("args, results, wanted", LAUNCHES, turns=2)
 def test_what_one_launch_fills(args, results, wanted):
     assert planned(td.lambdify(args, results, "cuda")) == wanted
 

@@ -206,7 +206,7 @@ def bases_and_exponents(dtype):
     return bases, np.concatenate([exponents, random.uniform(-4, 4, 60), common]).astype(dtype)
 
 
-@every("dtype", DTYPES)
+@every("dtype", DTYPES, turns=2)
 def test_powers_are_less_than_two_units_off(dtype):
     x, y = bases_and_exponents(dtype)
     with mpmath.workprec(300):

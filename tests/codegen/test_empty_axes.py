@@ -67,7 +67,7 @@ def same(got, want):
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
 
-@every("name", [*SUMS])
+@every("name", [*SUMS], turns=2)
 def test_as_the_interpreter_has_it(name):
     """The value and the derivatives, for all choices of sizes of which one is 0, and for positive ones after that."""
     value = SUMS[name]

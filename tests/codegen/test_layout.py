@@ -51,6 +51,7 @@ def test_results_stay(name):
     check_order(program, arguments(np.random.default_rng(3)))
 
 
+@pytest.mark.in_turns(2)
 def test_results_of_random_programs_stay(thorough):
     turned = 0
     for seed in range(400, 440 if thorough else 406):

@@ -31,11 +31,12 @@ COMPILED = [
 ]
 
 
-@every("name", [*cases()])
+@every("name", [*cases()], turns=2)
 def test_cases(name):
     check(name, "numpy")
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("group", range(3))
 def test_compiled_cases(group):
     """Several in one kernel: what they all need is compiled once."""
@@ -47,12 +48,12 @@ def test_cases_as_python(name, simulator):
     simulator(check, name, "numba")
 
 
-@every("name", [*cases()])
+@every("name", [*cases()], turns=2)
 def test_float32_stays(name):
     check(name, "numpy", np.float32)
 
 
-@every("name", ["ij,jk->ki", "bij,bkj->bik", "a softmax", "solution", "cofactor of order 2", "sigmoid"])
+@every("name", ["ij,jk->ki", "bij,bkj->bik", "a softmax", "solution", "cofactor of order 2", "sigmoid"], turns=2)
 def test_compiled_float32_stays(name):
     check(name, "numba", np.float32)
 

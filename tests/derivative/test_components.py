@@ -95,6 +95,7 @@ OF_ROWS = {
 }
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", OF_ROWS)
 def test_whole_rows_are_joined_too(name):
     """One formula for all rows, of scalars of whole tensors as well; determinants stay as they are."""

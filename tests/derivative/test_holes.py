@@ -90,7 +90,7 @@ def test_one_congruence_for_each_factor_above_one(name):
     assert bool(moduli) == bool(result.atoms(Mod) - {m for other in others for m in other.atoms(Mod)})
 
 
-@every("name", [*READS])
+@every("name", [*READS], turns=2)
 def test_nothing_is_guarded_without_need(name):
     shape, read, extents, _, others = READS[name]
     *_, result = bare(shape, read, *extents)

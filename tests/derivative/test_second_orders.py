@@ -30,6 +30,7 @@ def test_no_random_function_differs(kind, seed):
     check_second_order(kind, seed)
 
 
+@pytest.mark.in_turns(2)
 def test_products_within_sums_that_depend_on_their_index():
     """The Hessian raised KeyError: the product has a row that the index of the sum around it selects."""
     check_second_order("selections", 700110)
@@ -43,6 +44,7 @@ def test_products_within_sums_that_depend_on_their_index():
     np.testing.assert_allclose(np.einsum("ijkl,kl->ij", blocks, np.array(arrays[V])), product, rtol=1e-12)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     ("kind", "seed", "way"),
     [

@@ -237,7 +237,7 @@ POWERS = {
 }
 
 
-@every("name", [*POWERS])
+@every("name", [*POWERS], turns=2)
 def test_powers(name):
     for variable in (x, y):
         if POWERS[name].has(variable):
