@@ -340,13 +340,13 @@ def _size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
     if part.op == "call":
         values = record_of(part.data).values
         return None if values.low is None or values.high is None else max(abs(values.low), abs(values.high))
-    own = [sizes.get(arg) for arg in part.args[part.op == "select" :]]
+    own: list[Any] = [sizes.get(arg) for arg in part.args[part.op == "select" :]]
     if part.op == "pow":
         whole = part.args[1].op == "const" and part.args[1].data == int(part.args[1].data) > 0
         return own[0] ** int(part.args[1].data) if whole and own[0] is not None else None
     if part.op not in ("add", "mul", "select") or None in own:
         return None
-    return {"add": sum, "mul": prod, "select": max}[part.op](own)
+    return sum(own) if part.op == "add" else prod(own) if part.op == "mul" else max(own)
 
 
 def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:

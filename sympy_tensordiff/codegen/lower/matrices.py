@@ -92,7 +92,7 @@ class Matrices(Storage):
         if any(is_short_range(rows, v) for v in variables):
             return []
         found: list[tuple[Number, Chosen]] = []
-        waiting = [self.graph.factors(body)]
+        waiting: list[Sequence[Node]] = [self.graph.factors(body)]
         while waiting:
             factors = waiting.pop()
             number, core = self.graph.split_coefficient(self.graph.mul(factors))

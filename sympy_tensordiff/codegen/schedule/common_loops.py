@@ -52,18 +52,29 @@ def with_common_loops(
     found = _with_distinct_scalars(body)
     count, place = len(found), 1
     while place < len(found):
-        later = found[place]
-        for is_kind, join in ((_is_flat, _joined), (_is_nest, partial(_joined_nests, lengths))):
-            for first, earlier in enumerate(found[:place]) if is_kind(later) else ():
-                if not (is_kind(earlier) and _range(earlier, lengths) == _range(later, lengths)):
-                    continue
-                joined = join(earlier, found[first + 1 : place], later, fresh)
-                if joined is not None:
-                    found[first : place + 1] = joined
-                    place = first
-                    break
-        place += 1
+        first = _join_with_earlier(found, place, lengths, fresh)
+        place = place + 1 if first is None else first + 1
     return tuple(found) if len(found) < count else None
+
+
+def _join_with_earlier(
+    found: list[Statement], place: int, lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
+) -> int | None:
+    """Join the loop number ``place`` of the statements ``found`` with the first earlier loop with which it can be
+    joined, and return the number of that loop; None if there is none.
+    """
+    later = found[place]
+    is_kind, join = (_is_flat, _joined) if _is_flat(later) else (_is_nest, partial(_joined_nests, lengths))
+    if not isinstance(later, Loop) or not is_kind(later):
+        return None
+    for first, earlier in enumerate(found[:place]):
+        if not isinstance(earlier, Loop) or not is_kind(earlier) or _range(earlier, lengths) != _range(later, lengths):
+            continue
+        joined = join(earlier, found[first + 1 : place], later, fresh)
+        if joined is not None:
+            found[first : place + 1] = joined
+            return first
+    return None
 
 
 def _joined(

@@ -67,19 +67,18 @@ def _scattered(
     statements that compute the functions, the one that adds them, and the scalars that it reads. None for other loops.
     """
     *functions, last = loop.body
-    adds = [part for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]
-    if len(adds) != 1 or not all(map(is_let, functions)) or not any(data_entries(adds[0].target.index)):
+    targets = [part.target for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]
+    if len(targets) != 1 or not all(map(is_let, functions)) or not any(data_entries(targets[0].index)):
         return None
-    (add,) = adds
     if isinstance(last, Set) and any(map(is_vectorised, scalars([last]))):
         value = fresh("v")
         functions, last = [*functions, let(value, last.value)], replace(last, value=Name(value))
-    made = {part.name for part in functions}
+    made = {part.name for part in functions if isinstance(part, Set)}
     positions = {name for form in forms([last]) for name in form.atoms()} & made
     stored = sorted(made & used_names(last))
     if positions or not any(map(is_vectorised, scalars(functions))) or not 0 < len(stored) <= MAX_STORED:
         return None
-    if any(load.array == add.target.array for load in loads(functions)):
+    if any(load.array == targets[0].array for load in loads(functions)):
         return None
     return functions, [last], stored
 

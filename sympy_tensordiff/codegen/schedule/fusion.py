@@ -32,7 +32,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Trapezoid,
 )
 from sympy_tensordiff.codegen.ir.rename import renamed, unique
-from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name, Operation
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, External, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, weight
 from sympy_tensordiff.codegen.schedule.cpu import (
     PLAIN,
@@ -317,8 +317,8 @@ class _Fusion:
         )
 
 
-def _functions_in_loops(kernel: Kernel) -> frozenset[str]:
-    """Return the names of the functions that `kernel` calls in long loops inside of it."""
+def _functions_in_loops(kernel: Kernel) -> frozenset[str | External]:
+    """Return the functions that `kernel` calls in long loops inside of it."""
     found = (loop for loop in loops(kernel.body) if not has_few_steps(loop) and not any(loops(loop.body)))
     return frozenset(
         part.function

@@ -35,7 +35,15 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
 from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
-from sympy_tensordiff.codegen.schedule.rows import MAX_UNROLLED_STEPS, SHORT, has_few_steps, is_short, row_plan, run_of, scans_plan
+from sympy_tensordiff.codegen.schedule.rows import (
+    MAX_UNROLLED_STEPS,
+    SHORT,
+    has_few_steps,
+    is_short,
+    row_plan,
+    run_of,
+    scans_plan,
+)
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
 T = TypeVar("T")
