@@ -1,8 +1,8 @@
-"""Sums on diagonals, computed before they are added: ``out[p, 0] += Sum_i a[i, p]`` as ``v[p] = Sum_i a[i, p]`` and
-``out[p, 0] += v[p]``.
+"""Sums on diagonals, computed before they are added: ``out[p, 0] += Sum_i exp(a[i, p])`` as ``v[p] = Sum_i exp(a[i,
+p])`` and ``out[p, 0] += v[p]``.
 
-A kernel that fills an array entry by entry runs together with others, in loops that compute equal values once. One that
-adds to a diagonal does not.
+A kernel that fills an array entry by entry runs together with others, in loops that compute equal functions once. One
+that adds to a diagonal does not.
 """
 
 from __future__ import annotations
@@ -11,22 +11,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.dataflow import uses
+from sympy_tensordiff.codegen.ir.facts import is_vectorised
 from sympy_tensordiff.codegen.ir.loops import Loop, Set
 from sympy_tensordiff.codegen.ir.programs import Array, Kernel, Program, Scatter, Step, entrywise
 from sympy_tensordiff.codegen.ir.rename import reserve_name
 from sympy_tensordiff.codegen.ir.scalars import Load
-from sympy_tensordiff.codegen.ir.walk import all_names, own_names, statements
+from sympy_tensordiff.codegen.ir.walk import all_names, own_names, scalars, statements
 
 
 def with_stored_sums(program: Program) -> Program:
-    """Return `program` with the sums of each scatter over a diagonal stored in an array, from which they are added
-    after all other steps that do not read the result.
+    """Return `program` with the sums of functions in each scatter over a diagonal stored in an array, from which they
+    are added after all other steps that do not read the result.
     """
     taken = all_names(program)
     steps: list[Step] = []
     arrays: list[Array] = []
     for step in program.kernels:
-        found = values_of(step, taken) if isinstance(step, Scatter) else None
+        is_costly = isinstance(step, Scatter) and any(map(is_vectorised, scalars(step.body)))
+        found = values_of(step, taken) if isinstance(step, Scatter) and is_costly else None
         if found is None:
             steps.append(step)
         else:
