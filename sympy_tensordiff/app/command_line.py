@@ -208,7 +208,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _print_answer(parsed: Any, options: argparse.Namespace) -> int:
-    """Print the derivative, expression or certificate; return the exit code."""
+    """Print the derivative, expression or certificate, save the graph and print the checks if options ask for them.
+    Return the exit code: 0, 1 for "not certified", 2 for a file that cannot be written.
+    """
     page = TextOutput(sys.stdout)
     if options.convex or options.concave:
         kinds = ("positive", "nonnegative")

@@ -230,7 +230,9 @@ def _apply(jax: Any, f: Any, *values: Any) -> Any:
 
 
 def _jvp(jax: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
-    """JAX rule: return results and tangents; tangents of arguments that are not in ``wrt`` raise `ArgumentError`."""
+    """JAX's rule for forward mode: return the results and their tangents. Raise `ArgumentError` for the tangent of an
+    argument that is not in ``wrt``.
+    """
     results = jax.primitive.bind(*values, f=f, integers=integers)
     tangent_of = merge_arguments(
         f.function, [None if isinstance(t, jax.zero) else t for t in tangents], [None] * len(integers)

@@ -300,9 +300,8 @@ def _simplify(task: Task) -> _Simplified:
 def _in_loop_form(
     graph: Graph, lowering: Lowering, definitions: Sequence[Definition], sizes: frozenset[int], expand: bool
 ) -> list[Node]:
-    """Return the entries of `definitions` rewritten so that loops compute them fast. Sums that should be stored are
-    recorded in `lowering`. ``sizes`` are the variables that are sizes; with ``expand``, products in sums are multiplied
-    out.
+    """Rewrite the entries of `definitions` so that loops compute them fast, and return them. ``sizes`` are the size
+    variables; ``expand`` multiplies out products in sums. Sums that should be stored are recorded in `lowering`.
     """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))

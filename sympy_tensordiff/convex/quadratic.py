@@ -52,8 +52,8 @@ def _matrix_entry_derivative(matrix: Any, directions: Mapping[Any, Any], row: Ex
 
 
 def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
-    """Return ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``; a `Piecewise` chooses
-    among the arguments.
+    """Return ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``, as a sum of one
+    `Piecewise` per argument. Where several arguments attain it, their values are added.
     """
     if isinstance(node, IndexedMax | IndexedMin):
         body = node.args[0]
@@ -332,8 +332,8 @@ def _form_of_halves(
 def _matrix_fractional_form(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, half: Expr
 ) -> GramForm:
-    """Return the second derivative of ``b' inv(M) b`` as ``r' inv(M) r`` with ``r = v - V inv(M) b``, where v and V are
-    the directions of b and M.
+    """Return the second derivative of ``w*b' inv(M) b`` as ``2*w*r' inv(M) r`` with the residual ``r = v - V inv(M)
+    b``, where v and V are the `directions` (derivatives) of b and M.
 
     Indices of links stay outside the residual, which is one vector for each of their values.
     """

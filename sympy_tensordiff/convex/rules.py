@@ -165,8 +165,8 @@ class ConvexityRules:
                 yield outer
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
-        """Return the proof terms that a function of parts, as ``outer`` decomposes it, is convex (``curvature`` 1) or
-        concave (-1): as a sum of squares if possible, else by the Cauchy-Schwarz bound.
+        """Return proof terms which show that a composition is convex (``curvature`` 1) or concave (-1). ``outer``
+        splits it into a function and its parts; sums of squares are tried before the Cauchy-Schwarz bound.
         """
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)

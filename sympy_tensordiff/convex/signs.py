@@ -163,8 +163,9 @@ class Signs(Generators):
         return next((sign for sign in (method(factor) for method in methods) if sign), None)
 
     def _sign_by_coefficients(self, factor: Expr) -> str | None:
-        """Return the sign that all coefficients have after each variable is shifted so that its bound is 0; None if
-        they differ. So ``x - 1`` is positive for ``x > 1``.
+        """Return the sign of a polynomial (">", ">=", "<" or "<=") if all its coefficients agree after each bounded
+        variable is replaced by its distance from its bound; else None. So ``x - 1`` is positive for ``x > 1``, since it
+        is the distance itself. Variables without bounds may have even exponents only.
         """
         shifts, counted, strict = {}, set(), set()
         for g in factor.free_symbols:

@@ -111,10 +111,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         numbers: Container[Node],
     ) -> Sweep:
-        """Run the sweep and return it. It starts at the entry `body`, with index variables `variables` in the ranges
-        `rows`, whose cotangent is `cotangent`; the nodes in `numbers` are known to be finite.
-
-        `numbers` are the nodes that are finite wherever the function is.
+        """Run the reverse sweep from the entry `body`, which has the cotangent `cotangent` and index variables
+        `variables` in the ranges `rows`, and return it. `numbers` are the nodes that are finite wherever the function
+        is.
         """
         self._numbers = numbers
         self._bind(variables, 0)

@@ -171,8 +171,9 @@ class _InputTasks:
         self._parts_by_end_points: dict[Any, tuple[Any, Any]] = {}
 
     def part(self, cut: Any, uses: int) -> tuple[Any, Any]:
-        """Return ``(slices, source)`` for a kernel task that needs the slice `cut`: it applies `slices` (None: all) to
-        `source`, a task key or an array. `uses` blocks need this slice.
+        """Return ``(slices, source)`` for a kernel task that needs the slice `cut`: it reads ``source[slices]``, or all
+        of ``source`` if ``slices`` is None. ``source`` is a task key or an array. `uses` is the number of blocks that
+        need the slice: one that several need is copied from a file once.
         """
         ends = _end_points(cut)
         if ends not in self._parts_by_end_points:

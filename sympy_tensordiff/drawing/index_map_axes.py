@@ -97,7 +97,7 @@ def fit_figure(axes: Any) -> None:
 
 
 def _inches_per_step(axes: Any) -> float:
-    """Return the distance of neighbouring points in inches."""
+    """Return how many inches one grid step of the drawing takes: 0.62, or less if the axes are long."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     return float(min(0.62, 13 / (right - left), 9 / (high - low)))
 

@@ -147,7 +147,9 @@ def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
 
 
 class _CaseSplitter:
-    """Builds a decision tree over relations, within limits on the numbers of cases and decisions."""
+    """Converts branches with conditions into a decision tree (`of`) that decides one relation after the other. Raises
+    `TooManyCasesError` above a number of cases or decisions.
+    """
 
     def __init__(self, literals: Sequence[Literal], max_cases: int) -> None:
         self.literals = literals

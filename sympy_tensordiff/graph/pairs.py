@@ -132,7 +132,9 @@ class _Pairing(TermProducts):
         return self.computed[product] > 1 or product not in reachable(self.last[self.current])
 
     def split_all(self, parts: Sequence[Node]) -> None:
-        """Split all einsums among `parts`, arguments first, and store the results in ``done``."""
+        """Rewrite `parts`, arguments first, and store the new nodes in ``done``: einsums are split into products of two
+        operands, other nodes get the new arguments.
+        """
         self.done = {node: node for node in self.known}
         self.single.clear()
         self.written.clear()
@@ -167,8 +169,8 @@ class _Pairing(TermProducts):
         return result
 
     def split_scaled_core(self, coefficient: Number, node: Node) -> Evaluation:
-        """Return ``(work, new node)`` of ``coefficient*node``, split into products of two operands; `node` may be a
-        transposed or scaled einsum.
+        """Split ``coefficient*node``, possibly a transposed or scaled einsum, into products of two operands. Return
+        ``(number of operations, new node)``.
         """
         graph = self.graph
         factor, node = (1, node) if node.shape else graph.split_coefficient(node)

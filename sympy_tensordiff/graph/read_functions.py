@@ -124,8 +124,8 @@ class Applications(ABC):
         return self.graph.call(expr.func, args)
 
     def _read_integer_function(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a floor, ceiling, remainder, maximum or minimum. If its arguments are indices, it becomes an exact
-        index form, else a function call.
+        """Return the node of a SymPy floor, ceiling, remainder, maximum or minimum: an exact index form if its
+        arguments are indices, else function calls (a remainder becomes ``x - n*floor(x/n)``).
         """
         if on_indices(expr, self.integers) and _number_of_extrema(expr) <= MAX_EXTREMA_IN_INDEX:
             try:

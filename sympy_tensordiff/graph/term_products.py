@@ -203,9 +203,9 @@ class TermProducts(SumParts):
         return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
-        """Return ``((work, node), None)`` for `product` with `term` in place of its sum. If the new product has another
-        sum with several uses, the node is that of all its other factors, and the second item says how it multiplies the
-        sum. Inner products in `opened` are multiplied out.
+        """Multiply `product` by `term` in place of its sum, and return ``((work, node), None)``. If the result contains
+        another sum with several uses, return the product of all other factors, and how it multiplies that sum. Inner
+        products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:

@@ -382,8 +382,8 @@ def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
 
 
 def _sign_conditions(node: Node) -> list[Node]:
-    """Return the conditions ``c`` of a comparison ``(-1 if c else 1)*(-1 if d else 1) < 0``, which is true if an odd
-    number of them holds; [] for other comparisons.
+    """Return the conditions ``[c, d, …]`` of a comparison ``(-1 if c else 1)*(-1 if d else 1)*… < 0``, which says that
+    an odd number of them is true; [] for a comparison of another form.
     """
     product, limit = node.args
     if node.data != "lt" or limit.op != "const" or limit.data != 0 or product.op != "mul":
@@ -406,8 +406,8 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
-    """Return the first guard or select inside of the comparison `node`, and all others with the same condition; those
-    inside of sums are not searched.
+    """Return the outermost guard or select in the comparison `node`, followed by all others with its condition. Sums
+    are not searched.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.

@@ -131,8 +131,8 @@ class Forms:
         return self.form(outside, scope) + function(self.form(inside, scope) / divisor, evaluate=evaluate)
 
     def has_assumptions(self, *forms: Affine) -> bool:
-        """Whether SymPy may simplify ``forms``, since it knows the parity of an index or some index is not a plain
-        symbol.
+        """Whether SymPy could simplify ``forms`` when they are written: an index is an expression, or a symbol with
+        known parity.
         """
         symbols = [self.reader.symbols.get(v, _UNRESTRICTED) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
@@ -186,7 +186,9 @@ class Forms:
         return found, rest.constant
 
     def equation(self, row: Constraint, scope: Scope) -> tuple[Any, Any]:
-        """Return the two sides of an equation as SymPy expressions, normally the leading term alone on the left."""
+        """Return the two sides of an equation as SymPy expressions. The leading term is alone on the left, unless the
+        other terms have both signs: then those of its sign join it, except when only sizes remain on the right.
+        """
         (lead, *others), constant = self.terms(row.form, scope)
         sign = 1 if lead[0] > 0 else -1
         same_side = [term for term in others if term[0] * sign > 0]

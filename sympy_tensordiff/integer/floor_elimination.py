@@ -246,8 +246,8 @@ def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
 def bounds_by_multiples(
     rows: Sequence[Constraint], variable: Variable, outer: Sequence[Variable], known: Sequence[Constraint]
 ) -> list[Constraint]:
-    """Return bounds of ``outer`` loops that follow from rows in which ``variable`` is multiplied by a symbol: ``r >=
-    M*s`` from ``r >= M*i`` and ``i >= s``.
+    """Return bounds on the ``outer`` loop variables from constraints in which the eliminated ``variable`` is multiplied
+    by a symbol: ``r >= M*i`` and ``i >= s`` give ``r >= M*s`` if ``known`` implies that ``M`` is positive.
     """
     linear = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]
     forms = []

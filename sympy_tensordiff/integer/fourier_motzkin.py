@@ -228,8 +228,8 @@ def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | N
 
 
 def _simplest_bounds(rows: Iterable[Constraint], variable: Variable, sign: int) -> dict[int, Affine]:
-    """Return a dictionary from the coefficients that ``variable`` has in its lower bounds (``sign`` 1) or upper ones in
-    ``rows`` to the other terms of the simplest bound with this coefficient.
+    """Return the simplest lower (``sign`` 1) or upper bound of ``variable`` in ``rows`` for each coefficient, as a
+    dictionary ``{c: rest}`` for bounds ``c*variable + rest >= 0``.
     """
     forms = [form for row in rows if (form := _bounding_form(row, variable, sign)) is not None]
     forms.sort(key=lambda form: complexity(Constraint("ge", form)), reverse=True)

@@ -41,7 +41,7 @@ class IndirectIndex(Compound):
         self._hash = hash(("data", tensor, index))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the name, the rank and the index; the range is left out."""
+        """Return the tuple that identifies the entry in comparisons: tensor name, rank and index, without the range."""
         return self.tensor, len(self.index), self.index
 
     def forms(self) -> tuple[Affine, ...]:

@@ -153,8 +153,8 @@ def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tupl
 
 
 def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[Constraint]:
-    """Return the equations that are linear in the variables ``kept`` and in which none of these selects a
-    tensor entry.
+    """Return the equations from which variables in ``kept`` can be solved: they are linear in these, and no variable to
+    be solved is in the index of a tensor entry in any of them.
     """
     result: list[Constraint] = []
     unknowns: frozenset[Variable] = frozenset()

@@ -127,8 +127,8 @@ def _as_vector(form: Affine, index: dict[Variable, int]) -> Vector:
 
 
 class System:
-    """A system of constraints prepared for exact questions: the equations are solved over the integers, and the
-    inequalities are over independent integers (columns).
+    """A system of constraints prepared for exact answers. The equations are solved over the integers; what remains are
+    inequalities in independent integer unknowns, the columns.
 
     The compounds ``also`` have columns, too.
 

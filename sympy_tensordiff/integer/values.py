@@ -188,8 +188,8 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return ``rest`` without a term v that is known to be between 0 and ``factor - 1``, the remainder of a division;
-    unchanged if there is none.
+    """Return ``rest`` without its first term ``v`` with ``0 <= v < factor``, the remainder of a division by ``factor``;
+    unchanged if it has none.
     """
     for v, c in rest.terms:
         remainder = Affine({v: 1})

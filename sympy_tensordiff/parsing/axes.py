@@ -250,8 +250,8 @@ class AxisSizes:
         return self.axes[base]
 
     def _infer_matrix(self, node: Tree) -> Axes:
-        """Return the axes of ``det``, ``inv`` or ``adj``. The operand must be a square matrix, or a number, which then
-        fills one.
+        """Return the axes of ``det(X)`` (none), ``inv(X)`` or ``adj(X)`` (those of X). X must be a matrix, and its axes
+        become equally long; a number stands for a matrix filled with it.
         """
         (operand,) = node.children
         if operand in self.numbers:

@@ -239,7 +239,9 @@ class Lines:
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 
         def row(key: str, sequence: Any) -> Any:
-            """Return the variable for the current row of `sequence`; the text calls it `key`."""
+            """Return the variable that stands for the current row of `sequence`. The first use of `key`, its name in
+            the text, creates it.
+            """
             if key not in rows:
                 name = plain_name(key.rpartition("@")[0])
                 name = name if name.isidentifier() else "r"
@@ -353,7 +355,9 @@ class Lines:
         return self.stacks[key]
 
     def _stacked(self, name: str, is_before: bool) -> Any:
-        """Compute and return the tensor that `stacked` caches."""
+        """Compute the tensor of the values of `name` in all steps of the recurrence; if `is_before`, the values before
+        each step. (`stacked` caches it.)
+        """
         if name not in self.starts:
             return self.value_of_step("stack", self.steps[name].right, self.steps[name].rest)
         values, variables, *_ = self.recurrence(name)

@@ -86,8 +86,8 @@ def inside_of(text: str) -> str:
 
 
 def with_braced_rows(text: str, letter: str) -> str:
-    r"""Return LaTeX `text` with ``{...}_{t}`` for each ``\left(...\right)_{t}``, where ``t`` is the `letter` of the
-    time.
+    r"""Return LaTeX `text` with ``\left(...\right)_{t}`` replaced by ``{...}_{t}``, where ``t`` is the time index
+    `letter`. The subscript then belongs to the whole expression.
     """
     ending = re.compile(rf"\\right\)\s*(?=_(\{{\s*{letter}\s*\}}|{letter}(?![A-Za-z])))")
     position = 0

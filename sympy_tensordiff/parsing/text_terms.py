@@ -314,7 +314,8 @@ def is_subtracted(term: Any) -> bool:
 
 
 def scalar_of(node: Any) -> Any:
-    """Return the scalar inside of an entry or comprehension without axes; None for any other node."""
+    """Return the body of a comprehension without axes, or of an entry of such a comprehension; None for any other node.
+    """
     tensor = node.tensor if isinstance(node, TensorEntry) else node
     return tensor.body if isinstance(tensor, TensorComprehension) and not tensor.rank else None
 

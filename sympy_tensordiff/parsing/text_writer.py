@@ -248,7 +248,9 @@ class ThesisWriter(Rewriting):
         return (yield self.visit(found, scope))
 
     def visit_steps(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Return the text of a `Piecewise` between two values, in terms of ``sign`` and ``relu``."""
+        """Return the text of a `Piecewise` with two values, selected by the sign of something, in terms of ``sign`` and
+        ``relu``. Raise `UnsupportedError` for other cases, and if a value that is not selected may be undefined.
+        """
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
         found = text.rewrite_root_quotient(expr)

@@ -194,9 +194,7 @@ def text_parts(expr: Any) -> tuple[Any, str, str]:
 
 
 def to_matrix_text(expr: Any) -> str:
-    """Return the text of an expression as a matrix formula; that of a parsed one has declarations and derivative
-    clauses.
-    """
+    """Write an expression as a matrix formula; if it was parsed, with its declarations and derivative clauses."""
     is_parsed = isinstance(expr, ParsedExpression)
     expression, declared, arguments = text_parts(expr)
     declared = f"declare {declared} " * bool(declared)

@@ -97,8 +97,8 @@ SeedRule: TypeAlias = Callable[[tuple[int, ...]], tuple[Key, Number]]
 
 
 def _one_key_per_entry(prefix: Key) -> SeedRule:
-    """Return the rule that gives each entry of a variable a differential of its own, with the key ``(*prefix,
-    *position)``, so that dual numbers compute full derivatives.
+    """Return the rule that maps the position of an entry to the key ``(*prefix, *position)`` and the seed 1. Each entry
+    then has its own differential, and dual numbers compute full derivatives.
     """
     return lambda position: (prefix + position, 1)
 

@@ -223,7 +223,9 @@ class _Rewriter:
         return self.graph.add(terms)
 
     def form_as_written(self, node: Node) -> Node:
-        """Return the entry `node` with the rule for its operation applied; its reads are not replaced by formulas."""
+        """Return the scalar `node` rewritten by the rules against cancellation for its operation (sum, power, product,
+        logarithm, arccosine). Formulas are not substituted for its reads.
+        """
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
         if node.op == "pow" and (found := power_near_one(self.graph, node)) is not None:
@@ -532,8 +534,8 @@ class _Rewriter:
         return None
 
     def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
-        """Return ``factor*(one - other)`` by the rule for their function, as for ``exp(a) - exp(b)``; None if there is
-        none.
+        """Return ``factor*(one - other)`` written without cancellation, for pairs such as ``erf(u) - erf(v)``, ``a/b -
+        1`` or ``1/tanh(u) - tanh(u)``; None if no rule applies.
         """
         graph = self.graph
         if (found := difference_of_gammas(graph, one, other)) is not None:

@@ -93,8 +93,8 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 
 def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other`` for ``one/other = a/b`` with an `exact_difference`, or one that has fewer terms than b, if
-    no term has more divisors; else None.
+    """Return ``one - other`` as ``other*(a - b)/b``, where ``one/other = a/b`` and ``a - b`` is known exactly or has
+    fewer terms than ``b``. None if there is no such quotient, or if the result has more divisors than both.
     """
     if not (_has_divisor(graph, one) or _has_divisor(graph, other)):
         return None

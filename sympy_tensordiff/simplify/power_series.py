@@ -163,8 +163,8 @@ def shifted(series: Series, order: int) -> Series:
 
 
 def _call(function: Any, arg: Series, length: int) -> Series | None:
-    """Return the series of ``function(arg)`` for a series `arg` that is 0 at 0 (1 for the logarithm); None
-    otherwise.
+    """Return the first ``length`` terms of the series of ``function(arg)``; None if `arg` is not 0 at 0 (1 for the
+    logarithm), or if all these terms are 0.
     """
     inner: list[Fraction] = [*[Fraction(0)] * max(arg.order, 0), *arg.coefficients][:length]
     if function is sympy.log:

@@ -65,7 +65,8 @@ class _Written(NamedTuple):
 
 
 class WrittenReads:
-    """The reads of the function the user wrote. A derivative may assume that these are in bounds.
+    """Decides whether a derivative may assume that a read is in bounds: it may if the function that the user wrote
+    already requires this (`holds`).
 
     `function` are the expressions as written, `facts` the constraints on sizes and free indices.
     """
@@ -228,8 +229,8 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[IndirectIndex, Rows] | None:
-        """Return the first entry of an integer tensor in an index of `node`, such as ``p[i]``, that may be read out of
-        bounds, with the constraints known there; None if there is none.
+        """Return the first ``p[i]`` in an index of `node` for which no proof is found that ``i`` is within the shape of
+        ``p``, with the constraints known at that place; None if all are proved.
         """
         if not self.graph.integers:
             return None

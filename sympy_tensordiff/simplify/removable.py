@@ -723,7 +723,9 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
-    """Return the series of the sum of `terms`, without their common ``rest``; None if a term has no series."""
+    """Return the first `length` terms of the series of the sum of `terms`, each without its factor ``rest``, which all
+    share; None if a term has no series.
+    """
     found = [powers.series_of_product(term.order, term.factors, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)

@@ -75,8 +75,8 @@ def _scalar(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 
 def _power(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a power, and whether it is flat (derivative 0 where the value is 0), from those of the base
-    and a constant exponent.
+    """Return the sign of a power, and whether it is flat (derivative 0 where the value is 0), from these facts of its
+    base. If the exponent is not constant, the facts of a nonnegative base are returned, else nothing is known.
     """
     base, exponent = arguments[0], node.args[1]
     if exponent.op != "const":

@@ -35,13 +35,10 @@ class ScaledSum(NamedTuple):
 
 
 def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return `roots` with covariances ``mean(x*y) - mean(x)*mean(y)`` computed as ``mean((x - mean(x))*(y -
-    mean(y)))``, which loses no digits. Those inside of sums are unchanged; `arrays` maps stored arrays to their
-    entries.
+    """Return `roots`, numbers and comprehensions, with covariances ``mean(x*y) - mean(x)*mean(y)`` computed as
+    ``mean((x - mean(x))*(y - mean(y)))``, which loses no digits. Those inside of sums are unchanged.
 
-    `roots` are numbers and comprehensions.
-
-    `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries.
+    `arrays` maps arrays that are computed before to their entries.
     """
     return [_with_covariances(graph, root, arrays) for root in roots]
 

@@ -47,8 +47,8 @@ _Pullback: TypeAlias = Callable[[dict[Any, Any], FloatArray], FloatArray]
 
 
 class _Slope(NamedTuple):
-    """The central differences along one direction, with a flag for each entry that says if it is smooth there, and the
-    size of rounding errors.
+    """The central differences along one direction, whether the function is smooth there (one flag for each entry), and
+    an estimate of the rounding errors.
     """
 
     value: FloatArray

@@ -398,8 +398,8 @@ class VectorPrinter(ScalarPrinter):
         return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
     def in_lane_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
-        """Return the text of ``name[texts]`` with its axes, which are `dims`, transposed into the order of the current
-        dimensions.
+        """Return the text of ``name[texts]``, broadcast against the current dimensions: its axes `dims` are transposed
+        into their order, and ``None`` is inserted for missing dimensions.
         """
         order = [self.lanes.dims.index(dim) for dim in dims]
         texts = list(texts)
@@ -470,7 +470,9 @@ class VectorPrinter(ScalarPrinter):
         return Operation(node.function, (Operation("guarded", (first, safe)), *rest))
 
     def _guarded_text(self, value: Scalar, safe: Scalar) -> tuple[str, int]:
-        """Return ``value`` as text, replaced by ``safe`` at entries that are masked, and its precedence."""
+        """Return ``(text, precedence)`` of ``value``, with ``safe`` in its place at entries where one of the current
+        masks is False.
+        """
         masks, texts = self.masks, list[str]()
         for number, mask in enumerate(masks):
             if self.varies(mask) and self.varies(mask) <= self.varies(value):

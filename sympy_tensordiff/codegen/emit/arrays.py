@@ -279,7 +279,7 @@ class KernelPrinter:
         return f"np.broadcast_to({text}, {tuple_text(map(self.values.form, self.box))})" if self.box else text
 
     def print_body(self, body: tuple[Statement, ...], frame: Frame) -> None:
-        """Append statements over the dimensions of ``frame``."""
+        """Print statements as array operations, whose dimensions are the vectorised loops of ``frame``."""
         with self.values.inside(frame):
             for number, statement in enumerate(body):
                 if self.prints_cases(body[number:], frame):
@@ -301,9 +301,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """Append the rest of the kernel in two versions, and a test that selects one: a fast version without the loop
-        that only a rare condition needs, for calls in which it holds for no entry, and a complete one. Return False,
-        and append nothing, if `body` has no such loop.
+        """Print the rest of the kernel twice if a rare condition alone needs one loop of `body`: without the loop for
+        calls in which the condition never holds, and with it for others; return True. Else print nothing and return
+        False.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -520,8 +520,8 @@ class KernelPrinter:
         )
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append a loop over i that adds to entries like ``2*i + a`` as a Python loop over the few values of ``a``,
-        with array operations over all i, and return True. Return False for other loops.
+        """Print a loop over ``i`` that adds to entries ``2*i + a``, with few values of ``a``, as a Python loop over
+        ``a`` around array operations over all ``i``. Return False, and print nothing, if the loop has another form.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.

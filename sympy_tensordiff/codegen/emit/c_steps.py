@@ -229,8 +229,9 @@ class CLibraryCallPrinter:
         self.lines.append(f"{self.code} |= {call};")
 
     def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
-        """Append C code that stores an inverse or determinant, computed from the triangular ``factors`` of a matrix;
-        the other parameters are names of loop variables. Raise NotInCError for other functions.
+        """Append C code that stores the inverse or determinant of a matrix, given the name ``factors`` of its
+        triangular factors. ``batch``, ``row`` and ``column`` are names of loop variables. Raise NotInCError for other
+        functions of a matrix.
         """
         value = [*batch, row, column] if step.function == "inv" else batch
         index = [value[axis] for axis in step.axes] if step.axes else value

@@ -488,8 +488,8 @@ class CudaFile(CFile):
 
 
 class CudaLoopBody(CudaFile):
-    """Prints the functions of one step of a recurrence that blocks run. Threads of a block wait for each other after
-    each kernel, since the next one reads what they have filled.
+    """Prints the CUDA device functions of one step of a recurrence that each thread block runs by itself. A barrier
+    follows each kernel, since the next kernel reads its results.
     """
 
     step_printer = CudaLoopStepPrinter

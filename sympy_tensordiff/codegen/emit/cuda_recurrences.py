@@ -157,8 +157,8 @@ class _DeviceLoop:
         return f"{self.names(array)}[{self.time}*{count}:({self.time} + 1)*{count}]"
 
     def launch(self, task: str, name: str, *arrays: str) -> str:
-        """Return the line that launches the kernel of a task ("fill", "copy" or "add") with one thread per entry of the
-        array ``name`` of the body.
+        """Return the Python line that launches the kernel for a task ("fill", "copy" or "add") on ``arrays``, with one
+        thread for each entry of the array ``name`` of a step.
         """
         kernel = "fill_zeros" if task == "fill" else f"{task}_entries"
         return f"{kernel}[(*launch(({self.entries(name, SUM)},)), stream)]({', '.join(arrays)})"

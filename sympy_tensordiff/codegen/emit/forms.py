@@ -214,7 +214,7 @@ def tuple_text(texts: Iterable[str]) -> str:
 
 
 def _opposite(extremum: Extremum) -> Extremum:
-    """Return the extremum with its coefficient negated, for printing after a minus sign."""
+    """Return the maximum or minimum with the opposite coefficient, for printing after a minus sign."""
     return extremum._replace(coefficient=-extremum.coefficient)
 
 

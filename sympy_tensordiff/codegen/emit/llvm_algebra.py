@@ -89,7 +89,9 @@ def _suffix(real: str) -> str:
 
 
 def factorized(module: Module) -> str:
-    """Define the LLVM function that overwrites a matrix by its triangular factors, and return its symbol."""
+    """Define the LLVM function that overwrites a matrix by its LU factors with row pivoting, and stores the row
+    exchanges in an extra row below. Return its symbol.
+    """
     f = _MatrixFunction(module)
     largest, place = f.slot(f.real), f.slot("i64")
     with f.loop("0", "%n") as k:
@@ -248,7 +250,9 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         return self.new(f"load {self.real}, ptr {self.entry_pointer(array, index)}")
 
     def store(self, value: str, index: Sequence[Affine]) -> None:
-        """Emit code that stores the product of a value and the step's factor in an entry of the result."""
+        """Emit code that stores ``value`` in an entry of the result, after multiplication by the constant factor of the
+        linear algebra step.
+        """
         if self.step.factor != 1:
             factor = real_text(float(self.step.factor), self.real)
             value = self.new(f"fmul {FLAGS} {self.real} {value}, {factor}")

@@ -73,8 +73,8 @@ class _PureLoop:
                 self.returned[kept.array] = self.carry(kept.result, is_sum=kept.kind == "sum")
 
     def carry(self, result: str, is_sum: bool) -> str:
-        """Make a result of the steps (or the sum of it) a part of the loop's state, and return the name of that
-        part.
+        """Make the last value of a result of the steps, or its sum over all steps if ``is_sum``, part of the loop's
+        carried state. Return its name there.
         """
         own, new = self.names.fresh("total" if is_sum else "last"), self.results[result]
         extents = [self.form(extent.substitute(dict(self.step.integers))) for extent in self.shapes[result]]

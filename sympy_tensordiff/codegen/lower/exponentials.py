@@ -257,8 +257,8 @@ class Exponentials:
             return found
 
         def where(value: Node, otherwise: Node) -> Node:
-            """Return a select like the original one, but with `value` in place of its nonzero branch, and `otherwise`
-            in place of 0.
+            """Return ``select(condition, value, otherwise)``, with the two branches exchanged if the given select has
+            its 0 in the first one.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 

@@ -332,8 +332,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return the `sums`, all over one range, whose terms call a costly function that another of them calls too,
-        with the same arguments. One loop for these saves calls.
+        """Return those of `sums` (all over one range) that share a costly function call with another of them, so that
+        one loop can compute these sums together.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """

@@ -99,8 +99,8 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that the node ``by`` uses `node` in the loop that fills the array `user`, there several times per
-        entry if ``repeated``. If `node` is costly and now used more than once, it becomes an array.
+        """Record that ``by`` uses `node` in the loop that fills the array `user`; ``repeated`` says that one entry
+        needs it several times. A costly node with a second use becomes an array.
         """
         if node in self.arrays:
             return
@@ -306,8 +306,8 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the sums in `node` (or functions of them) that are used elsewhere, too, and depend on no indices but
-    `known`, so that they can be stored. Parts of a returned node are left out. ``totals`` count the uses of nodes.
+    """Return the largest proper parts of `node` that are worth storing: scalar sums, or functions of them, that are
+    also used elsewhere and depend only on the indices `known`.
 
     ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
     and so is what calls a function of the user's.

@@ -372,7 +372,7 @@ class Shifts:
         ]
 
         def fits(ends: Sequence[Affine], extent: Affine) -> bool:
-            """Return whether one of the forms `ends` is at most `extent` for all sizes."""
+            """Return whether some form in `ends` is provably at most `extent`, whatever the sizes are."""
             return any(is_implied(Constraint("ge", extent - end), facts) for end in ends)
 
         return any(

@@ -49,7 +49,9 @@ def _log_integral(expi: Function) -> Function:
 
 
 def _expint(expn: Function) -> Function:
-    """Return the exponential integral E_n(x) for arrays; nan unless n is 0, 1, 2, …"""
+    """Return the function ``(n, x)`` of arrays that computes the exponential integral E_n(x) by SciPy's `expn`; nan
+    unless n is 0, 1, 2, …
+    """
     return lambda n, x: np.where((n >= 0) & (np.floor(n) == n), expn(np.floor(n).astype(int), x), np.nan)
 
 

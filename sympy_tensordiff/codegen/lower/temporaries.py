@@ -257,8 +257,8 @@ class Storage:
     def _temporary(
         self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """Return an array that stores `node`, which is created if it is new, and the index of the value in it. None if
-        `node` cannot be stored, or, unless it is ``shared``, if storing it does not pay.
+        """Return ``(array, index)`` of an array that stores `node`, which is created if none exists. None if `node`
+        cannot be stored, or if storing does not pay; the latter is not tested for a ``shared`` node.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         wanted = wanted or self._is_running_reduction(node, context)
@@ -421,8 +421,8 @@ class Storage:
         return self._is_worth_storing(node, axis_count - bool(self.planner.quotients(node, context)), context)
 
     def _is_worth_storing(self, node: Node, axis_count: int, context: Context) -> bool:
-        """Whether an array with `axis_count` axes for the values of `node` has fewer axes than there are loops around
-        it, so that values are used again.
+        """Whether to store `node` in an array with `axis_count` axes: more loops than axes are around it, so that
+        values are used again. Without temporaries, only sums of sums are stored.
         """
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.

@@ -238,8 +238,8 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return the local arrays and statements for a kernel whose loop over a row is moved inside of other loops, as
-    `plan` says; None without a plan.
+    """Return ``(local arrays, statements)`` of a kernel whose innermost loop, over a row, is moved inside the sums that
+    `plan` names. A long row is cut into strips. None without a plan.
     """
     if plan is None:
         return None

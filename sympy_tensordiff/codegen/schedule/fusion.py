@@ -360,8 +360,8 @@ def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], *variables: str) ->
 
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
-    """Whether threads can compute `step` in blocks of rows: no reduction and no prefix scan runs along its
-    first axis.
+    """Whether threads can each compute a block of rows of `step`: its result has a first axis, no prefix scan runs
+    along it, and the sums over it in fused kernels are plain totals. Scatters and constants do not qualify.
     """
     if isinstance(step, Correlation):
         return True
@@ -497,8 +497,8 @@ class _Parts:
     def iteration(
         self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]
     ) -> Sequence[Statement]:
-        """Return the scheduled statements of one iteration of the common loop for `kernel`, whose accumulators are
-        replaced by the scalars or entries in ``entry``. Local arrays are added to ``self.arrays``.
+        """Return the scheduled statements that ``kernel`` contributes to one iteration of the fused loop. ``entry``
+        maps accumulators to the scalars or entries that replace them; local arrays are added to ``self.arrays``.
         """
         nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
         self.arrays += nest.arrays

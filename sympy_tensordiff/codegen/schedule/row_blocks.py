@@ -61,7 +61,9 @@ class _RowGroups:
         self.temporaries = {array.name for array in program.temporaries}
 
     def grouped(self, excluded: Collection[str]) -> RowBlocks:
-        """Return the program with its row-wise kernels joined, as many of them as possible."""
+        """Return the program in which consecutive row-wise kernels are joined into one launch, each group as long as
+        possible. Kernels that fill arrays in ``excluded`` are not joined.
+        """
         groups: list[list[Step]] = []
         for step in self.program.kernels:
             if groups and _joins(groups[-1], step, self.old_shared_loops, self.shapes, excluded):

@@ -136,7 +136,9 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
     """
 
     def change(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return the loop restricted to the iterations of one thread; another statement unchanged."""
+        """Return a loop over ``variable`` restricted to the iterations of thread ``t``, every ``count``-th from ``t``
+        on; other statements unchanged.
+        """
         if not isinstance(statement, Loop) or statement.variable != variable:
             return (statement,)
         step = count.constant if count.is_constant else count

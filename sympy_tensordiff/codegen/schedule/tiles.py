@@ -230,8 +230,8 @@ class _TileNest:
         return form
 
     def tied_rows(self, entry: Mapping[str, Affine]) -> tuple[Constraint, ...]:
-        """Return the conditions on a term that depend on the entry, as ``k <= i`` for a triangular matrix, at one
-        `entry` of the tile.
+        """Return the conditions on the summation index ``k`` of a tile whose bounds depend on the row or column, as ``k
+        <= i`` for a triangular matrix, with the indices of `entry` substituted.
         """
         own = self.first + self.k
         rows = [Constraint("ge", high.form.substitute(entry) - own) for high in self.last.highs if self.is_tied(high)]
@@ -239,7 +239,7 @@ class _TileNest:
         return tuple(rows)
 
     def is_tied(self, bound: Bound) -> bool:
-        """Whether a bound of the loop depends on the row or the column."""
+        """Whether a loop bound depends on one of the two tiled loop variables, the plan's row and column."""
         return not {self.plan.row, self.plan.column}.isdisjoint(map(str, bound.form.atoms()))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:

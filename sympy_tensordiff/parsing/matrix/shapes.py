@@ -54,7 +54,8 @@ def shape_code(axes: Axes) -> int:
 
 
 class ShapeInference:
-    """Infers the axes of each node of a matrix formula, and which axes are equally long; operands come first.
+    """Infers the axes of each node of a matrix formula, and which axes have equal length. Nodes must come after their
+    operands.
 
     `orders` has the order of each name. With `is_numpy`, ``*`` is element-wise, as for NumPy arrays. `unified` has the
     classes of axes of equal length; without it only orders are compared. `names` has the axes of the names. `penalty`

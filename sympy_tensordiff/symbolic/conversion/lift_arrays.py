@@ -52,8 +52,8 @@ def symbol(expr: Any, lift: Lift) -> Any:
 
 
 def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
-    """Return the entry of ``parent`` at ``indices``, after both are converted by `lift`. Raise `UnsupportedError`,
-    which quotes ``expr``, if the parent is not a tensor.
+    """Return the entry of ``parent`` at ``indices``, or a part if there are fewer indices than axes, after both are
+    converted by `lift`. Raise `UnsupportedError`, which quotes ``expr``, if the parent is not a tensor.
     """
     tensor = lift(parent)
     if not is_whole(tensor):

@@ -296,7 +296,9 @@ def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
 
 
 def is_sum(notation: Any) -> bool:
-    """Return whether a matrix product is only a sum, because all but one of its factors are vectors of ones."""
+    """Return whether a notation is a matrix product such as ``1' a``, one factor multiplied by vectors of ones, which
+    can be printed as a sum.
+    """
     return isinstance(notation, Chain) and len(with_sums(notation)) == 1
 
 

@@ -133,7 +133,7 @@ class SymbolForms(PrintedForms):
     """The printed forms of a tensor symbol: its name."""
 
     def text(self, printer: Any) -> str:
-        """Return the name."""
+        """Return the name of the node, or its `srepr` for a printer that prints points."""
         return str(srepr(self.node)) if names_a_point(printer) else str(self.node.name)
 
     def constructor(self, printer: Any) -> str:
@@ -277,8 +277,8 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return methods for ``printer`` that print the number that all terms of a sum share in front of the sum: ``2*(a -
-    b)``, which SymPy itself multiplies out.
+    """Return methods for ``printer`` that print a common factor of all terms in front of a sum, as in ``2*(a - b)``;
+    SymPy itself multiplies it out.
     """
     own = type(printer)
 

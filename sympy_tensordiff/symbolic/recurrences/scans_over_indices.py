@@ -54,7 +54,9 @@ class _OverIndices(Rewriting):
         return expr if body is expr.body else expr.func(body, *expr.limits)
 
     def visit_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the scan; if it depends on indices in the scope, return an entry of one scan over all their values."""
+        """Return the scan unchanged (apart from its arguments) if it uses no index of the scope. Else make one scan
+        over all values of these indices, and return its entry.
+        """
         found = sorted([pair for pair in scope if pair[0] in expr.free_symbols], key=str)
         if not found:
             args = yield self.all(expr.args, EMPTY)

@@ -79,8 +79,8 @@ class TensorOperation(TensorExpr):
         return self.entry_of(indices, entry) if self.has_index_form else None
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """Return the entry at ``indices``, in terms of entries of the operands. To write an entry of an operand, it
-        calls ``read(operand, indices, varying)``.
+        """Return the entry at ``indices`` in terms of entries of the operands. Each of these is written by
+        ``read(operand, indices, varying)``, where ``varying`` are the index symbols that occur in ``indices``.
         """
         raise NotImplementedError
 
