@@ -43,8 +43,8 @@ def with_joined_sums(
         return kept[0] if len(kept) == 1 else replace(node, arguments=kept)
 
     def change(statement: Statement) -> tuple[Statement, ...]:
-        """Return the statements that replace `statement` if it defines or updates an accumulator that is joined with
-        another one.
+        """Return the statements that replace `statement`: an update of a joined accumulator updates the common one
+        instead, its definition is dropped. Other statements are unchanged.
         """
         if not isinstance(statement, Set) or statement.name not in joined:
             return (statement,)

@@ -68,7 +68,7 @@ class Lanes:
         return frozenset(self.dim(axis) for form in forms for axis in self.axes_in(form))
 
     def varying_rows(self, rows: Rows) -> Rows:
-        """Return the constraints that contain an index of a dimension, so that they may hold for some entries only."""
+        """Return the constraints that contain an index of a dimension; they may be true for some entries only."""
         return tuple([row for row in rows if self.dims_of(row.form)])
 
     def has(self, name: str) -> bool:

@@ -121,7 +121,7 @@ def product_of(factors: Sequence[Scalar]) -> Scalar:
 
 
 class FactorGroup(NamedTuple):
-    """Factors that become one operand of a product, and the dimensions along which their product varies.
+    """Factors that become one operand of a product. ``dims`` are the dimensions along which their product varies.
 
     ``is_computed``: an array is computed for it. ``is_wide``: it has more entries than the arrays it is computed from.
     """
@@ -335,9 +335,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``: a sum over `wide`, the
-    range of all entries, with zeros added, so that it can be one product. ``tests`` are the texts of tests that factors
-    are finite, since ``0*inf`` is nan. None if it is not possible.
+    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``: the sum over `wide`, the
+    range of all entries, with zeros added, which can be one product. ``tests`` are the texts of tests that the factors
+    are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):

@@ -67,8 +67,8 @@ class Frame(NamedTuple):
 
 
 class StoredValue(NamedTuple):
-    """The properties of a named array of the generated code: the dimensions in which it was computed, those along which
-    its values differ, and its mask.
+    """The properties of a named array of the generated code: the dimensions in which it was computed (``lanes``), those
+    along which its values differ (``varies``), and its mask, if any.
     """
 
     lanes: Lanes
@@ -188,8 +188,8 @@ class VectorPrinter(ScalarPrinter):
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
-        """Return the text of a named value. An array gets axes of length 1 where it lacks a current dimension, so that
-        it broadcasts.
+        """Return the text of the value `name`, which broadcasts against the current dimensions: an array gets axes of
+        length 1 for those that it lacks.
         """
         home, text = self.stored.get(name), self.names(name)
         if home is None or not home.varies:
@@ -226,8 +226,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
     def _part_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of a slice that may extend beyond the ends of an array, as a call
-        ``part(x, (start, length), ...)`` that pads it with zeros; "" if the index is not a slice.
+        """Return the text ``part(x, (start, length), ...)`` of a slice of an array that may extend beyond its ends,
+        where ``part`` pads with zeros; "" if the index is not a slice.
         """
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
@@ -327,8 +327,8 @@ class VectorPrinter(ScalarPrinter):
         return f"{name}.{self.dialect.transpose}({', '.join(map(str, order))})", [texts[n] for n in order]
 
     def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
-        """Return ``{axis: (dimension, c)}`` for the axes that are read at ``(i + c) % extent`` for all i, so that they
-        can be rolled by c.
+        """Return ``{axis: (dimension, c)}`` for the axes that are read at ``(i + c) % extent`` for all i: a roll of the
+        axis by c replaces this read.
         """
         found: dict[int, tuple[Span, Affine]] = {}
         for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):

@@ -166,8 +166,8 @@ class Narrowing:
         return Span(span.axis, low, stop), frame
 
     def without_dominated(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
-        """Return ``forms`` without those that another one dominates: one that is at least as large for a maximum
-        (``sign`` 1), or as small for a minimum, where ``known`` holds.
+        """Return ``forms`` without those that cannot be the maximum (``sign`` 1) or minimum (-1), because another form
+        is provably as large, or as small, where ``known`` holds.
         """
         kept: list[Affine] = []
         for form in dict.fromkeys(forms):
@@ -184,8 +184,9 @@ class Narrowing:
         return frame.child(f"if {self.values.condition(some)}:", (some,))
 
     def _extreme(self, frame: Frame, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Frame]:
-        """Return ``(extreme, frame)``: the maximum (``sign`` 1) or minimum of forms, as one of them or as a new
-        variable that the code computes, and the frame in which this variable is known.
+        """Return ``(form, frame)`` for the maximum (``sign`` 1) or minimum of forms: one of them if it is proved to be
+        extreme, else a new variable, whose assignment is printed. Constraints on this variable are known in the new
+        frame.
         """
         kept = self.without_dominated(forms, sign, frame.known)
         if len(kept) == 1:
@@ -222,8 +223,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((row,), others)`` for a constraint that relates the loop to a dimension to which no other constraint
-    relates it; ``((), ())`` without one.
+    """Return ``((row,), others)`` for the first constraint that contains exactly one dimension which no other
+    constraint contains; ``((), ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -372,8 +373,8 @@ class Additions:
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
         """Return ``(text, dimensions, sum)`` for adding an array, ``text``, to a part of the accumulator ``name``.
-        Either the new text pads the array with zeros to the whole accumulator, and ``sum`` is "", or ``sum`` is the
-        format of the sum of the accumulator and the array. ``dimensions`` are those along which the array varies.
+        Either the new text pads the array with zeros to the shape of the accumulator, and ``sum`` is "", or ``sum`` is
+        a format for the sum of accumulator and array. ``dimensions`` are those along which the array varies.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]

@@ -108,8 +108,8 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
 
 
 def block_constant(pieces: Iterable[str]) -> str:
-    """Return the line of code that defines ``BLOCK``, the number of entries that loops over blocks compute at once, if
-    one of the texts uses it; else "".
+    """Return the line of code that defines ``BLOCK``, the number of entries that are computed at once in a loop over
+    blocks; "" if none of the function texts `pieces` uses it.
     """
     has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
     return (
@@ -175,8 +175,8 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
 
 
 def compared_arrays(program: Program) -> frozenset[str]:
-    """Return the names of the arrays whose entries are tested for equality with a value that is not a number, such as
-    their maximum.
+    """Return the names of the arrays whose entries are compared (equal or not) with a value other than a number, such
+    as their maximum.
     """
     found = set[str]()
     for kernel in program.nests:
@@ -259,7 +259,9 @@ class KernelPrinter:
         return "\n".join([head_text(self.kernel, self.passed), *lines])
 
     def masked(self, frame: Frame, condition: Scalar) -> Frame:
-        """Append the definition of a mask; return the frame in which values are used where it holds."""
+        """Print the definition of a mask for `condition`, unless it is defined, and return a frame in which values are
+        computed where the mask is true.
+        """
         key = condition, frame.mask, id(frame.block)
         if key not in self.used_masks:
             mask = self.names.fresh("mask")
@@ -543,8 +545,9 @@ class KernelPrinter:
         return True
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Print a sum whose range depends on the entry as a sum over `wide`, which contains all of these ranges, with
-        zeros added. If a factor is infinite or nan, a Python loop runs instead. Return whether anything was printed.
+        """Print a sum whose range depends on the entry as a sum over `wide`, which contains the ranges of all entries,
+        with zeros added. A Python loop follows for the case of an infinite or nan factor. Return whether anything was
+        printed.
         """
         found = over_widest_range(loop, wide, frame, self.additions)
         if found is None:

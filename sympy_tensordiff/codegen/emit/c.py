@@ -324,7 +324,7 @@ class CFile:
         return "\n".join(lines)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the number of entries of scratch memory that ``search`` needs, the file part that
+        """Return the C expression for the number of entries of scratch memory that ``search`` needs: the file that
         searches for out-of-bounds indices.
         """
         return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
@@ -450,8 +450,8 @@ class CFile:
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. This is
-        a generator that yields nothing, since the method of a subclass yields lines that compute them.
+        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. The
+        method is a generator, which yields nothing here, since a subclass yields lines that compute them.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"

@@ -176,8 +176,8 @@ class CLibraryCallPrinter:
         self.lines += self.forms.loops(axes, [line])
 
     def array(self, wish: str, shape: Sequence[Affine]) -> str:
-        """Append the declaration of an array of this ``shape`` in the work memory of the step; return its new name,
-        which is like ``wish``.
+        """Print the declaration of an array with this ``shape`` in the scratch memory of the step, and return its name,
+        which resembles ``wish``.
         """
         name = self.names.fresh(wish)
         place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)

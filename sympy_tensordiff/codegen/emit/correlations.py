@@ -26,8 +26,8 @@ def task_name(step: Correlation) -> str:
 
 
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
-    """Return the texts of two functions for a correlation: one that computes a single task, and one that runs all
-    tasks, on several cores if ``is_parallel``.
+    """Return the texts of two functions for a correlation: the first computes a single task, the second runs all tasks,
+    on several cores if ``is_parallel``.
     """
     found = tiling(step, shapes)
     assert found is not None

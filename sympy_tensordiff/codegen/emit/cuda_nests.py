@@ -406,7 +406,9 @@ def _kernel_text(
 
 
 def loop_kernel_text(step: Kernel | FusedKernels, names: FormNames, prover: Prover, batch: int | None) -> KernelText:
-    """Return the function in which blocks that run a loop over time run a kernel, see `CudaPythonLoopPrinter`."""
+    """Return the device function of a kernel inside of a recurrence whose loop over time runs on the GPU. The threads
+    of a block compute it together, see `CudaPythonLoopPrinter`.
+    """
     nest, extents = checked_nest(step, prover), _needed_extents(step, prover.shapes)
     printer = CudaPythonLoopPrinter(names.copy(), step, prover.shapes, batch)
     return _function_text(printer, step, names, nest, "by the threads of a block", extents)

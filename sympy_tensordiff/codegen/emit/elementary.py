@@ -94,8 +94,8 @@ class Precision:
 
     @property
     def round(self) -> float:
-        """The number 1.5*2**digits. Adding it to a number rounds that to an integer, which is then in the last bits of
-        the sum.
+        """The constant ``1.5*2**digits``. Adding it to a number rounds that number to an integer, which is then in the
+        last bits of the sum.
         """
         return 1.5 * 2.0**self.digits
 
@@ -178,7 +178,7 @@ def _exp(a: Precision) -> str:
 
 
 def _half_exponential(a: Precision) -> str:
-    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which is finite also for a
+    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``. The half is also finite for a
     few sizes at which ``exp(size)`` overflows.
     """
     high = a(a.exp_range[1] + 2)

@@ -28,9 +28,8 @@ from sympy_tensordiff.integer.products import times
 
 
 def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a matrix product, for BLAS. In a triangular one, the label whose value bounds the sum
-    always belongs to the rows of the result, if need be by exchanging the operands. Those of another contraction are
-    exchanged if its result is then written in place.
+    """Return a contraction as a matrix product, for BLAS. Its operands are exchanged if the result can then be written
+    in place, or, for a triangular contraction, if the label that bounds the sum is not a row of the result.
     """
     found = as_matrices(step)
     if isinstance(step, Trapezoid):
@@ -76,8 +75,8 @@ def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
 
 
 def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) -> Affine:
-    """Return the number of independent parts, such as rows or batch entries, of a step's result. The function of the
-    step computes a range of them, so that threads can share the work.
+    """Return the number of parts of a step's result that can be computed independently, such as rows, blocks of rows or
+    batch entries. Each thread computes a range of them.
     """
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]

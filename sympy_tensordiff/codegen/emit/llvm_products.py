@@ -308,8 +308,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
-        """Emit the part of a triangular product that takes one matrix product per block of rows: over the terms that
-        all rows of the block have. ``ends`` are the first block and the end of the blocks.
+        """Emit one matrix product for each block of rows of a triangular product, over the summation indices that all
+        rows of the block have. ``ends`` are the first block and the end of the blocks.
         """
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))

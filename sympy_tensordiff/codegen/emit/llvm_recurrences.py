@@ -181,7 +181,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.line(f"store ptr {other}, ptr {self.pointers[name]}")
 
     def run_step(self, function: Any) -> None:
-        """Emit the call of the function of one step of the recurrence's body."""
+        """Emit a call of `function`, which computes one kernel or library call of the recurrence's time step."""
         self.values |= dict(zip(function.ends, ("0", self.form_in_body(function.extent)), strict=True))
         self.add_code(self.call_step(function, self.argument_value))
 
@@ -205,7 +205,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
     # -------------------------------------------------------------- memory
 
     def memory(self, name: str, shape: Sequence[Affine]) -> str:
-        """Emit the allocation of an array of the body, on the stack if it is small, and return its pointer."""
+        """Emit the allocation of the array `name` of a time step, on the stack if it is small, and return its pointer.
+        """
         entries = self.most_entries(shape) if self.step.is_timed(shape) else self.body_entries(shape)
         if is_number(entries) and int(entries) * self.module.size <= MAX_STACK_BYTES:
             return self.slot(f"[{entries} x {self.module.real}], align 64")

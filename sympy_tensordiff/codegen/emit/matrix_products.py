@@ -171,8 +171,9 @@ class _MatrixProduct:
         return array + "{}" + ".T" * is_turned
 
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
-        """Return the text of an operand as a matrix, with one axis per group of labels (a vector for a single group),
-        and ``{}`` for its index in a batch. An array that BLAS cannot read in place is copied first.
+        """Return the text of an operand as a matrix with one axis for each group of labels, or as a vector for a single
+        group. The placeholder ``{}`` stands for its batch index. An array that BLAS cannot read in place is copied
+        first.
         """
         labels, array = list(operand.labels), self.names(operand.array)
         order = [label for group in (both, *groups) for label in group]

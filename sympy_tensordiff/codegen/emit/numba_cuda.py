@@ -259,8 +259,8 @@ def loop_pieces(
 def loop_lines(
     loop: BlockRecurrence, host: Sequence[str], names: FormNames, temporaries: Temporaries, dtype: str, in_step: bool
 ) -> list[str]:
-    """Return the lines that run a recurrence on the GPU: one launch in which blocks run the loop over time or, if the
-    steps turn out to be large, the lines ``host``, in which the host runs it. ``in_step`` says whether this is in a
+    """Return the lines that run a recurrence on the GPU. Usually one launch runs the whole loop over time; if the steps
+    turn out to be large, the lines ``host`` run, in which the host runs the loop. ``in_step`` says whether this is a
     step of another recurrence.
     """
 

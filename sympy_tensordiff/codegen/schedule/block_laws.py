@@ -151,8 +151,9 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError unless it is proved that threads that differ in a coordinate of `own` never access the
-    same array entry by ``one`` and ``other``. ``variables`` are the coordinates, in ``ranges``, and the loop variables.
+    """Raise VerificationError unless different threads provably never access one array entry by ``one`` and ``other``.
+    Threads are different if a coordinate in `own` is. ``variables`` are the coordinates, in ``ranges``, and the loop
+    variables.
 
     Loops with ``strides`` have the same values in all threads: two of these are equal, or a stride apart.
     """

@@ -60,8 +60,8 @@ def with_common_loops(
 def _join_with_earlier(
     found: list[Statement], place: int, lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
 ) -> int | None:
-    """Join the loop number ``place`` of the statements ``found`` with the first earlier loop with which it can be
-    joined, and return the number of that loop; None if there is none.
+    """Join statement number ``place`` of ``found``, if it is a loop, with the first earlier loop that allows this.
+    Return the number of the joined loop; None if no loop was joined.
     """
     later = found[place]
     is_kind, join = (_is_flat, _joined) if _is_flat(later) else (_is_nest, partial(_joined_nests, lengths))
@@ -204,7 +204,7 @@ def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
 
 
 def _used(statement: Statement) -> set[str]:
-    """Return the names of the scalars, integers and arrays that a statement uses, and of the arrays that it fills."""
+    """Return the names of all scalars, integers and arrays that a statement reads, and of the arrays that it fills."""
     names = used_names(statement) | {load.array for load in loads([statement])}
     own = {*forms([statement])}
     return names | {str(atom) for form in own for atom in form.atoms()} | {str(e.tensor) for e in data_entries(own)}
@@ -351,8 +351,8 @@ class _Computed(_Numbering):
         return tuple(self.body)
 
     def _count(self, root: int, is_root: bool) -> None:
-        """Count the uses of the values that are needed to compute the value with the number `root`, and note which of
-        them are needed whatever selects choose. With ``is_root``, count a use of the value itself.
+        """Count the uses of all values from which value number `root` is computed, and record those that are needed
+        whatever branches selects take. ``is_root`` counts a use of the value itself.
         """
         self.uses[root] += is_root
         stack = [root] if root not in self.counted else []
@@ -372,8 +372,8 @@ class _Computed(_Numbering):
                 stack += value.arguments[:1] if is_choice else value.arguments
 
     def _written(self, root: int) -> Scalar:
-        """Return the value with the number `root` as a scalar expression. Values in it that are used several times
-        become scalars, whose definitions are appended to ``body``.
+        """Return value number `root` as a scalar expression. A subexpression that is used several times becomes a
+        scalar, whose definition is appended to ``body``.
         """
         for one in self._in_order(root):
             value = self.values[one]

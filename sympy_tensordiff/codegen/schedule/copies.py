@@ -49,8 +49,8 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return a `note` of the plan in which the name of a removed array (in ``gone``) is replaced by that of the array
-    that takes its place. Notes on other arrays are unchanged.
+    """Return a `note` of the plan with the name of a removed array replaced by the array that is read instead; ``gone``
+    maps removed arrays to the kernels that fill these. Other notes are unchanged.
     """
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note

@@ -85,8 +85,8 @@ def fuse(program: Program, prover: Prover) -> Program:
 
 @dataclass
 class _Group:
-    """Kernels that will share a loop over their first axis, with the arrays that they fill and read. ``others`` are the
-    arrays filled by steps that stand between these kernels.
+    """Kernels that will share a loop over their first axis, and the arrays that they fill and read. ``others`` are the
+    arrays filled by steps between these kernels.
     """
 
     extent: Affine
@@ -99,7 +99,7 @@ class _Group:
 
 
 class _Fusion:
-    """Fuses the kernels of one program into common loops where that is legal and useful."""
+    """Fuses kernels of one program into common loops over their first axis, where this is legal and saves time."""
 
     def __init__(self, program: Program, prover: Prover) -> None:
         self.program = program
@@ -178,8 +178,8 @@ class _Fusion:
         return self.plans[id(kernel)]
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return the kernels in `left`, those not fused yet, that only `step` reads and that can join `group` together
-        with it.
+        """Return the kernels in `left`, the steps that are not fused yet, whose arrays only `step` reads and that can
+        join `group` together with it.
         """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [

@@ -303,8 +303,8 @@ class _Count:
                 self.touch(load, warp)
 
     def touch(self, load: Load, warp: Sequence[Values]) -> None:
-        """Note the offsets of the entries that a warp reads by ``load``, in the current iteration of the loops around
-        it and, since the cache keeps their sectors, in all iterations of short ones.
+        """Record the offsets of the entries that a warp reads by ``load``: those of the current iteration of the loops
+        around it, and those of all iterations of short loops, whose sectors stay in the cache.
         """
         if self.entries[load.array] * self.itemsize <= WARP * SECTOR:
             return

@@ -80,9 +80,9 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards in the body of `loop` as bounds of the loop variable, and as conditions that are the same in
-    all iterations: where these hold, no guard is tested. Also return the quotients that are 0 between the bounds, so
-    that remainders become plain indices.
+    """Return the guards in the body of `loop`, as bounds of the loop variable and as loop-invariant conditions; no
+    guard need be tested where all of these hold. The quotients that are 0 within the bounds are returned, too, since
+    remainders by them are simple indices there.
     """
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]

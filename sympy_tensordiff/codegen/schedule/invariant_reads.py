@@ -48,8 +48,9 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the body of the loop over `variable` ("" for a whole nest), where entries that its inner loops read
-        repeatedly are read once, before these loops. Entries in ``known`` have names already.
+        """Return the body of the loop over `variable` ("" for a whole nest) with entries that its inner loops read
+        repeatedly read once before these loops. ``known`` maps entries that are already read to their names; ``rows``
+        are the constraints known there.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):

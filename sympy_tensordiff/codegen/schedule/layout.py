@@ -113,8 +113,8 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
 
 
 def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
-    """Return the temporary whose order of axes makes the most difference, with the axis that should be its last one;
-    None if all have the right one.
+    """Return ``(name, axis)`` of the temporary for which a new last axis makes the most reads contiguous; None if no
+    other order is better.
     """
     prover = Prover(program)
     ranks = {array.name: len(array.shape) for array in program.temporaries if len(array.shape) > 1}
@@ -183,7 +183,7 @@ class _Groups(NamedTuple):
     columns: int
 
     def turned(self, items: Sequence[T]) -> tuple[T, ...]:
-        """Return `items`, one for each axis, with those of the row axes and those of the column axes exchanged."""
+        """Return `items`, one for each axis, with the items of the row axes and of the column axes exchanged."""
         return *items[: self.rows], *items[self.columns :], *items[self.rows : self.columns]
 
 
@@ -303,8 +303,8 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that copies an array into `copy` so that reads with the stride `factor` along its last axis
-    become contiguous: entry ``factor*q + r`` goes to ``[r, q]``.
+    """Return the kernel that copies ``array`` into `copy` with entry ``factor*q + r`` of its last axis at ``[r, q]``.
+    Reads with stride `factor` along the axis are contiguous in the copy.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)

@@ -184,10 +184,9 @@ def totals(
     start: Set,
     fresh: Fresh,
 ) -> list[Statement]:
-    """Return the statements by which `count` neighbouring threads add up their partial sums, so that each of them has
-    the totals: the threads of each warp exchange their sums, and store them for the other warps. ``parts`` maps the
-    names of the totals to those of the partial sums, ``places`` to the entry of a thread in shared memory. ``start`` is
-    the statement that initialises the sum, or the maximum or minimum in its place.
+    """Return statements by which `count` neighbouring threads add up their partial sums, so that each has the totals.
+    Each warp exchanges its sums, and stores them for the other warps. ``parts`` maps the names of totals to those of
+    partial sums, ``places`` to the thread's entry in shared memory. ``start`` initialises the sum, maximum or minimum.
     """
     reduction = reduction_of(start)
     is_warp = count.is_constant and count.constant <= WARP

@@ -77,7 +77,7 @@ def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
 
 
 class _Packing:
-    """Decides which symmetric arrays of a program are stored packed, and rewrites the steps that fill and read them."""
+    """Decides which symmetric arrays of a program to store packed, and rewrites the steps that fill and read them."""
 
     def __init__(self, program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> None:
         self.program = program
@@ -153,8 +153,8 @@ class _Packing:
         return self.program.with_steps(steps, self.packed, arrays, notes)
 
     def filled(self, kernel: Kernel, found: CirculantPacking) -> Kernel:
-        """Return the kernel that fills the packed array ``found`` instead of the full one that `kernel` fills. The
-        packed entry ``[d, j]`` is the full array's entry at ``(j, (d + j) mod extent)``.
+        """Return `kernel`, which fills a symmetric array, changed to fill its packed array ``found``. Packed entry
+        ``[d, j]`` is the entry ``(j, (d + j) mod extent)`` of the full array.
         """
         first, second = (kernel.axes[axis] for axis in found.axes)
         distance = unique("distance", self.taken | set(kernel.axes))

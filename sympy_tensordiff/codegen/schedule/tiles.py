@@ -64,7 +64,7 @@ class _Tiling:
 
     @property
     def sums(self) -> int:
-        """The number of sums (entries of the result) that one block of threads computes."""
+        """The number of entries of the result (sums) that one block of threads computes."""
         return prod(SIDE * each for each in self.each.values())
 
 
@@ -317,8 +317,8 @@ class _TileNest:
             yield from [If(rows, tuple(inside))] if rows else inside
 
     def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
-        """Return the statement that stores one sum of a thread in the result, below a test that its position is inside
-        of the array.
+        """Return the statement by which a thread stores one of its ``sums`` in the result at `entry`, guarded by a test
+        that this index is in bounds.
         """
         names = {name: self.fresh(name) for name in declared(rest)}
         inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]

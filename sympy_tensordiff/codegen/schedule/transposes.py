@@ -65,8 +65,8 @@ def last_axis(box: Mapping[str, Affine]) -> str:
 
 
 def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the GPU nest of a kernel with transposed `reads`, which are contiguous along the axis `row`. Each block
-    computes a square of entries, and copies what it reads into shared memory first, so that all reads are contiguous.
+    """Return the GPU nest of a kernel with transposed `reads`, which are contiguous along the axis `row`. Each block of
+    threads computes a square of entries, and first copies the entries to read into shared memory, by contiguous reads.
     """
     box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
     column = last_axis(box)
