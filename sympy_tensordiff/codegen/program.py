@@ -225,8 +225,8 @@ def _row_temporaries(program: Program) -> set[str]:
 
 
 def _count_whole_arrays(program: Program, rows: set[str]) -> int:
-    """Return the number of temporaries with several axes that are stored as a whole, without those in ``rows``, of
-    which one row is stored.
+    """Return the number of temporaries with several axes that are stored completely. Of the temporaries in ``rows``,
+    only one row is stored.
     """
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
@@ -346,8 +346,8 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
-    """Return the definitions with each scalar result that no other array reads moved to the end, so that it can be
-    computed from arrays that other results need.
+    """Return `definitions` with each scalar result that no other array reads moved to the end. It can then be computed
+    from arrays that other results need.
 
     A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
     reads their arrays, and nothing of it is computed again in the order of the value's indices.
@@ -395,7 +395,7 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> programs.Array:
-    """Add the loop nest or library call of one definition; return its array, which later definitions can read."""
+    """Add the loop nest or library call of one definition to ``lowering``, and return the array that it fills."""
     if entries is not None:
         return lowering.output(entries, definition.name)
     step = definition.step

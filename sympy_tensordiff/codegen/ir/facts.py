@@ -118,8 +118,8 @@ class Prover:
         return is_empty(rows, self._simple_facts) or is_empty(rows, self._facts_of(rows)[1])
 
     def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
-        """Return the sizes on which ``rows`` depend and that the host computes as maxima or minima. Also return the
-        known constraints that contain no other computed size, which are the ones a proof needs.
+        """Return ``(sizes, facts)`` for a proof about ``rows``: the sizes in them that the host computes as maxima or
+        minima, and the known constraints that contain no other computed sizes.
         """
         used = self._sizes_in(rows)
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
@@ -223,8 +223,9 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return systems of constraints, at least one of which holds if `condition`, which joins nothing by "and", is true
-    (or false, for ``holds=False``): those of all operands of an "or", two for ``i != j``, one for another comparison.
+    """Return systems of constraints, at least one of which is true if `condition` is true (or false, for
+    ``holds=False``): those of all operands of an "or", two for ``i != j``, one for another comparison. `condition` is
+    no conjunction.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):
@@ -235,8 +236,8 @@ def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
-    """Yield pairs ``(part, truth value)`` that together say that `condition` is true (or false, for ``holds=False``):
-    ``(a, True), (b, True)`` for ``a and b``, ``(a, False), (b, False)`` for ``not (a or b)``.
+    """Yield pairs ``(condition, truth value)`` that are together equivalent to `condition` being true (or false, for
+    ``holds=False``): ``(a, True), (b, True)`` for ``a and b``, ``(a, False), (b, False)`` for ``not (a or b)``.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("not", "and" if holds else "or"):
@@ -331,7 +332,7 @@ def with_integers(value: Scalar, known: Mapping[str, Scalar]) -> Scalar:
 
 
 class Read(NamedTuple):
-    """A read (or store) in a kernel, its statement, and the constraints that hold where it is executed.
+    """A read (or store) in a kernel, with its statement and the constraints that are true where it is executed.
 
     ``choices`` are the conditions of the enclosing ``select`` operations that decide whether it happens.
     """

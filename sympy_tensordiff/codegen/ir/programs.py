@@ -132,8 +132,8 @@ class ConstantKernel(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Scatter(Kernel):
-    """A kernel that adds values to entries of an ``array`` that was filled before, such as ``y[p[k]] += v[k]``. It
-    loops over its ``axes``, which have the lengths ``extents``.
+    """A kernel that adds values to entries of an ``array`` that an earlier step has filled, as in ``y[p[k]] += v[k]``.
+    Its loops run over ``axes`` with the lengths ``extents``.
 
     The body adds to any entries instead of setting its own, or takes the maximum, or the minimum, of each and a value.
     Instances that change one entry run one after the other, in the order of the axes and loops; on a device in any
@@ -320,7 +320,7 @@ class FusedKernels:
 
     @property
     def filled(self) -> tuple[str, ...]:
-        """The arrays that the fused kernels fill, without temporaries that are stored one row at a time."""
+        """The arrays that the fused kernels fill, except temporaries of which one row at a time is stored."""
         rows = {array.name for array in self.rows}
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 

@@ -65,8 +65,8 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition that `body` computes and that guards all updates in its loops, so that they can be skipped
-    if it is false. None if there is no single one, if a loop without it is not short, or if `body` has an ``if``.
+    """Return the condition, computed in `body`, that guards all updates in its loops; they can be skipped if it is
+    false. None if there is not exactly one, if a loop without it is not short, or if `body` has an ``if``.
     """
     tests = set()
     for statement in body:
@@ -125,8 +125,8 @@ def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return statements that run a fast copy of `loop`, without the inner loops that a rare condition guards, and then
-    `loop` itself if the condition occurred. None if it has no such inner loops.
+    """Return statements that run a fast copy of `loop` without the inner loops that a rare condition guards, and then
+    `loop` itself if the condition occurred. None if it has no such inner loops, or adds to values from before.
 
     All entries are computed again then: they are set, not added to earlier values.
     """

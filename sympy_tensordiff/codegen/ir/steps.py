@@ -47,7 +47,7 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def uncompiled_arrays(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the arrays whose steps Numba cannot compile, so that Python calls a library for them. With
+    """Return the arrays that steps fill which Numba cannot compile; Python calls a library for these. With
     ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
     """
     return [

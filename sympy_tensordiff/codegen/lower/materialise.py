@@ -126,7 +126,7 @@ def _own_cost(node: Node) -> int:
 
 
 def is_dear(node: Node) -> bool:
-    """Whether `node` calls a function that costs many operations, such as exp or a power that needs a logarithm."""
+    """Whether `node` calls a costly function, such as exp, or is a power that needs a logarithm."""
     return is_general_power(node) or (node.op == "call" and not record_of(node.data).is_exact)
 
 

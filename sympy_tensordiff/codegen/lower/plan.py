@@ -26,8 +26,7 @@ from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bo
 
 @dataclass(frozen=True)
 class Context:
-    """The array axes and loops around an expression, outermost first, and the constraints that hold where it is
-    computed.
+    """The array axes and loops around an expression, outermost first, and the constraints that are true inside of them.
     """
 
     variables: tuple[int, ...]
@@ -303,8 +302,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
-        """Return the constraints on `axes`, which take the values of `forms`, that follow from the context; None if
-        they contradict each other.
+        """Return the constraints that the context implies for new `axes` with the values `forms`; None if they
+        contradict each other.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]

@@ -73,8 +73,9 @@ def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence
 
 
 def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -> tuple[Argument, ...]:
-    """Return the `arguments` of a program, where an index array that the body of a recurrence in `steps` uses gets the
-    range of entries that the body needs. Raise `UnsupportedError` if two uses of one argument need different ranges.
+    """Return `arguments` with the ranges of index-array entries that the recurrences `steps` need: an array that a step
+    reads as an index gets the range of that index. Raise `UnsupportedError` if two uses of one argument need different
+    ranges.
     """
     found = {argument.name: argument for argument in arguments}
     for step in steps:

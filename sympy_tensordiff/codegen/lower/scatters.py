@@ -46,8 +46,8 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node, stores: bool = True
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes`, into a node computed entry by entry and a list of
-    terms that are added to entries chosen by data, such as ``y[p[k]] += v[k]``. ``rows`` bound the `axes`.
+    """Split `body`, the formula of an array's entries over `axes`, into a node that is computed entry by entry and
+    scatters: terms added to entries that data select, as in ``y[p[k]] += v[k]``. ``rows`` are the bounds of the `axes`.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r.
@@ -212,8 +212,8 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the reduction `node`, multiplied by `others`, as a scatter: loops that add to entries at data-dependent
-    indices where ``guard`` holds. None if its loops would be bounded by integer-array entries.
+    """Return the reduction `node` times `others` as a scatter, loops that add to entries with data-dependent indices;
+    ``guard`` is a further condition. None if entries of integer arrays would bound these loops.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)

@@ -63,7 +63,7 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The expressions that one loop nest computes in each iteration, and their subexpressions that may be worth an
+    """The expressions that one loop nest computes in each iteration, and subexpressions of them that may be worth an
     array.
     """
 
@@ -167,7 +167,7 @@ class Shifts:
     """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
-        """Choose the values that are worth an array, because the loops that compute ``entries`` use them several times,
+        """Choose the values to store in arrays because the loops that compute ``entries`` use them several times,
         possibly at shifted indices. Record them in `domains` and `members`.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
@@ -247,8 +247,8 @@ class Shifts:
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
     def _most_saving_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
-        """Return the value whose storage saves the most among `uses`, which are equal up to indices; None if storing
-        none of them pays.
+        """Return the value among `uses`, which are equal up to indices, whose storage saves the most operations; None
+        if storing does not pay.
         """
         values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
         for place, part, guards in uses:
@@ -296,9 +296,8 @@ class Shifts:
             stack += new
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether an array of the values of `node` takes no more memory than some tensor of the program: a
-        tensor with at least as many axes, or one that `node` reads with all of the `variables` on which it depends in
-        the index.
+        """Return whether an array for `node` takes no more memory than some tensor of the program: one with at least as
+        many axes, or one that `node` reads with all `variables` on which it depends.
         """
         if any(len(shape) >= max(2, len(node.free & variables)) for shape in self._shapes):
             return True

@@ -32,8 +32,8 @@ class LastCall:
     run: Callable[..., None]
 
     def prepare(self, values: Sequence[Any]) -> Sequence[Any] | None:
-        """Return ``values`` ready for the driver if their types, shapes and index data are those of the recorded call;
-        None if they need the full checks.
+        """Return ``values`` in the form that the driver takes, if their types, shapes and index data equal those of the
+        recorded call; None if they need the full checks.
         """
         if len(values) != len(self.expected):
             return None

@@ -56,8 +56,8 @@ _owner: int | None = None
 
 
 def blockable(program: Program) -> frozenset[str]:
-    """Return the functions of the steps that can run in blocks, so that cores share them. Kernels of ``program`` must
-    be fused before.
+    """Return the names of the step functions that can compute blocks of rows, which cores share. Kernels of ``program``
+    must be fused before.
     """
     prover, is_whole = Prover(program), is_compiled_whole(program)
     steps = [step for step in program.kernels if is_whole or not isinstance(step, ContractionStep)]
