@@ -280,7 +280,7 @@ class Generators:
         return symbol
 
     def _form_of_exponential(self, argument: Expr) -> Expr:
-        """Return ``exp(argument)`` as a product of powers of generators (symbols that stand for exponentials), one for
+        """Return ``exp(argument)`` as a product of powers of generators, symbols that stand for exponentials: one for
         each monomial of the argument.
         """
         factors = []

@@ -21,8 +21,8 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Piece(NamedTuple):
-    """An interval between two ends (None where unbounded) on which a function has one formula, with ``point``, a
-    general point of it, written in the symbol ``parameter``.
+    """An interval between ``low`` and ``high`` (None: unbounded) on which a function has one formula. ``point`` is a
+    general point of the interval, as an expression in the symbol ``parameter``.
     """
 
     low: Expr | None
@@ -126,8 +126,8 @@ def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[D
 def _require_corner(
     signs: Signs, outer: Decomposition, symbol: Expr, pieces: list[Expr], curvature: int, end: Any
 ) -> None:
-    """Raise `SignUnknown` unless the two neighbouring ``pieces`` have the same value at ``symbol = end``, where they
-    meet, and the slope does not decrease there (for ``curvature`` 1) or not increase (-1).
+    """Raise `SignUnknown` unless two neighbouring ``pieces`` have the same value at ``symbol = end``, and the slope
+    does not decrease there (for ``curvature`` 1) or not increase (-1).
     """
     left, right = pieces
     nodes = {node for piece in pieces for node in piece.atoms(sympy.Pow, sympy.log) if symbol in node.free_symbols}

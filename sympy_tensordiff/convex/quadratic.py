@@ -129,9 +129,9 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield second derivatives of a product that are visibly nonnegative (`GramForm`), one for each exchange of two
-    indices that leaves the product unchanged. The factors of the product are variables (``ends``), at most one entry of
-    an inverse (``cores``) and the ``rest``.
+    """Yield second derivatives of a product in visibly nonnegative form (`GramForm`), one for each exchange of indices
+    under which the product is invariant. Its factors are variables (``ends``), at most one entry of an inverse
+    (``cores``) and the ``rest``.
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -270,8 +270,8 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Return a product split into two halves that ``exchange`` maps to each other, and matrix entries that connect
-    them; None if that is impossible. The factors of the product are ``ends``, ``rest`` and ``cores``.
+    """Return the product of ``ends``, ``rest`` and ``cores`` as two halves, which ``exchange`` maps to each other, and
+    matrix entries that connect them; None if it cannot be split so.
     """
     moved_indices = {a for a, b in exchange.items() if a != b}
     links = [f for f in rest if isinstance(f, TensorEntry) and _links_both_ends(f, exchange)]

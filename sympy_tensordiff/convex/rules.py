@@ -311,9 +311,9 @@ class ConvexityRules:
         return terms + self._sum_of_squares(matrix, symbols, outer)
 
     def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
-        """Return the Cauchy-Schwarz bound for the sum ``node``, in which ``symbol`` stands for the value of the sum. It
-        is that of a quadratic form if the sum is visibly a nonnegative one, else that of a summand which is a function
-        of one scalar. None if neither applies.
+        """Return a Cauchy-Schwarz bound for the sum ``node``, whose value ``symbol`` stands for: the bound of a
+        quadratic form if the sum is visibly a nonnegative one, else that of its summand, a function of one scalar. None
+        if neither applies.
         """
         forms = self._terms_of_nonnegative_form(node)
         if forms:

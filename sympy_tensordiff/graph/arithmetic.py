@@ -169,8 +169,8 @@ class Arithmetic(NodeTable):
         return value
 
     def _push_into_choice(self, choice: Node, factors: Sequence[Node]) -> Node:
-        """Return ``choice`` times ``factors``, where ``choice`` is a select that is 0 on one side. Factors that may be
-        undefined are moved into its nonzero branch.
+        """Return ``choice``, a select with one branch 0, times ``factors``. Factors that may be undefined move into the
+        nonzero branch.
 
         All other choices are moved, too: they may be defined in its branch only.
         """

@@ -72,8 +72,8 @@ class ConditionReader(Applications):
         return linear_condition(condition, lambda expr: self._linear_form(expr, scope) is not None, self.integers)
 
     def _read_branches(self, branches: Pairs, scope: Scope) -> Recursion[Node]:
-        """Return the node of a list of ``(value, condition)``, of which the first true one counts. Conditions on
-        indices become guards if that needs few cases, others become selects.
+        """Return the node of a `Piecewise`, given as pairs ``(value, condition)`` of which the first true one counts.
+        Conditions on indices become guards if this needs few cases; others become selects.
         """
         linear: dict[Any, Any] = {}
         for _, condition in branches:

@@ -28,8 +28,8 @@ class CongruentFactors(NamedTuple):
 
 
 def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> CongruentFactors | None:
-    """Return the largest product ``P`` that an einsum contains twice, as in ``P.T @ M @ P``, so that it can be computed
-    once; None if there is none.
+    """Return the largest product ``P`` that occurs twice in an einsum, as in ``P.T @ M @ P``, and can be computed once;
+    None without one.
     """
     best: tuple[list[tuple[int, int]], dict[int, int]] | None = None
     for i, (node, labels) in enumerate(operands):

@@ -273,8 +273,8 @@ def _volume(shape: Sequence[Affine]) -> Polynomial:
 
 
 def is_separable(core: Node) -> bool:
-    """Return whether an einsum is an outer product of independent parts, as ``(A @ x)[:, None]*y[None, :]``: no label
-    connects the operands of one part with those of another.
+    """Return whether an einsum is an outer product of independent factors, as in ``(A @ x)[:, None]*y[None, :]``: no
+    label connects the operands of one factor with those of another.
     """
     groups: list[set[int]] = []
     for labels in core.data.inputs:

@@ -60,8 +60,8 @@ def sums_labels(node: Node) -> bool:
 
 
 class _InternedContraction(NamedTuple):
-    """A `Contraction` that is stored once, with its number, by which keys of the node table refer to it, and the shape
-    of its result.
+    """A `Contraction` that is stored once, with the shape of its result and its number, which represents it in keys of
+    the node table.
     """
 
     data: Contraction

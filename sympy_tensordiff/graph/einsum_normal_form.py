@@ -64,8 +64,8 @@ class Pattern(NamedTuple):
 
 
 def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, extents: Extents) -> Pattern:
-    """Split an einsum into its core, which multiplies and sums, and a view that scales or rearranges the core's result.
-    ``inputs`` are the labels of operands that are not views themselves.
+    """Split an einsum into its core, which multiplies and sums, and a view, which scales or rearranges the core's
+    result. ``inputs`` are the labels of the operands, none of which is a view.
 
     The `inputs` are in their final order; `extents` has the extents of all labels.
     """

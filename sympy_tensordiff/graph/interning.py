@@ -163,8 +163,8 @@ class NodeTable:
         return node
 
     def _note_kinds(self, node: Node) -> None:
-        """Add the kinds of `node`, such as its op, to ``self.kinds``, so that a pass can skip a graph that contains
-        none of the nodes it rewrites.
+        """Add the kinds of `node`, such as its op, to ``self.kinds``. A pass skips a graph without nodes of the kinds
+        that it rewrites.
         """
         self.kinds.add(node.op)
         if node.has_tensor_ops:

@@ -44,7 +44,7 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 class Reader(ConditionReader):
-    """Converts SymPy expressions to nodes of one graph, and remembers which symbol is which variable.
+    """Converts SymPy expressions to nodes of one graph, and records which symbol belongs to which variable.
 
     With ``names``, a named expression becomes a tensor variable; otherwise its definition is read. ``scans`` says what
     becomes of a scan: a tensor variable for "leaf", an operation on its operands for "node"; else it is refused.
@@ -185,7 +185,8 @@ class Reader(ConditionReader):
 
     def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
         """Return the node of a scan (a loop over time), or the tensor variable that stands for its result. Raise
-        `UnsupportedError` if it depends on an index around it, or if this reader is for a function that takes no scans.
+        `UnsupportedError` if the scan depends on an outer index, or if the public function that reads it takes no
+        scans.
         """
         indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
         if indices:
@@ -379,7 +380,7 @@ class Reader(ConditionReader):
         return self.graph.pow(*nodes)
 
     def _read_native(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an expression in SymPy's own notation, such as ``Indexed`` or ``Sum``."""
+        """Return the node of an expression of SymPy's own classes, such as ``Indexed`` or ``Sum``."""
         node: Node = yield self._visit(lift_native(expr, self.tensors.values()), scope)
         return node
 

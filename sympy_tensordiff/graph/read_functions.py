@@ -140,9 +140,7 @@ class Applications(ABC):
         return node
 
     def _read_levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of SymPy's `LeviCivita` symbol, or of the product of index differences that is equal
-        to it.
-        """
+        """Return the node of SymPy's `LeviCivita`, or of the equal product of index differences."""
         if len(expr.args) > MAX_LEVI_CIVITA_INDICES or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
                 f"{expr} is not supported in a tensor expression: LeviCivita takes up to "
@@ -154,8 +152,8 @@ class Applications(ABC):
         return self.graph.call(sympy.LeviCivita, (yield self._read_scalars(expr.args, scope)))
 
     def _read_derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a derivative that SymPy leaves unevaluated, such as that of an undefined function; raise
-        `UnsupportedError` if it is not the derivative of one function by its arguments.
+        """Return the node of a derivative that SymPy leaves unevaluated, such as the derivative of an undefined
+        function. Raise `UnsupportedError` unless it is the derivative of one function with respect to its arguments.
         """
         known = orders_of(expr)
         derivative = None if known is None else Partial(*known)

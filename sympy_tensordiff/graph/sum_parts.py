@@ -87,8 +87,8 @@ class SumParts:
         return len(direct) + len(outer) if is_term and all(user.op == "add" for user in (*direct, *outer)) else 0
 
     def terms_of(self, total: Node) -> list[Node]:
-        """Return the terms of the sum ``total``; a term that is a scaled or transposed sum which nothing else uses is
-        replaced by its own terms.
+        """Return the terms of the sum ``total``. If a term is a scaled or transposed sum without other uses, its own
+        terms are returned instead.
         """
         inside = self.private_parts(total).sums
         terms: list[Node] = []

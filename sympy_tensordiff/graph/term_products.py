@@ -85,7 +85,7 @@ class TermProducts(SumParts):
 
     @abstractmethod
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether a part of the result other than the current one also computes `product`."""
+        """Return whether `product` is also computed for another part of the result than the current one."""
 
     def split_by_terms(self, product: ProductWithSum, work: int) -> Recursion[Evaluation | None]:
         """Return ``(work, node)`` for `product` with its sum multiplied out, where the work is the number of
@@ -186,8 +186,8 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return the products that are terms of ``total`` and of other sums, each with the number of operations that
-        multiplying out ``total`` saves for it: its share, if all these sums are multiplied out.
+        """Return a dictionary from the products that are terms of both ``total`` and other sums to numbers of
+        operations. A number is the share of ``total`` in what is saved if all these sums are multiplied out.
         """
         return {
             part: int(self.work.get(part, 0) * share)
@@ -196,8 +196,8 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the work that each use of the sum `total` of ``volume`` entries saves if all of them are multiplied
-        out.
+        """Return the number of operations that each use of the sum `total`, with ``volume`` entries, saves if all uses
+        are multiplied out.
         """
         every = self.private_parts(total).products[-1]
         return self.work_of_sum(total, every, volume) // self.products.uses[total]

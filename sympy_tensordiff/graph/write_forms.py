@@ -72,8 +72,8 @@ class Forms:
         return sympy.Add(*terms)
 
     def remainder(self, dividend: Affine, divisor: Affine, scope: Scope) -> Any:
-        """Return ``Mod(dividend, divisor)`` in the form that SymPy gives it when a user types it; unevaluated where
-        that form is wrong.
+        """Return ``Mod(dividend, divisor)`` as SymPy evaluates it when a user types it; unevaluated if SymPy's result
+        is wrong.
 
         SymPy 1.14 evaluates ``Mod(2*Mod(i, 3), 3)`` to ``2*Mod(i, 3)``, and does not terminate on some with a divisor
         of several terms whose sign it knows, as ``Mod(p - 2, N + 1)`` with a positive ``N``.
@@ -117,8 +117,8 @@ class Forms:
         return self.symbol(variable, scope)
 
     def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
-        """Return ``function(form/divisor)``, where `function` is floor or ceiling, in the form that SymPy gives it; its
-        slow evaluation is avoided where possible.
+        """Return ``function(form/divisor)`` for floor or ceiling, as SymPy evaluates it. Its slow evaluation is avoided
+        where possible.
         """
         if divisor == 1:
             return self.form(form, scope)

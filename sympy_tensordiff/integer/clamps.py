@@ -104,8 +104,8 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
 
 
 def decide_clamps(form: Affine, facts: Rows) -> Affine:
-    """Return ``form`` with each maximum and minimum replaced by one of its operands if ``facts`` prove that it equals
-    that one.
+    """Return ``form`` with each maximum or minimum replaced by the operand that ``facts`` prove it equal to; others are
+    unchanged.
 
     >>> from .extrema import minimum_of
     >>> i, n = Affine.variable("i"), Affine.variable("n")

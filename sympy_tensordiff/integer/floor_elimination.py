@@ -72,8 +72,8 @@ def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable
 def system_without_quotients(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the rows from which the bounds of the loop over ``variable`` are read, without floors that contain it.
-    Raise LoopBoundError if that is impossible.
+    """Return ``rows``, from which loop bounds of ``variable`` will be read, without floors that contain it. Raise
+    LoopBoundError if a floor cannot be eliminated.
     """
     result: list[Constraint] = []
     for row in rows:
@@ -178,8 +178,8 @@ BoundForms: TypeAlias = list[tuple[Affine, int]]
 
 
 def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constraint]) -> tuple[BoundForms, BoundForms]:
-    """Return ``(lower bounds, upper bounds)`` of ``variable`` that follow from ``row``, in which a symbol multiplies
-    it, as pairs (form, divisor): ``M*i + r >= 0`` gives ``i >= -floor(r/M)``. Raise LoopBoundError if ``known`` do not
+    """Return ``(lower bounds, upper bounds)`` of ``variable`` from ``row``, in which a symbol multiplies it: ``M*i + r
+    >= 0`` gives ``i >= -floor(r/M)``. A bound is a pair (form, divisor). Raise LoopBoundError if ``known`` does not
     imply the sign of M.
     """
     parts = slope(row.form, variable)

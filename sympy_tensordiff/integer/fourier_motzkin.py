@@ -218,8 +218,8 @@ def constraints_on_union(
 
 
 def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | None:
-    """Return the form f such that ``f >= 0``, which follows from ``row``, bounds the variable from below (``sign`` 1)
-    or above (-1); None if there is none.
+    """Return a form f with ``f >= 0``, implied by ``row``, that bounds the variable from below (``sign`` 1) or above
+    (-1); None without one.
     """
     if row.kind == "mod" or variable in row.form.hidden():
         return None

@@ -266,8 +266,8 @@ def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bo
 
 
 def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[Variable]) -> list[Constraint]:
-    """Return the constraints in ``rows`` that no loop bound can express, such as ``idx[i] == p``, so that the body of
-    the sum over ``variables`` must test them.
+    """Return the constraints in ``rows`` that no loop bound can express, such as ``idx[i] == p``. The body of the sum
+    over ``variables`` must test them.
 
     An inequality may bound one variable by an entry that others select, ``k >= ptr[i]``, if no other row needs the loop
     over ``i`` inside the one over ``k``.

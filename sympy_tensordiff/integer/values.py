@@ -169,8 +169,8 @@ def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> 
 
 
 def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
-    """Return ``({variable: value}, guards)`` for a variable that an equation like ``n*i == p`` determines, with the
-    guard that p is a multiple of n. None without one.
+    """Return ``({variable: value}, guards)`` for a variable that an equation like ``n*i == p`` determines; the guard
+    says that p is a multiple of n. None without such an equation.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
     between 0 and ``M - 1`` is removed from the dividend: ``M*v == p - j`` gives ``floor(p/M)``.
@@ -274,8 +274,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy, so that the result
-    implies ``row`` for all other values. None if these values are unknown.
+    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy; it then implies ``row``
+    for all other values. None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst

@@ -241,7 +241,7 @@ def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
 
 
 def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
-    """Return the products and sums that have a single use, in a product or sum into which they can be merged."""
+    """Return the products and sums whose only use is in a product or sum that can absorb them."""
     inside: set[Node] = set()
     weights: dict[Node, tuple[int, int]] = {}
     for node in nodes:

@@ -387,8 +387,8 @@ def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
 def nest(
     graph: Graph, rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], Rows]:
-    """Return loop bounds of `variables` in an order in which each depends on outer ones only, and the constraints in
-    `rows` that contain none of `variables`.
+    """Return ``(bounds, rest)``: the loop bounds of `variables` in an order in which each depends on outer ones only,
+    and the constraints in `rows` that contain none of `variables`.
 
     Raise `LoopBoundError` if no loop nest expresses the rows; the message has the names of the variables.
     """

@@ -185,8 +185,8 @@ class _Rewriter:
         return found
 
     def inner_form(self, node: Node) -> Node:
-        """Return the form by the rules of `node`, a part of the formula of an array entry. If no rule applies to it as
-        it is, entries in it are replaced by their formulas first.
+        """Return `node`, a part of the formula of an array entry, rewritten by the rules against cancellation. If no
+        rule applies, formulas are substituted for the entries in it, and the rules are tried again.
         """
         if node not in self.inner_forms:
             found = self.form_as_written(node)
@@ -270,8 +270,8 @@ class _Rewriter:
         return found
 
     def difference(self, node: Node) -> Node:
-        """Return a sum in which terms that nearly cancel, such as ``exp(u)`` and ``-1``, are joined by a rule, here to
-        ``expm1(u)``; unchanged without such terms.
+        """Return a sum in which nearly cancelling terms are joined, such as ``exp(u)`` and ``-1`` to ``expm1(u)``;
+        unchanged without such terms.
         """
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]

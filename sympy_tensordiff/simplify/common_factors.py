@@ -106,8 +106,8 @@ def node_of(graph: Graph, product: PowerProduct) -> Node:
 
 
 def grouped(graph: Graph, body: Node) -> Node:
-    """Return the addition `body` with common factors taken out of all terms, and then of groups of terms where that
-    makes the text shorter; other nodes unchanged.
+    """Return the addition `body` with common factors of all terms taken out, then common factors of groups of terms
+    where this makes the text shorter; other nodes unchanged.
     """
     if body.has_tensor_ops:
         return body

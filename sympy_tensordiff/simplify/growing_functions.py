@@ -215,8 +215,8 @@ def _bessel_in(factor: Node) -> Node | None:
 
 
 def _scaled(graph: Graph, factor: Node, u: Node) -> tuple[Node, Fraction]:
-    """Return ``(new factor, p)``: `factor` with scaled Bessel functions of `u` in place of plain ones, which divides it
-    by ``exp(abs(u))**p``.
+    """Return ``(new factor, p)`` for `factor` with its Bessel functions of `u` replaced by scaled ones, so that
+    ``factor = new factor*exp(abs(u))**p``.
     """
     if is_call(factor, sympy.besseli) and factor.args[1] is u:
         return graph.call(scaled_besseli, factor.args), Fraction(1)
@@ -268,8 +268,8 @@ def _contains_square(graph: Graph, square: Node, term: Node) -> bool:
 
 
 def _with_exponential_outside(graph: Graph, product: Node) -> Node:
-    """Return a product with ``erfc`` and a sum, all terms of which have one exponential in common, with that in front
-    of the sum; another product unchanged.
+    """Return a product with ``erfc`` and a sum, whose terms have a common exponential, with this exponential moved in
+    front of the sum; another product unchanged.
     """
     if not any(is_call(part, sympy.erfc) for factor in product.args for part in (factor, *factor.args[:1])):
         return product

@@ -186,8 +186,8 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 
 
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
-    """Return `terms` with guards ``[p == 0]`` and ``[p >= 1]`` as ``[p <= 0]`` and ``[p >= 1]``, where ``p >= 0`` is
-    known, so that they read as if and else.
+    """Return `terms` with guards ``[p == 0]`` and ``[p >= 1]`` written as ``[p <= 0]`` and ``[p >= 1]`` where ``p >=
+    0`` is known. They are then one choice, with an if and an else.
 
     So the two are one choice.
     """
@@ -278,8 +278,8 @@ class GuardJoiner:
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
     def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
-        """Return a body that can replace those of `one` and of `two` where each applies: ``i`` for the bodies ``i``
-        and, at ``i == 0``, ``0``. None if there is none.
+        """Return a body that equals the bodies of `one` and `two` where their conditions are true: ``i`` for the bodies
+        ``i`` and, at ``i == 0``, ``0``. None if there is none.
         """
         if one.body is two.body:
             return one.body

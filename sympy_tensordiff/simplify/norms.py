@@ -87,8 +87,8 @@ class _Norms:
         return done[root]
 
     def is_use_of_norm(self, node: Node) -> bool:
-        """Return whether `node` is a negative power of an array entry that holds a sum of squares, or its comparison
-        with 0, and the roots of that array are stored.
+        """Return whether `node` is a negative power of an array entry, or its comparison with 0, for an array of sums
+        of squares whose square roots are stored.
         """
         if node.op not in ("pow", "compare") or node.args[0].op != "read" or node.args[1].op != "const":
             return False

@@ -103,7 +103,7 @@ def _monomial(factor: Fraction, order: int, length: int) -> Series:
 
 
 def _power_of(part: Node, visit: Callable[[Node], Series | None]) -> Series | None:
-    """Return the series of the power `part`, where ``visit(base)`` returns that of its base; None unless its exponent
+    """Return the series of the power `part`; ``visit(base)`` returns the series of its base. None unless its exponent
     is rational and its base has a series.
     """
     base, exponent = part.args

@@ -37,8 +37,8 @@ MAX_TERMS_SUMMED = 8
 
 
 class ProductsOfSums:
-    """Builds nested sums of products in which each factor is inside only those sums that it depends on: ``Sum_i a[i] *
-    Sum_j b[j]``.
+    """Builds nested sums of products, with each factor inside of only those sums on whose index it depends: ``Sum_i
+    a[i] * Sum_j b[j]``.
 
     The variables in `sizes` are never bound. `may_evaluate` says whether a node may be evaluated where it was not
     before, given the constraints that hold there. With `flat`, sums over several variables stay as they are, for passes

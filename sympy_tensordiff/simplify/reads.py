@@ -52,8 +52,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """The constraint ``form >= 0`` that some read of the original function is in bounds, with the ranges and conditions
-    under which that read is made.
+    """The constraint ``form >= 0`` by which a read of the original function is in bounds, and the ranges (``rows``) and
+    ``conditions`` under which this read is made.
 
     It holds for all values of `variables`.
     """
@@ -80,8 +80,8 @@ class WrittenReads:
         self.tries = 0
 
     def holds(self, row: Constraint, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Return whether the original function requires the constraint `row` for some read of its own, where `facts`
-        and `conditions` hold, so that a derivative may assume it.
+        """Return whether a derivative may assume the constraint `row`, because the original function requires it for
+        one of its own reads where `facts` and `conditions` are true.
         """
         key = (row, facts, conditions)
         if key not in self.answers:
@@ -110,8 +110,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield every extension of `forms`, which maps some variables of `read` to index forms, to further variables,
-        such that each constraint of `read` on these becomes one of `facts`.
+        """Yield the extensions of `forms`, a dictionary from some variables of `read` to index forms, to all its
+        variables. After the substitution, each constraint of `read` on these variables is one of `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)

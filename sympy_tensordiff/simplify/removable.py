@@ -304,8 +304,8 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
 def _is_inside_of_term(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
-    """Return whether all `members` of a group come from one of several terms of `node` multiplied out: that term gets
-    the series, and the other ones may have their own.
+    """Return whether all `members` of a group come from a single one of several terms of `node`. This term then gets
+    the series, and the other terms may have their own.
     """
     if node.op != "add":
         return False
@@ -571,8 +571,8 @@ class _Unit(NamedTuple):
 
 
 def _unit(graph: Graph, total: Node, variable: Variable) -> _Unit | None:
-    """Return the sum `total` as a power of the variable and a factor that tends to 1 where it is large; None if there
-    is no such form.
+    """Return the sum `total` as a power of the variable times a factor that tends to 1 for large values of the
+    variable; None if it has no such form.
     """
     series = variable.powers.series(total, _COEFFICIENTS_TO_TELL) if total.op == "add" else None
     if series is None or series.order >= 0 or series.coefficients[0] != 1:

@@ -162,8 +162,8 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -> tuple[int, list[Operand]]:
-    """Return ``(sign, operands)`` with the exchangeable axes of symmetric operands sorted: the first axis of the
-    result, then summed ones, then others. Exchanges in antisymmetric operands change the sign.
+    """Return ``(sign, operands)`` of an einsum with the axes of symmetric operands in a standard order: the first axis
+    of the result, then summed ones, then others. An exchange of two axes of an antisymmetric operand changes the sign.
     """
 
     def rank(label: Label) -> int:
@@ -299,8 +299,8 @@ def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
 
 
 def with_symmetric_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with the indices of entries of computed symmetric matrices in one order, so that ``inv(K)[i, p]``
-    is ``inv(K)[p, i]``, and with canonical signs if that changes them.
+    """Return `roots` with the indices of entries of computed symmetric matrices in one order, ``inv(K)[p, i]`` for
+    ``inv(K)[i, p]``. If anything changes, the signs are made canonical, too.
     """
     tensors = {node.args[0] for node in reachable(*roots) if node.op == "read" and len(node.data) == 2}
     known = symmetric_nodes(graph, [tensor for tensor in tensors if tensor.op != "tensor"])

@@ -215,7 +215,7 @@ class BlockOperator(StructuredOperator):
 
     @property
     def has_dense_terms(self) -> bool:
-        """Whether a term that fills a whole block, so that it is not stored, belongs to this block."""
+        """Whether a term belongs to this block that fills a whole block of the matrix, and is therefore not stored."""
         terms = [term for group in self._derivative.dense_groups for term in group.terms]
         places = {(t.row.tensor, t.column.tensor) for t in terms}
         places |= {(t.column.tensor, t.row.tensor) for t in terms if t.mirrored}

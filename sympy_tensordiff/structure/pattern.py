@@ -23,8 +23,8 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class TermGroup(NamedTuple):
-    """The terms of a derivative that have the same index ranges and conditions, so that one loop computes their values.
-    ``dense`` says that the terms fill whole blocks of the matrix.
+    """Terms of a derivative with the same index ranges and conditions; one loop computes their values. ``dense`` says
+    that the terms fill whole blocks of the matrix.
     """
 
     binders: tuple[IndexRange, ...]

@@ -44,8 +44,8 @@ def over_time(expr: Any) -> Any:
 
 
 class _OverTime(Rewriting):
-    """A rewriting that replaces each scan without dependent states by a comprehension or sum over its time, so that it
-    is an ordinary formula. A scan with states that depend on earlier ones is refused.
+    """A rewriting that replaces scans without dependent states by comprehensions or sums over time, which are ordinary
+    formulas. Raises `UnsupportedError` for a scan whose states depend on earlier ones.
     """
 
     def visit_scan(self, expr: Scan, scope: Any) -> Recursion[Any]:
