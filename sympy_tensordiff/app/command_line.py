@@ -289,8 +289,8 @@ def _read_standard_input() -> str:
 
 
 def _decode(stream: BinaryIO, name: str) -> str:
-    """Return the UTF-8 text of ``stream``, called ``name`` in errors; raise `UnreadableError` for another encoding. Of
-    a text that is too long for the parser only a part is read, which is still too long.
+    """Return the UTF-8 text of ``stream``, whose name in errors is ``name``. Raise `UnreadableError` for another
+    encoding. At most ``_MAX_BYTES`` are read, which is more than the parser accepts.
     """
     data = stream.read(_MAX_BYTES)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):

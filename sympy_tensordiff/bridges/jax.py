@@ -133,9 +133,7 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "ui
 
 @cache
 def _load() -> SimpleNamespace:
-    """Import JAX, register the primitive that all our functions are calls of, and return the parts of JAX that are
-    used.
-    """
+    """Import JAX, register the primitive that all bridged functions call, and return the parts of JAX that are used."""
     jax = import_optional("jax", "JAX", "jax")
     core, ad, batching, mlir = (
         import_optional(f"jax.{name}", "JAX", "jax")

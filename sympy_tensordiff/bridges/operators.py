@@ -134,7 +134,9 @@ class _DerivableOperator:
         return self.derive(("pullback", positions, given))
 
     def batched(self, flags: tuple[bool, ...]) -> Any:
-        """Return the operator that applies this one along a leading axis of those arguments whose flag is true."""
+        """Return the operator that applies this one along a leading axis of the arguments whose flag in ``flags`` is
+        true.
+        """
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:

@@ -111,8 +111,8 @@ def torch_function(
 
 
 def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any]:
-    """Return a function of PyTorch tensors whose forward and backward passes are PyTorch programs, so that PyTorch can
-    compile them.
+    """Return a function of PyTorch tensors that PyTorch can compile, because its forward and backward passes are
+    PyTorch programs.
     """
     operator, kernel = function.operator, function.operator.kernel
 
@@ -277,17 +277,13 @@ def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) 
 
 
 def _arrays_and_integers(torch: Any, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return ``(tensors, integers)``: the arguments of a call that are PyTorch tensors, and the others, which are
-    integers.
-    """
+    """Split the arguments of a call into ``(tensors, integers)``: PyTorch tensors, and all others."""
     arrays = [v for v in values if isinstance(v, torch.Tensor)]
     return arrays, [v for v in values if not isinstance(v, torch.Tensor)]
 
 
 def _operator_key(operator: Any) -> str:
-    """Return a name of an operator that is also valid in another process, so that compiled code can be stored
-    with it.
-    """
+    """Return a name of an operator for storing with compiled code; it is also valid in other processes."""
     return json.dumps([operator.function.key, operator.path])
 
 
@@ -372,8 +368,8 @@ def _custom_op(torch: Any) -> Any:
         return gradients, None if ctx.integers else [], None  # PyTorch treats an empty list as a list of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
-        """Return the results of the operator of ``key`` mapped over one axis of its tensors, and the position of that
-        axis in each result (PyTorch's batching rule).
+        """PyTorch's batching rule: return the results of the operator with this ``key``, mapped over one axis of its
+        tensors (``axes``), and the position of this axis in each result.
         """
         operator, values = operator_and_values(tensors, integers, key)
         results, positions = _vmap_operator(

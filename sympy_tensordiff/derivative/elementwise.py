@@ -76,8 +76,8 @@ class Differentiation:
         return other
 
     def of_derivatives(self, nodes: Sequence[Node]) -> list[Differentiation]:
-        """Return a copy of this state for each of `nodes`, which are derivatives of this expression. The copies may
-        assume that the expression itself has a finite value, so that fewer guards against ``0*nan`` are needed.
+        """Return a copy of this state for each of `nodes`, derivatives of this expression. In the copies, the value of
+        the expression is known to be finite, which saves guards against ``0*nan``.
         """
         values = self.root, self.simplified(self.root)
         states = [self.of(node) for node in nodes]

@@ -75,8 +75,8 @@ def _is_guarded(node: Node) -> bool:
 
 
 def _apply_inside_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
-    """Return ``rule(cotangent)``, with the linear `rule` applied separately to each branch of a select, body of a guard
-    and term of a sum in the cotangent, so that branches of 0 stay exactly 0.
+    """Return ``rule(cotangent)`` for a linear `rule`, applied separately to the branches of selects, the bodies of
+    guards and the terms of sums in the cotangent. Branches of 0 then stay exactly 0.
 
     A cotangent that cannot be split is compared with 0, or the number of its chosen terms is.
     """

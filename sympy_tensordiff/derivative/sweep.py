@@ -265,8 +265,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent. The
-        contributions that can be summed over the indices that `node` does not use are added up to one.
+        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent.
+        Contributions that can be summed over the indices that `node` does not use are added to a single one.
         """
         staged = []
         for part in parts:
@@ -336,7 +336,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             self._bound[v] = (kind, -v)
 
     def _ordered(self, variables: Iterable[int]) -> list[int]:
-        """Return those of `variables` that the sweep has bound, in the order in which sums eliminate them."""
+        """Return the variables in `variables` that the sweep has bound, in the order in which sums eliminate them."""
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
 
 

@@ -158,9 +158,9 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield each argument of the element-wise `node` that depends on a leaf, with its cotangent: for ``f(a, b)`` that
-    of ``a`` is the node's `cotangent` times ``df/da``, entry by entry, and summed over the entries if ``a`` is a
-    scalar.
+    """Yield the pairs ``(argument, cotangent)`` of the element-wise `node`, for arguments that depend on a leaf. The
+    cotangent of ``a`` in ``f(a, b)`` is `cotangent` times ``df/da``, entry by entry, summed over the entries if ``a``
+    is a scalar.
     """
     own = tuple(range(len(node.shape)))
     axes = (*axes_of(prefix), *own)

@@ -406,8 +406,8 @@ class _Adjoint:
             _sweep_back(target, result, self.variables, found)
 
     def _product(self) -> tuple[Any, Any]:
-        """Return a pair ``(expression, cotangent)`` with the same pullback as one step. It is the step's own pair if
-        there is only one, else the sum of all values times their cotangents, with the cotangent 1.
+        """Return ``(expression, cotangent)`` with the pullback of one step: the step's only pair, or the sum of all
+        values times their cotangents, with the cotangent 1.
         """
         if len(self.pairs) == 1:
             return self.pairs[0]
@@ -415,8 +415,8 @@ class _Adjoint:
 
 
 class _Backwards:
-    """The time variable, length and direction of the scan of a pullback, which runs opposite to the scan that it
-    belongs to.
+    """The time variable, length and direction of the scan that computes a pullback. It runs opposite to the scan that
+    is differentiated.
     """
 
     def __init__(self, time: Any, length: Any, reverse: bool) -> None:

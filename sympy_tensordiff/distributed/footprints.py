@@ -243,8 +243,8 @@ def _constraints_of_relation(condition: Any) -> Rows:
 
 
 class ReadRanges(NamedTuple):
-    """The range of entries that one read takes along each axis of its tensor while a block is computed, and the
-    constraints under which anything is read.
+    """The range of entries that one read accesses along each axis of its tensor while a block is computed, and the
+    constraints under which it reads at all.
 
     The ends are forms in sizes, block origins and block extents. The read happens if no range of ``axes`` and
     ``others`` is empty and the ``rows`` hold. ``nests`` are the loops inside a range whose ends need not be attained at

@@ -101,8 +101,8 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Return the keys of the tasks that compute a partial result, one per block. Add to ``layer`` the tasks that then
-    reduce the blocks to the chunks of the result.
+    """Return the keys of the tasks that compute a partial result, one for each block. The tasks that reduce blocks to
+    the chunks of the result are added to ``layer``.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):

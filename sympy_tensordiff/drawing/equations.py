@@ -148,8 +148,8 @@ def count_signs(formula: str) -> int:
 
 
 def _with_letters(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """Return the parts ``found`` and the expressions ``reduced``, with a single letter as the name of each part of
-    which only entries occur, since ``s_{i j}`` reads better than ``(t_{0})_{i j}``.
+    """Return the common parts ``found`` and the expressions ``reduced``, with single letters as names of parts of which
+    only entries occur: ``s_{i j}`` reads better than ``(t_{0})_{i j}``.
     """
     exprs = [*reduced, *(e for _, e in found)]
     nodes = nodes_in(exprs, lambda node: node.args)
@@ -194,8 +194,8 @@ def _in_notebook(results: Sequence[Any]) -> str:
 
 
 def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
-    """Return the lines that show a long `expr` as ``(symbol, common part)`` pairs, followed by ``(None, expr in terms
-    of the symbols)``; None if it has no common parts.
+    """Return a long `expr` as lines: ``(symbol, common part)`` pairs, followed by ``(None, expr in terms of the
+    symbols)``; None if it has no common parts.
     """
     try:
         found, (reduced,) = cse(expr)

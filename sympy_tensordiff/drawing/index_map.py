@@ -235,7 +235,7 @@ class LatticeFrame(NamedTuple):
 
 
 def make_frame(points: Sequence[Sequence[int]], extra_points: Sequence[Sequence[int]] = ()) -> LatticeFrame:
-    """Return the `LatticeFrame` that just contains ``points``, and those of ``extra_points`` that are close to them."""
+    """Return the smallest `LatticeFrame` that contains ``points`` and the points of ``extra_points`` close to them."""
     low, high = _bounding_box(points)
     reach = [max(3, b - a) for a, b in zip(low, high, strict=True)][:2]
     for point in extra_points:
@@ -282,8 +282,8 @@ def _polygon_corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fracti
 
 
 def rational_lines(index_map: IndexMap, at: Point, frame: LatticeFrame) -> Iterator[list[Position]]:
-    """Yield, for each layer of the picture in which the rational solutions of ``A alpha + t == at`` form a line, the
-    end points of that line within the frame.
+    """Yield the end points of lines of rational solutions of ``A alpha + t == at``, clipped to the frame: one line for
+    each layer of the picture in which the solutions form one.
 
     The line is drawn even if it contains no lattice point because a congruence fails.
     """

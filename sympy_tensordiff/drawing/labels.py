@@ -201,8 +201,8 @@ def _read_text(node: Node, names: Names) -> str:
 
 
 def _reduction_text(node: Node, bound_variables: Sequence[int], names: Names) -> str:
-    """Return a sum or other reduction as text, ``Σ k = 0 … n - 1``; constraints that are not the bounds of one index
-    follow "where".
+    """Return the text of a sum or other reduction, ``Σ k = 0 … n - 1``. Constraints that are no bounds of a single
+    index follow after "where".
     """
     parts, conditions = [], list(node.data)
     for place, v in enumerate(bound_variables):

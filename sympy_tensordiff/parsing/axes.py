@@ -361,8 +361,8 @@ def _letter_mistake(character: str) -> str:
 
 
 def _output_mistake(letter: str, groups: list[str]) -> str:
-    """Return why ``letter`` cannot be added to the letters of a product's result, or an empty string if it can.
-    ``groups`` are the letters of each operand, then those of the result.
+    """Return why ``letter`` cannot be added to the letters of a product's result; "" if it can. ``groups`` are the
+    letters of the operands, followed by those of the result.
     """
     *inputs, output = groups
     if letter in output:

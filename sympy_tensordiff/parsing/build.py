@@ -36,7 +36,7 @@ class ThesisBuilder:
         self.rational: set[Tree] = set()  # the chains of rational numbers alone
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """Return the expression of the last of ``nodes``, in which operands come before the nodes that use them."""
+        """Build the expressions of ``nodes``, operands first, and return the last one."""
         for node in nodes:
             if node.kind == "sum":
                 self.extend_chain(node, ("sum",), node.text == "-")

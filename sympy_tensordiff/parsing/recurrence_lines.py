@@ -34,8 +34,8 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """The lines after one "where", which define recurrences. ``steps`` maps a name to the line that defines it at time
-    ``t``; ``starts`` maps a state to the line of its first value, at time -1 (or ``T`` if it runs backwards).
+    """The lines after "where", which define recurrences. ``steps`` maps a name to the line that defines it at time
+    ``t``; ``starts`` maps a state to the line of its value at time -1 (at ``T`` if it runs backwards).
     """
 
     def __init__(self, text: RecurrenceReader, lines: str) -> None:
@@ -111,8 +111,8 @@ class Lines:
         return found
 
     def component(self, name: str) -> list[str]:
-        """Return the names to compute in one loop with `name`, in the order of the lines: itself, and the states that
-        depend on it and on which it depends.
+        """Return the names to compute in one loop with `name`, in the order of the lines: the name itself, and the
+        states that depend on it and on which it depends.
         """
         both = [one for one in self.starts if name in self.below[one] and one in self.below[name]]
         return [one for one in self.steps if one == name or one in both]
@@ -171,8 +171,8 @@ class Lines:
     def values(
         self, names: list[str], variables: Mapping[str, Any], rows: dict[str, tuple[Any, Any]], is_reversed: bool
     ) -> dict[str, Any]:
-        """Return the values of `names` after one step, as a dictionary of expressions in the states before the step
-        (`variables`) and in the current rows of sequences; new sequences are added to ``rows``.
+        """Return a dictionary from `names` to their values after one step, as expressions in the states before the step
+        (`variables`) and in the current rows of sequences. New sequences are added to ``rows``.
         """
         values: dict[str, Any] = {}
         for name in names:
@@ -370,8 +370,8 @@ class Lines:
     # ------------------------------------------------------------------------ the formula before the lines
 
     def value(self, head: str) -> Any:
-        """Return the expression of the formula `head`, which stands before "where"; None in index notation, whose
-        formulas have a left side.
+        """Return the expression of the formula `head`, the text before "where"; None in index notation, whose formulas
+        have a left side.
         """
         if self.notation.has_left_sides:
             return None

@@ -20,9 +20,7 @@ class RecurrenceReader(Protocol):
         """Return the size that `text` states, such as ``n + 1``."""
 
     def name_for(self, expr: Any) -> str:
-        """Return a new name that stands for the expression `expr`, to be inserted in a text, so that the text can be
-        parsed with the expression in it.
-        """
+        """Return a new name for the expression `expr`. Inserted in a text, it is parsed as this expression."""
 
     def is_declared(self, name: str) -> bool:
         """Return whether `name` is that of a declared tensor."""

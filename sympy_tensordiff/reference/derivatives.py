@@ -43,8 +43,8 @@ def derivative(
     *,
     total: bool = False,
 ) -> NDArray[np.object_]:
-    """Return the derivative with respect to ``variables``, one after the other, as an object array; its last axes are
-    those of the variables in this order. With `total`, reads out of bounds are 0.
+    """Return the derivative with respect to ``variables``, one after the other, as an object array. Its last axes are
+    those of the variables, in this order. With `total`, reads out of bounds are 0.
     """
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = [
@@ -104,8 +104,8 @@ def _one_key_per_entry(prefix: Key) -> SeedRule:
 
 
 def _one_key_along(direction: NDArray[np.object_]) -> SeedRule:
-    """Return the rule that gives all entries of a variable one differential, scaled by the entries of `direction`, so
-    that dual numbers compute the derivative along it.
+    """Return the rule that gives all entries of a variable one common differential, scaled by the entries of
+    `direction`. Dual numbers then compute the derivative along it.
     """
     return lambda position: ((), direction[position])
 

@@ -220,7 +220,7 @@ class Parts:
 
     def _always_finite(self) -> set[Node]:
         """Return the nodes that may be computed outside of a condition: those that are finite whenever the entries that
-        they read are, and those without indices that are computed unconditionally anyhow.
+        they read are, and those without indices that are computed unconditionally.
         """
         found: set[Node] = set()
         for node in self._nodes:

@@ -145,8 +145,8 @@ class CommonFactor(NamedTuple):
 
 
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
-    """Return `roots` with common factors of sums taken out, ``a*b + a*c`` as ``a*(b + c)``, if the result is not longer
-    and, by the cost `model`, not more costly.
+    """Return `roots` with common factors of sums taken out, ``a*(b + c)`` for ``a*b + a*c``, if the result is no longer
+    and, by the cost `model`, no more costly.
 
     `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
     store.

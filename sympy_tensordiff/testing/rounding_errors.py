@@ -213,9 +213,9 @@ class Perturbation(Rewriting):
         return TensorEntry(tensor, *expr.indices)
 
     def at_times(self, size: Any, limits: Sequence[IndexRange], offsets: Sequence[Any]) -> Any:
-        """Return `size`, the size of an error in a step of the recurrence, as an entry of the tensor that holds it for
-        all times and all values of the bound indices. ``limits`` are the ranges of the time and of these indices,
-        ``offsets`` their first values.
+        """Return `size`, the size of an error in a step of the recurrence, as an entry of a tensor over all times and
+        all values of the bound indices. ``limits`` are the ranges of the time and of these indices, ``offsets`` their
+        first values.
         """
         (_, *inner), (_, *lows) = limits, offsets
         if any(symbol in end.free_symbols for symbol, _, _ in inner for _, *ends in inner for end in ends):

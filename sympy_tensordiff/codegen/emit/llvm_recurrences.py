@@ -205,8 +205,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
     # -------------------------------------------------------------- memory
 
     def memory(self, name: str, shape: Sequence[Affine]) -> str:
-        """Emit the allocation of the array `name` of a time step, on the stack if it is small, and return its pointer.
-        """
+        """Emit the allocation of the array `name` of a time step, on the stack if it is small; return its pointer."""
         entries = self.most_entries(shape) if self.step.is_timed(shape) else self.body_entries(shape)
         if is_number(entries) and int(entries) * self.module.size <= MAX_STACK_BYTES:
             return self.slot(f"[{entries} x {self.module.real}], align 64")

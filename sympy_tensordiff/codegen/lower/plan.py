@@ -26,8 +26,7 @@ from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bo
 
 @dataclass(frozen=True)
 class Context:
-    """The array axes and loops around an expression, outermost first, and the constraints that are true inside of them.
-    """
+    """The array axes and loops around an expression, outermost first, and the constraints that are true there."""
 
     variables: tuple[int, ...]
     rows: Rows

@@ -70,8 +70,8 @@ class LoweringBase:
         return lowered
 
     def size(self, node: Tree, scope: Scope) -> Tree:
-        """Return the converted form of the end of a range or of a size; names in it are integers, and those not bound
-        are recorded as sizes.
+        """Convert a size, or an end of a range. Names in it are integers; names that ``scope`` does not bind are
+        recorded as sizes.
         """
         lowered = self.integer(node, scope)
         self.sizes.update(part.text for part in bottom_up(lowered) if part.kind == "index" and part.text not in scope)
@@ -111,7 +111,7 @@ class LoweringBase:
 
 
 def _indexed_names(root: Tree, letters: set[str]) -> set[str]:
-    """Return the names that have one of ``letters``, which are bound indices, as a subscript somewhere in the tree."""
+    """Return the names in the tree that have one of ``letters``, the bound indices, in a subscript."""
     found: set[str] = set()
     for node in bottom_up(root):
         if node.kind != "bare" or node.children[0].kind not in ("letter", "command", "font"):

@@ -178,8 +178,8 @@ def _is_condition(relation: Tree) -> bool:
 
 
 def first_limits(root: Tree) -> list[Any]:
-    """Return the numbers at which sums and comprehensions in the tree start, from which it is guessed whether indices
-    count from 0 or 1.
+    """Return the first values of the indices of sums and comprehensions in the tree, None for one that is not a number.
+    They show whether indices count from 0 or from 1.
     """
     found: list[Any] = []
     for node in bottom_up(root):

@@ -304,7 +304,9 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Apply the mapping or transform ``rule`` to this node's parts; return the result and whether it changed."""
+        """Apply the mapping or transform ``rule`` to this node, or to its arguments. Return ``(result, whether it
+        changed)``.
+        """
         if isinstance(rule, Transform) and self not in rule:
             return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
         if self in rule:

@@ -113,8 +113,8 @@ class Binder(TensorNode):
         return self.with_fresh_indices(clashing, symbols) if clashing else self
 
     def with_fresh_indices(self, clashing: Iterable[Basic], others: Iterable[Basic]) -> Any:
-        """Return an equal sum or comprehension in which the bound indices in ``clashing`` have new names, which occur
-        neither in it nor in ``others``.
+        """Return an equal sum or comprehension with new names for the bound indices in ``clashing``. The new names
+        occur neither in it nor in ``others``.
         """
         taken = names_in(self.args) | names_in(others)
         clashing = set(clashing)

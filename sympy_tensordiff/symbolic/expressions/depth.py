@@ -77,8 +77,8 @@ KnownMeasures: TypeAlias = dict[int, tuple[Any, Measures]]
 
 
 def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
-    """Return the `Measures` (depth, size, digest, symmetry) of ``expr``. The measures of all its parts are computed too
-    and stored: in the nodes, or in ``known`` for SymPy's own nodes.
+    """Return the `Measures` (depth, size, digest, symmetry) of ``expr``. The measures of its parts are computed and
+    stored, too: in the nodes of this package, and in ``known`` for SymPy's nodes.
 
     Nodes of ours remember theirs. Native nodes cannot, so a caller who builds an expression step by step passes one
     ``known`` to all calls, and each node is visited once.
@@ -206,8 +206,8 @@ OPERANDS_PER_LEVEL = 50
 
 
 class BoundedDepth:
-    """Keeps scalars of SymPy's own classes from being nested more than ``deepest`` levels: `bounded` replaces a deeper
-    one by a tensor entry that contains it, which the function ``hold`` makes.
+    """Limits the nesting of SymPy's own scalar nodes to ``deepest`` levels: `bounded` replaces a deeper scalar by a
+    tensor entry that contains it, which the function ``hold`` makes.
 
     SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. A wrapped
     scalar, the entry of a comprehension without axes, is a leaf for SymPy, and this package reads through it.

@@ -277,8 +277,8 @@ def _differentiated(formula: Any, variable: Any) -> Any:
 
 
 def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
-    """Return the value of each variable of a `Subs` of SymPy's own; later values are substituted into earlier ones, as
-    SymPy does for nested ones.
+    """Return a dictionary from the variables of SymPy's `Subs` to their values. Later values are substituted into
+    earlier ones, as SymPy does for nested `Subs`.
     """
     rule: dict[Any, Any] = {}
     for variable, value in reversed([*zip(plain.variables, plain.point, strict=True)]):

@@ -37,8 +37,8 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a SymPy function, or of the function ``inner`` defined inside of it, by which its call
-    frames are recognised; None if there is no such function.
+    """Return the code object of a SymPy function, or of the function ``inner`` defined in it, for recognising its call
+    frames; None if there is no such function.
     """
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
@@ -313,8 +313,8 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
 
 
 def position_in_formula(caller: FrameType) -> str:
-    """Return where a node is in a formula being printed, seen from the frame ``caller``, which reads its precedence:
-    "text", "factor", "last" (factor) or "other".
+    """Return the position of a node in a formula that is being printed: "text", "factor", "last" (factor) or "other".
+    ``caller`` is the frame that reads the node's precedence.
     """
     # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = caller.f_back

@@ -221,9 +221,7 @@ class TextWriter(Writer):
         return self.write_call(first if others else Call("logical_not", (first,)))
 
     def write_indicator(self, notation: Indicator) -> Any:
-        """Return the text of an indicator, which is that of its condition: comparisons are 1 or 0 in Python
-        text, too.
-        """
+        """Return the text of an indicator, its condition alone: comparisons in Python text are 1 or 0, too."""
         return self.write(notation.condition)
 
     def write_choice(self, notation: Choice) -> Any:

@@ -53,7 +53,8 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return the text to print in place of ``node`` if it is too large to print; None if it can be printed normally.
+    """Return the text to print in place of ``node`` if it is too large, or its `srepr` for a printer that prints
+    points; None if it is printed normally.
 
     A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
     text.
@@ -182,8 +183,8 @@ class ComprehensionForms(PrintedForms):
         return f"stack(({', '.join(shown_body(printer, part) for part in parts)}))"
 
     def latex(self, printer: Any) -> str:
-        """Return a stack as a column of its parts, a marked variable with its leading indices as a subscript, and any
-        other comprehension as its body in brackets with the ranges as a subscript.
+        """Return the LaTeX of a comprehension: its body in brackets, with the ranges as a subscript. A stack is a
+        column of its parts; a marked variable has its leading indices as a subscript.
         """
         refuse_unprintable(self.node, "LaTeX")
         this = unlabelled(self.node)

@@ -408,8 +408,8 @@ _NOTATIONS: dict[type, Callable[[Any], Any]] = {
 
 
 def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
-    """Return the notation (for printing as ``where(...)``) of a `Piecewise` whose values and conditions are made of
-    function arguments, given in `values`; None if it contains anything else.
+    """Return the notation, printed as ``where(...)``, of a `Piecewise` whose values and conditions consist of function
+    arguments; None if it contains anything else.
 
     ``values`` maps the arguments to the notations of the operands; 1 or 0 by one condition is an `Indicator`.
     """

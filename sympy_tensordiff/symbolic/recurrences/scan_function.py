@@ -136,9 +136,9 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sums or products (with ``last``, only the last value) that equal a recurrence of one number,
-    ``s + f(x, t)`` or ``s*f(x, t)``, because they need no loop over states; None for other recurrences. ``updates`` are
-    the states after a step.
+    """Return the running sums or products (with ``last``, their last value) that equal a recurrence of one number, ``s
+    + f(x, t)`` or ``s*f(x, t)``; these need no loop over states. None for other recurrences. ``updates`` are the states
+    after a step.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -396,8 +396,8 @@ class _Rows(Rewriting):
         self.time, self.length, self.known = time, length, known
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Return the entry of the row variable that replaces ``expr``, if this is an entry ``A[t, ...]`` or ``A[idx[t],
-        ...]`` that reads a known row at the time ``t`` of the step; else ``expr`` rebuilt.
+        """Return the entry of a row variable that replaces ``expr``, if this reads a known row at the time ``t`` of the
+        step, as ``A[t, ...]`` or ``A[idx[t], ...]``; else ``expr`` rebuilt.
         """
         key = _read_row(expr, self.time, self.length)
         tensor, *indices = yield self.all(expr.args, scope)

@@ -362,5 +362,5 @@ _fresh = count(FIRST_FRESH + 1)
 
 
 def fresh_name(name: str) -> str:
-    """Return a name that no other variable has; the scan that binds it restores ``name`` where possible."""
+    """Return a name that no other variable has; a scan that binds the variable restores ``name`` where possible."""
     return f"{without_fresh_number(name)}_{next(_fresh)}"

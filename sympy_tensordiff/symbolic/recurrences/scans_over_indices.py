@@ -26,8 +26,8 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def over_indices(expr: Any) -> Any:
-    """Return an expression in which no scan depends on an index bound around it: such a scan is replaced by an entry of
-    one scan over all values of the index. Scans whose index has a range that depends on others are unchanged.
+    """Return an expression in which no scan depends on an index bound around it. Such a scan becomes an entry of one
+    scan over all values of the index. It is unchanged if the range of the index depends on other indices.
     """
     return _OverIndices().run(expr, EMPTY)
 
@@ -68,8 +68,8 @@ class _OverIndices(Rewriting):
 
 
 def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return ``(new scan, function)``: one scan that computes `scan` for all values of ``indices``, and a function that
-    returns `scan` as an entry of it. ``ends`` has the first value and the extent of each index.
+    """Return ``(new scan, function)``: one scan that computes `scan` for all values of ``indices``, and a function from
+    the new scan to its entry that equals `scan`. ``ends`` has the first value and the extent of each index.
     """
     first = {index: index + low for index, (low, _) in zip(indices, ends, strict=True) if low != 0}
     whole = scan.subs(first, simultaneous=True) if first else scan

@@ -155,8 +155,8 @@ def operand(value: Any, owner: str) -> Expr:
 
 
 def _arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of a scalar in which to search for parts that are not real numbers; () for nodes that are
-    known to be real.
+    """Return the arguments of a scalar in which to search for subexpressions that are not real numbers; () if the node
+    is known to be real.
 
     Arguments of tensor entries are left out, and so are infinite values of choices (masked scores).
     """
