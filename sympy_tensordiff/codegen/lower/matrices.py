@@ -85,7 +85,7 @@ class Matrices(Storage):
         """Return the sum `node` of ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` as one product of matrices for each term, each
         with its number; [] if there is none for some term.
 
-        Only sums of products are taken apart: their rounding errors are those of the products, while a difference of
+        Only sums of products are split into terms: their rounding errors are those of the products, while a difference of
         two entries may be exact.
         """
         variables, rows, body = self.graph.open(node)

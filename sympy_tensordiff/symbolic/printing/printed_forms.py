@@ -53,8 +53,8 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return the text to print in place of ``node`` if it is too large, or its `srepr` for a printer that prints
-    points; None if it is printed normally.
+    """Return the text to print in place of ``node``: a short text if it is too large, its `srepr` for the printer by
+    which SymPy's `Subs` compares points. None if it is printed normally.
 
     A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
     text.
@@ -134,7 +134,7 @@ class SymbolForms(PrintedForms):
     """The printed forms of a tensor symbol: its name."""
 
     def text(self, printer: Any) -> str:
-        """Return the name of the node, or its `srepr` for a printer that prints points."""
+        """Return the name of the node; its `srepr` for the printer by which SymPy's `Subs` compares points."""
         return str(srepr(self.node)) if names_a_point(printer) else str(self.node.name)
 
     def constructor(self, printer: Any) -> str:

@@ -29,7 +29,7 @@ from sympy_tensordiff.symbolic.whole_tensors.elementwise import Entrywise
 
 
 class ScanForms(PrintedForms):
-    """How one scan (a recurrence over time) is printed: as a call of `scan` in text, as a recursion in LaTeX."""
+    """The printed forms of one scan (a recurrence over time): a call of `scan` in text, a recursion in LaTeX."""
 
     def text(self, printer: Any) -> str:
         """Return the call of `scan`."""
