@@ -43,7 +43,7 @@ class Decomposition(NamedTuple):
 
 
 class _PartSymbols(NamedTuple):
-    """The parts replaced so far in one decomposition, each with its symbol."""
+    """The symbols of one decomposition, each with the subexpression that it replaces."""
 
     affine: dict[Expr, Expr]
     inner: dict[Expr, Expr]

@@ -45,14 +45,12 @@ class SignUnknown(Exception):
         return str(text).format(*values)
 
     def with_parts(self, parts: Mapping[Expr, Expr]) -> SignUnknown:
-        """Return the exception with symbols in its values replaced by the scalars that they stand for, as in
-        ``parts``.
-        """
+        """Return the exception with scalars in place of symbols in its values; ``parts`` maps symbols to scalars."""
         return type(self)(*(part.xreplace(parts) if isinstance(part, sympy.Basic) else part for part in self.args))
 
 
 class RuleDoesNotApply(SignUnknown):
-    """Raised by a convexity rule for scalars of a form that the rule is not for, so that another rule is tried."""
+    """Raised by a convexity rule if a scalar has another form than the rule is for. Another rule is then tried."""
 
 
 class ProofTerm(NamedTuple):

@@ -39,9 +39,9 @@ def terms_of_pieces(
     scalar: Expr,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms for a piecewise function of one scalar; raise `SignUnknown` if it is not proved convex
-    (``curvature`` 1) or concave (-1). ``slope`` differentiates a scalar along the direction, ``terms`` proves its
-    curvature.
+    """Return the proof terms for a piecewise function of one scalar. Raise `SignUnknown` unless it is proved convex
+    (``curvature`` 1) or concave (-1). ``slope`` returns the derivative of a scalar in the direction, ``terms`` proves
+    its curvature.
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.
@@ -207,7 +207,9 @@ def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
 
 
 def _border_expressions(function: Expr) -> list[Expr]:
-    """Return the expressions that are 0 where a condition or the sign of an absolute value's argument changes."""
+    """Return the expressions whose zeros are the points where a condition changes, or the sign of the argument of an
+    absolute value.
+    """
     sides = [r.lhs - r.rhs for r in function.atoms(*INEQUALITIES)]
     return sorted(sides + [a.args[0] for a in function.atoms(sympy.Abs)], key=sympy.default_sort_key)
 

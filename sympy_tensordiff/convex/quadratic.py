@@ -91,8 +91,8 @@ class SummedProduct(NamedTuple):
 
 
 def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr) -> GramForm | None:
-    """Return the second derivative of a sum of products as a `GramForm`, a visibly nonnegative one such as
-    ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless some exchange of indices leaves the product unchanged.
+    """Return the second derivative of a sum of products in a visibly nonnegative form (`GramForm`), such as
+    ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless the product is invariant under some exchange of indices.
 
     Examples
     --------
@@ -224,8 +224,8 @@ def _unify_indices(
 
 
 def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield the exchanges of ``bound`` indices that extend ``start`` and map one of the two variables ``ends`` of a
-    product to the other; for an entry of a symmetric matrix in both index orders.
+    """Yield the exchanges of ``bound`` indices that extend ``start`` and map one of the variables ``ends`` to the other
+    one. For an entry of a symmetric matrix, both orders of its indices are tried.
     """
     if start is None or not _is_same_variable(ends):
         return

@@ -361,7 +361,7 @@ class Arithmetic(NodeTable):
         return self.add(args) if value.op == "add" else self.mul(args)
 
     def guard(self, rows: Iterable[Constraint], body: Node) -> Node:
-        """Return a guard: ``body`` where all constraints ``rows`` hold, and 0 elsewhere, where ``body`` is not
+        """Return a guard: ``body`` where all constraints ``rows`` are true, and 0 elsewhere, where ``body`` is not
         evaluated. Nested guards are merged.
         """
         rows = tuple(rows)
@@ -461,8 +461,8 @@ _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
 def _is_kept_as_one_factor(product: Node) -> bool:
-    """Return whether `product` stays a single factor when it is multiplied by others, because it has many factors and
-    none of them is a select, guard or sum that could be merged.
+    """Return whether `product` remains a single factor when it is multiplied by others. It does if it has many factors,
+    and none of them is a select, guard or sum that could be merged.
     """
     if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
         return False

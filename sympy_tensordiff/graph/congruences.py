@@ -82,8 +82,8 @@ def _grow_equal_products(operands: Sequence[Labelled], i: int, j: int) -> tuple[
 
 
 def _extend_renaming(renaming: dict[int, int], labels: Sequence[int], others: Sequence[int]) -> bool:
-    """Extend ``renaming`` in place so that it maps ``labels`` to ``others`` and stays one-to-one; return True. If that
-    is impossible, change nothing and return False.
+    """Extend ``renaming`` in place to map ``labels`` to ``others``, and return True. If it would not be one-to-one,
+    return False and change nothing.
     """
     extended = dict(renaming)
     for label, other in zip(labels, others, strict=True):

@@ -158,8 +158,8 @@ class _CaseSplitter:
         self.cases, self.steps = max_cases, DECISIONS_LIMIT
 
     def of(self, branches: Pairs, known: Mapping[Any, int]) -> Any:
-        """Return the decision tree for `branches`, pairs of value and condition, where `known` has lower bounds of
-        linear forms that hold here. Raise `TooManyCasesError` above the limits.
+        """Return the decision tree for `branches`, pairs of value and condition. `known` has lower bounds of linear
+        forms that are true here. Raise `TooManyCasesError` above the limits.
         """
         if branches and branches[-1][1] is True and all(value == 0 for value, _ in branches):
             return branches[-1:]

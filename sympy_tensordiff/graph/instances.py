@@ -163,8 +163,8 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield every extension of ``found`` to the ``unknown`` variables under which, in each of `pairs`, the first member
-    equals one of the alternatives in the second.
+    """Yield the extensions of ``found`` to the ``unknown`` variables that make, in each of `pairs`, the first member
+    equal to one of the alternatives in the second.
 
     ``pairs`` has the forms of the body, each with the possible matches in the node.
     """

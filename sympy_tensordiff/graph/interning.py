@@ -86,8 +86,8 @@ class Node:
 
 
 class NodeTable:
-    """The table of nodes, in which equal nodes are one object (hash-consing), and of variable names, with the
-    constructors of leaves.
+    """The table of nodes and variable names, with the constructors of leaves. Equal nodes are one object
+    (hash-consing).
 
     ``kinds`` are the `op` of all nodes made so far, and "whole" if there is an operation on whole tensors, "entry" if a
     tensor that is not a variable is read, "number" if there is a number besides 0 and 1, "left out" if one is ``-oo``.
@@ -125,8 +125,8 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the node with these fields from the table, created if it is new. ``key`` identifies it among nodes of
-        this op, and ``own`` are its index forms or constraints.
+        """Return the node with these fields from the table; a new one is created if it has none. ``key`` identifies the
+        node among those with the same op, and ``own`` are its index forms or constraints.
 
         ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
         """

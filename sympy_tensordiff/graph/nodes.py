@@ -135,8 +135,8 @@ class Graph(Elementwise):
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Prepare to bind `variables` in `body`. Return ``(height, substitution, new body)``: how deeply binders are
-        nested in the body, the substitution of `variables` by negative numbers, which all bound variables are, and the
+        """Return ``(height, substitution, new body)`` for binding `variables` in `body`: how deeply binders are nested
+        in the body, the substitution of negative numbers for `variables` (all bound variables are negative), and the
         body after it.
 
         In a body that is itself closed, the numbers of the variables bound ``outer`` are taken.
@@ -191,7 +191,7 @@ class Graph(Elementwise):
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
         """Return ``(variables, constraints, body)`` of a sum or other binder, with the variables with which it was
-        built; new ones if some of these are ``taken``.
+        built, or with new ones if some of these are in ``taken``.
 
         Another node may have been made of the same variables. So use this for a look inside, or for a change of the
         body that is closed again before another node is opened.

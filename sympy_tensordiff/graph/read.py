@@ -89,8 +89,8 @@ class Reader(ConditionReader):
         return trampoline(self._visit(expr, {}))
 
     def use(self, exprs: Iterable[Any]) -> None:
-        """Record the symbols that ``exprs``, which are about to be converted, use as integers (in indices, sizes or
-        bounds).
+        """Record the symbols that ``exprs`` use as integers, in indices, sizes or bounds. Call this before ``exprs``
+        are converted.
         """
         new = [part for part in exprs if isinstance(part, sympy.Basic) and part not in self._used]
         self._used.update(new)
@@ -279,7 +279,7 @@ class Reader(ConditionReader):
 
     def _read_number(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """Return the node of a number, exact if it is rational. Raise `UnsupportedError` for a complex number, and for
-        an infinite or undefined one that is not a branch of a `Piecewise`.
+        an infinite or undefined one outside of branches of a `Piecewise`.
         """
         yield from ()
         if expr.is_Rational:
@@ -469,7 +469,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
 
 @cache
 def _read_method(kind: type) -> Callable[[Reader, Any, Scope], Recursion[Node]] | None:
-    """Return the method of `Reader` that reads instances of the class `kind`, from a table in which the first fitting
-    base class counts; None if there is none.
+    """Return the method of `Reader` for instances of the class `kind`, the one of the first matching base class in a
+    table; None if there is none.
     """
     return next((method for base, method in _METHODS if issubclass(kind, base)), None)

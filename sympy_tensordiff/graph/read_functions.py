@@ -182,8 +182,8 @@ class Applications(ABC):
     # -------------------------------------------------------------- whole tensors
 
     def _read_whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an operation on whole tensors. If an operand depends on an index around it, the operation
-        is written out entry by entry; a matrix function is instead applied to the stack of all matrices.
+        """Return the node of an operation on whole tensors. If an operand depends on an outer index, the operation is
+        written entry by entry; a matrix function is applied to the stack of all matrices instead.
         """
         operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
@@ -195,8 +195,8 @@ class Applications(ABC):
         return _BUILD[type(expr)](self.graph, expr, operands)
 
     def _read_batch_entry(self, expr: Any, matrix: Node, batch: Sequence[int]) -> Node:
-        """Return a function of a matrix that depends on the indices ``batch``, such as ``inv(M_i)``: one stack of all
-        matrices is made, the function applied to it, and its entry taken.
+        """Return a function of a matrix that depends on the indices ``batch``, such as ``inv(M_i)``, as an entry of the
+        function of the stack of all matrices.
         """
         graph = self.graph
         variables, _, body = graph.open(matrix)

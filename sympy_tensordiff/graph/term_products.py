@@ -49,8 +49,8 @@ class ProductWithSum(NamedTuple):
 
 
 class TermProducts(SumParts):
-    """A base class that decides which sums in a graph are multiplied out term by term: ``(A + B) @ x`` as ``A @ x + B @
-    x``.
+    """A base class that decides which products with sums are multiplied out term by term, ``(A + B) @ x`` as ``A @ x +
+    B @ x``.
     """
 
     def __init__(self, graph: Graph, products: Products) -> None:
@@ -79,8 +79,8 @@ class TermProducts(SumParts):
     def split_in_order(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum as products of two operands, in the order with the fewest
-        multiplications; the work is their number.
+        """Split an einsum into products of two operands, in the order with the fewest multiplications. Return ``(number
+        of multiplications, node)``.
         """
 
     @abstractmethod
@@ -251,8 +251,8 @@ class TermProducts(SumParts):
         return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
 
     def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for `product` with `term` in place of its sum, as products of two operands. Inner
-        products in `opened` are multiplied out.
+        """Split `product`, with `term` in place of its sum, into products of two operands. Return ``(number of
+        operations, node)``. Inner products in `opened` are multiplied out.
         """
         graph = self.graph
         whole = product.with_term(graph, term)

@@ -144,8 +144,8 @@ class _Native(ExpressionWriter):
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits of a SymPy sum, outermost first. An empty range ends exactly 1 before it begins, since
-        SymPy gives other empty ranges a negative sum.
+        """Return the limits of a SymPy sum, outermost first. An empty range ends exactly 1 before its start, since
+        SymPy sums over other empty ranges are negative.
         """
         group = self.merging.pop(node, [])
         group += variables

@@ -89,8 +89,8 @@ class ExpressionWriter(TensorWriter):
         return self.done[key]
 
     def bounded(self, expr: Any) -> Any:
-        """Return `expr`; if SymPy's own nodes in it are nested so deeply that recursion might fail, wrap it in an equal
-        tensor entry.
+        """Return `expr`, wrapped in an equal tensor entry if SymPy's own nodes in it are nested too deeply for
+        recursion.
         """
         return expr if isinstance(expr, Own) else self.depth.bounded(expr)
 
@@ -178,7 +178,7 @@ class ExpressionWriter(TensorWriter):
         return result
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of an addition. Two guards by a condition and its negation become one `Piecewise`, and
+        """Return the expression of an addition. Two guards with a condition and its negation become one `Piecewise`;
         conditions that all terms share are written around the sum.
         """
         if common := common_rows(node):
@@ -326,8 +326,8 @@ def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None
 
 
 def _case(body: Any, *conditions: Any) -> Any:
-    """Return ``Piecewise((body, conditions), (0, True))``. If `body` is itself a `Piecewise`, or a product with one,
-    the conditions are merged into it.
+    """Return ``Piecewise((body, conditions), (0, True))``. The conditions are merged into `body` if this is a
+    `Piecewise`, or a product with one.
     """
     factors = sympy.Mul.make_args(body)
     cases = [factor for factor in factors if isinstance(factor, sympy.Piecewise)]

@@ -148,8 +148,8 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
-        """Return ``(variable, coefficient)`` of the term of `form` to write alone on the left of a constraint: a bound
-        index if there is one, the outermost first, else a free index, else a size.
+        """Return ``(variable, coefficient)`` of the term of `form` to write alone on the left of a constraint: the
+        outermost bound index, else a free index, else a size.
         """
         bound, limits = {v: n for n, (v, _) in enumerate(scope)}, self.reader.limits
 

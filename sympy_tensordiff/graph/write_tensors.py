@@ -332,8 +332,8 @@ class TensorWriter(Forms, ABC):
         return names
 
     def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return an element-wise function, or several nested ones, as one `TensorFunction` whose operands are the
-        tensors and scalars inside.
+        """Return nested element-wise functions as one `TensorFunction`, whose operands are the tensors and scalars
+        inside.
         """
         symbols: dict[Node, Any] = {}
         template = yield (self._call_template if node.op == "call" else self._choice_template)(node, symbols, scope)

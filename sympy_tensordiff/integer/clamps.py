@@ -133,8 +133,8 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
 
 
 def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
-    """Return an inequality with a maximum replaced by the operand that must be the greater one: ``k <= max(f, g)`` is
-    ``k <= g`` if ``k > f`` is known.
+    """Return an inequality with a maximum replaced by its greater operand: ``k <= max(f, g)`` is ``k <= g`` if ``k >
+    f`` is known.
 
     The row follows from the one with either operand in place of the maximum, so the row may be used to decide itself.
     The maximum must not occur in it elsewhere.

@@ -94,8 +94,8 @@ def _no_bound(row: Constraint) -> LoopBoundError:
 
 
 def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constraint | None:
-    """Return a constraint that bounds the innermost variable of ``row``: the row itself, or a weaker one without
-    floors. None if neither does.
+    """Return a constraint that bounds the innermost variable of ``row``: the row itself, or a weaker constraint without
+    floors. None if neither is a bound.
 
     >>> i = Affine.variable("i")
     >>> innermost_bound(Constraint("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
@@ -217,8 +217,8 @@ def positive_divisors(
 
 
 def times_divisors(rows: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """Return the rows that contain ``floor(f/M)`` with a symbol M, each multiplied by M, so that the definition of the
-    floor can be applied.
+    """Return the rows that contain ``floor(f/M)`` with a symbol M, multiplied by M. The definition of the floor can
+    then be applied.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> times_divisors([Constraint("ge", i - quotient_by(p, M)), Constraint("ge", i)])

@@ -201,8 +201,8 @@ def data_terms(form: Affine) -> dict[Compound, int]:
 
 
 def eliminate_shared_entries(rows: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    """Return ``rows`` with equations combined so that each tensor entry occurs in a single equation, where possible:
-    ``p == 2*x[i]``, ``q == 4*x[i]`` gives ``q == 2*p``.
+    """Return ``rows`` with equations combined so that each tensor entry occurs in one equation only, if possible: ``p
+    == 2*x[i]`` and ``q == 4*x[i]`` give ``q == 2*p``.
 
     >>> p, q, i = (Affine.variable(v) for v in "pqi")
     >>> entry = Affine.variable(IndirectIndex("idx", (i,)))

@@ -54,7 +54,7 @@ def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
 
 
 def _nesting_depth(variable: Any) -> int:
-    """Return how deeply floors and other nonlinear terms are nested in a variable; 0 for a plain one."""
+    """Return the nesting depth of floors and other nonlinear terms in a variable; 0 for a symbol."""
     if not isinstance(variable, Compound):
         return 0
     return 1 + max((_nesting_depth(v) for form in variable.forms() for v in form.variables()), default=0)

@@ -211,8 +211,8 @@ def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: in
 
 
 def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
-    """Return a condition on a single remainder, such as ``p mod 2 == 0``, as a congruence; True or False if it always
-    or never holds; None for other conditions.
+    """Return a condition on a single remainder, such as ``p mod 2 == 0``, as a congruence; True or False if it is
+    always or never true; None for other conditions.
     """
     found = remainders(kind, form)
     if found is None:

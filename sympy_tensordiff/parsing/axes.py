@@ -294,8 +294,8 @@ class AxisSizes:
 def size_symbols(
     unified: AxisClasses, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})
 ) -> dict[int, Any]:
-    """Return a size symbol for each group of equally long axes, by the axis that represents it. ``known`` sizes are
-    kept, and new names are not in ``taken``.
+    """Return a dictionary from the axes that represent groups of equally long axes to size symbols. ``known`` sizes are
+    used; new names are not in ``taken``.
 
     Classes in ``known`` have their sizes; the others have names that are not ``taken``.
     """
@@ -330,8 +330,8 @@ def parse_letters(node: Tree) -> Subscripts:
 
 
 def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
-    """Return a text that says what is wrong with the comma or arrow ``character`` after the letters ``groups``; "" if
-    nothing is.
+    """Return what is wrong with the comma or arrow ``character`` after the letters ``groups``, as text; "" if nothing
+    is.
     """
     if character == "-":
         return (

@@ -289,8 +289,8 @@ def _describe_expected(language: Language, expected: set[str]) -> str:
 
 
 def tensor_named(node: Tree, tensors: Mapping[str, Any]) -> Any:
-    """Return the tensor with the name at `node`, in a clause such as ``derivative wrt x``; raise `ParseError` if it
-    does not occur in the formula.
+    """Return the tensor named at `node`, in a clause such as ``derivative wrt x``. Raise `ParseError` if the formula
+    does not contain it.
     """
     if node.text not in tensors:
         raise node.error(

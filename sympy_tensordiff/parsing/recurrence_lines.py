@@ -183,9 +183,9 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of `name` after the current step and store it in ``values``; raise an error if it depends on
-        itself at the same time. It is written with the ``variables`` for states before the step and those for the
-        current ``rows`` of sequences.
+        """Compute the value of `name` after the current step, store it in ``values`` and return it. It contains
+        ``variables`` for the states before the step, and row variables of the sequences in ``rows``. Raise an error if
+        the value depends on itself.
         """
         if name not in values:
             values[name] = None
@@ -232,9 +232,8 @@ class Lines:
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the expression of `text`, the right side of a line, within one step. States at the time before become
-        ``variables``, and tensors read at the current time become variables for their rows, which are added to
-        ``rows``.
+        """Return the expression of `text`, the right side of a line, within one step. States at the previous time
+        become ``variables``. Tensors read at the current time become row variables, which are added to ``rows``.
         """
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 

@@ -299,8 +299,8 @@ def split_coefficient(term: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def split_fraction(number: Any) -> tuple[Any, Any]:
-    """Return ``(numerator, denominator)`` of a number as it is to be written: ``(3/4, 1)`` if it is written as a
-    decimal (a Float, or a fraction such as 0.75 with few decimals), but ``(1, 4)`` for 1/4 and ``(2, 3)`` for 2/3.
+    """Return ``(numerator, denominator)`` of a number as it is written: ``(3/4, 1)`` if it is written as a decimal (a
+    Float, or a fraction such as 0.75 with few decimals), ``(1, 4)`` for 1/4 and ``(2, 3)`` for 2/3.
     """
     if number.is_Float or (abs(number.p) != 1 and decimal_places(number) is not None):
         return number, S.One

@@ -279,7 +279,7 @@ def check_expression(expr: Any) -> None:
 
 
 class _Check:
-    """Raises `OutOfShapeError` for a read that is always evaluated and whose index is out of bounds for every size."""
+    """Raises `OutOfShapeError` for a read that is always evaluated, and out of bounds for every size."""
 
     def __init__(self, reader: Reader, facts: Rows) -> None:
         self.reader = reader

@@ -285,8 +285,8 @@ class _Rewriter:
         return self.of_terms_with_a_factor(node) or node
 
     def of_several_terms(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return the addition `node`, whose terms are `terms`, in the form of the first rule for more than two terms
-        that applies; None if none does.
+        """Return the addition `node`, with the terms `terms`, rewritten by the first rule for more than two terms that
+        applies; None if none does.
         """
         graph = self.graph
         if (found := self.log_cosh(node, terms)) is not None:

@@ -179,8 +179,8 @@ def joined_groups(
     terms: Sequence[PowerProduct],
     joined: Callable[[Sequence[PowerProduct], Powers], PowerProduct | None],
 ) -> list[PowerProduct]:
-    """Return `terms` with groups that have common factors replaced by ``joined(group, common factors)``, unless that is
-    None. The groups that save the most signs come first.
+    """Return `terms` with groups that have common factors replaced by ``joined(group, common factors)``, unless this is
+    None. Groups that save the most signs come first.
     """
     terms = list(terms)
     while len(terms) > 1:

@@ -143,8 +143,8 @@ class Parts:
         self._numbers = self._always_finite()
 
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node`. For a product, a quotient that occurs in other products is one argument; for
-        a sum or other binder, the only one is its body, always with the same new names for the bound variables.
+        """Return the arguments of `node`. In a product, a quotient that occurs in other products is one argument. The
+        only argument of a sum or other binder is its body, always with the same new names for the bound variables.
         """
         if node.op not in BINDERS:
             return self._grouped.get(node, node.args)
@@ -187,8 +187,8 @@ class Parts:
         return around
 
     def _conditions_of_choices(self, roots: Sequence[Node]) -> dict[Node, frozenset[Node]]:
-        """Return, for each node, the conditions of the choices in whose branches it is: the node is evaluated wherever
-        they are true, and nowhere else. Conditions on bound variables that the node does not have are left out.
+        """Return a dictionary from nodes to the conditions of the choices around them: a node is evaluated exactly
+        where these are true. Conditions on bound variables that the node does not have are left out.
 
         A node has no entry if its uses are under different conditions, none of which implies the others, or under more
         than ``MAX_CONDITION_COMBINATIONS``.

@@ -196,8 +196,8 @@ Selection = tuple[Node, int]
 
 
 def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
-    """Convert `exprs` to nodes. An integer tensor ``p`` without declared range, which indexes as in ``x[p[i]]``, gets
-    the range of that axis of ``x``.
+    """Convert `exprs` to nodes. An integer tensor ``p`` without a declared range that is used as an index, as in
+    ``x[p[i]]``, gets the range of this axis of ``x``.
     """
     nodes = [reader.read(expr) for expr in exprs]
     found = implied_ranges(reader.graph, nodes)
@@ -208,8 +208,8 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return a dictionary from the name of each integer tensor ``p`` whose entries all index some axis, as in
-    ``x[p[i]]``, to that read and axis. The length of the axis bounds all entries of ``p``.
+    """Return a dictionary from integer tensors ``p`` whose entries all index an axis, as in ``x[p[i]]``, to this read
+    and axis. The length of the axis bounds all entries of ``p``.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.

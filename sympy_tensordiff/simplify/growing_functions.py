@@ -311,7 +311,7 @@ def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
 
 
 def integral_of_erfc(graph: Graph, total: Node) -> Node | None:
-    """Return a sum with ``c*u*erfc(u) - c*exp(-u**2)/sqrt(pi)``, whose terms nearly cancel where u is large, by
+    """Return a sum with ``c*u*erfc(u) - c*exp(-u**2)/sqrt(pi)``, whose terms nearly cancel for large u, in terms of
     `erfcx_slope`; None for other sums.
 
     Expected improvements and prices of options have it, as ``x*Phi(x) + phi(x)`` of a normal distribution.
@@ -392,8 +392,8 @@ def with_bounded_quotients(graph: Graph, product: Node, order: int = 1) -> Node:
 
 
 def _with_divisors_outside(graph: Graph, product: Node) -> Node:
-    """Return a product with ``exp(u)`` or ``cosh(u)`` and a sum all of whose terms are divided by ``expm1(u)`` or
-    ``sinh(u)``, with that divisor in front of the sum; another product unchanged.
+    """Return a product of ``exp(u)`` or ``cosh(u)`` and a sum whose terms are all divided by ``expm1(u)`` or
+    ``sinh(u)``, with this divisor in front of the sum; another product unchanged.
     """
     growing = [arg for arg in product.args if arg.op == "call" and arg.data in _DIVISORS]
     for below in (graph.call(_DIVISORS[arg.data], arg.args) for arg in growing):

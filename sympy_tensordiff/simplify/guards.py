@@ -65,9 +65,9 @@ def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint
 def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
-    """Return `body` rewritten by the equation `row`, such as ``p[i] == j``, which contains tensor entries: each
-    subexpression uses whichever side leaves it fewer free indices. `solution` is the equation solved for the entry,
-    empty if only a multiple of it is known. The variables in `fixed` are sizes, not indices.
+    """Return `body` rewritten by the equation `row`, such as ``p[i] == j``, which contains tensor entries. Each
+    subexpression uses the side of the equation that leaves it fewer free indices. `solution` is the equation solved for
+    the entry; it is empty if only a multiple of the entry is known. Variables in `fixed` are sizes, not indices.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
@@ -93,8 +93,8 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return each of `factors` in an equal form with the fewest free indices, made by one of `rewrites`; on a tie the
-    one whose arguments have the fewest.
+    """Return `factors` in equal forms with the fewest free indices, each made by one of `rewrites`. Among equally good
+    ones, the form whose arguments have the fewest indices is used.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """

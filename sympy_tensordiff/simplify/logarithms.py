@@ -58,7 +58,7 @@ class Logarithms:
     # -------------------------------------------------------------- laws
 
     def logarithm(self, node: Node) -> Node:
-        """Return the logarithm of `node`, rewritten so that a `node` which may overflow is not computed."""
+        """Return the logarithm of `node`, rewritten without computing a `node` that may overflow."""
         graph = self.graph
         factors = self.factors(node)
         if len(factors) > 1:

@@ -317,7 +317,7 @@ class _Readable(_Logistic):
         return sum(1 if self.graph.split_view(term)[0] < 0 else -1 for term in terms)
 
     def expanded(self, terms: Iterable[Node]) -> Node:
-        """Return the sum of `terms`, with products of additions multiplied out where that gives few terms."""
+        """Return the sum of `terms`, with products of additions multiplied out if this gives few terms."""
         graph = self.graph
         total = graph.add(terms)
         parts: list[Node] = []

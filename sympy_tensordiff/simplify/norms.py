@@ -96,9 +96,8 @@ class _Norms:
         return is_use and self.tables.get(node.args[0].args[0]) is not None
 
     def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
-        """Return `node` rewritten by a norm if it is a power or comparison of one of `bases`: ``norm**(2*p)`` for
-        ``base**p``, ``norm > 0`` for ``base > 0``. Other nodes are unchanged. `old` is the node before its arguments
-        were rewritten.
+        """Return a power or comparison of one of `bases` in terms of its norm: ``norm**(2*p)`` for ``base**p``, ``norm
+        > 0`` for ``base > 0``. Other nodes are unchanged. `old` is `node` before its arguments were rewritten.
         """
         if old.op not in ("pow", "compare") or old.args[0] not in bases or old.args[1].op != "const":
             return node

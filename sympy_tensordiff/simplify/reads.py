@@ -245,8 +245,8 @@ class _Explicit:
         return None
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """Return ``(form, constraints)`` for each of `rows` whose form contains an entry of an integer tensor, such as
-        ``p[i]``. The constraints are `facts` and those of the other `rows` that hold when it is tested.
+        """Return ``(form, constraints)`` for each of `rows` that contains an integer-tensor entry, such as ``p[i]``.
+        The constraints are `facts`, and the other `rows` that are true when it is tested.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
@@ -296,8 +296,8 @@ class _Explicit:
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
         """Return guarded terms that add up to `node`: one for `entry` in bounds, the others for `entry` out of bounds.
-        `variables`, `rows` and `body` are the parts of `node`, a guard, sum or other binder; `known` are the
-        constraints that hold around it.
+        `variables`, `rows` and `body` belong to `node`, a guard, sum or other binder; `known` are the constraints
+        around it.
 
         Raises `UnsupportedError` if the entry bounds a variable of a product, a maximum or a minimum.
         """

@@ -136,8 +136,8 @@ def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
 
 def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
     """Return 1 if exchanging the axes `a` and `b` leaves the einsum `node` unchanged, -1 if it changes the sign, 0 if
-    neither is known: the product of the signs of the operands with both axes, if the product of the others stays the
-    same.
+    neither is known. The sign is the product of the signs of operands with both axes, if the product of the other
+    operands is invariant.
     """
     first, second = node.data.output[a], node.data.output[b]
     if first == second:
@@ -371,8 +371,8 @@ def _ordered_product(
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Whether the product may be symmetric: the tensors with the first label of the result are the same as those with
-    the second. This is necessary, not sufficient.
+    """Whether the product may be symmetric: the operands with the first label of the result are the same tensors as
+    those with the second. This condition is necessary, not sufficient.
     """
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)

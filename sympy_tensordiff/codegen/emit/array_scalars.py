@@ -131,8 +131,8 @@ class VectorPrinter(ScalarPrinter):
         return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
-        """Return the text of an integer variable: the name of an array of its values if it is an index of a current
-        dimension.
+        """Return the text of an integer variable. If it is the index of a current dimension, this is the name of an
+        array of its values.
         """
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
 
@@ -258,7 +258,7 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
-        """Return pairs ``(axis, constraint)``, one for each bound that a masked read may break; [] if it is in bounds
+        """Return ``(axis, constraint)`` for each bound that a masked read may violate; [] for a read that is in bounds
         or is not masked.
         """
         load = Load(array, tuple(index))
@@ -450,8 +450,8 @@ class VectorPrinter(ScalarPrinter):
         return super().operation(node)
 
     def _with_guards(self, node: Operation) -> Operation:
-        """Return `node` with guarded arguments for the singular functions that are its factors: where a mask is false,
-        their arguments are replaced by numbers at which the derivatives are finite.
+        """Return `node`, a product, with guards on the arguments of its singular functions: where a mask is false, an
+        argument is replaced by a number at which the derivative is finite.
 
         A library that differentiates ``where(mask, 1/x, 0)`` multiplies the derivative of ``1/x`` by 0, which is nan at
         ``x = 0``.

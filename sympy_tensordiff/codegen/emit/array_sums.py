@@ -51,8 +51,8 @@ A minimum image in three dimensions takes 1.8 of the time of JAX's own gradient,
 
 
 class Narrowing:
-    """Restricts the dimensions of array code to the entries at which conditions hold, and appends the code for that:
-    tests, ranges and masks.
+    """Restricts the dimensions of array code to the entries at which conditions are true, and prints the tests, ranges
+    and masks for this.
     """
 
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
@@ -85,8 +85,8 @@ class Narrowing:
         return frame._replace(mask=Name(mask))
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
-        """Return a frame in which the index called ``axis`` only has the values in ``wanted``. Code printed in it runs
-        only if there are any.
+        """Return a frame in which the index ``axis`` has only the values in ``wanted``. Code in this frame runs only if
+        there are such values.
         """
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
@@ -111,8 +111,8 @@ class Narrowing:
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
-        """Return the greatest (``sign`` 1) or least value of a form over all entries. If it is not a form itself,
-        append code that computes it, and return a new variable.
+        """Return the greatest (``sign`` 1) or least value of a form over all entries. If it is no form, print its
+        computation, and return a new variable.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:
@@ -142,9 +142,9 @@ class Narrowing:
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
-        """Append a loop over blocks of ``span``, so that temporaries stay small: an array along it and ``others`` has
-        at most ``times*BLOCK`` entries, if possible. Return the range of one block and the frame inside the loop;
-        ``span`` and ``frame`` if no loop is needed.
+        """Print a loop over blocks of ``span``, so that an array along it and ``others`` has at most ``times*BLOCK``
+        entries, if possible. Return the range of one block and the frame inside the loop. Without need for a loop,
+        return ``span`` and ``frame``.
         """
         lengths = [dim.length for dim in (span, *others)]
         if self.values.dialect.is_fused:
@@ -266,9 +266,7 @@ class Additions:
         """The lines that add to all entries of an accumulator."""
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
-        """Return whether an addition to the accumulator ``name`` applies to all its entries, so that it needs no mask
-        of its own.
-        """
+        """Return whether an addition applies to all entries of the accumulator ``name``; it then needs no mask."""
         return frame.mask == self.values.stored[name].mask
 
     def single_addition(self, body: Sequence[Statement], frame: Frame) -> Set | None:
@@ -485,5 +483,5 @@ def reduce_copies(text: str, counts: Sequence[str], reduction: Reduction) -> str
 
 
 def calls_user_function(value: Scalar) -> bool:
-    """Return whether a value calls a function of the user, which may be called only where its result is used."""
+    """Return whether a value calls a user function, which must be called only where its result is needed."""
     return any(isinstance(part, Operation) and isinstance(part.function, External) for part in subexpressions(value))

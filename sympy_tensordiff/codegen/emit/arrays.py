@@ -118,14 +118,14 @@ def block_constant(pieces: Iterable[str]) -> str:
 
 
 def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
-    """Return the texts of the NumPy functions of a recurrence: first the functions of its body, and last the function
-    that runs the body in a loop.
+    """Return the texts of the NumPy functions of a recurrence: first those of its steps, and last the function that
+    runs the loop.
     """
     return [*_body_functions(step, DIALECTS["numpy"]), recurrence_text(step, names)]
 
 
 def _body_functions(step: Recurrence, dialect: Dialect) -> list[str]:
-    """Return the texts of the functions of a recurrence's body; the last runs one step."""
+    """Return the texts of the functions of one time step of a recurrence. The last of them runs the step."""
     name = step_function(step)
     own = module_names(step.body, {*dialect.own_names, name})
     if not dialect.is_pure:
@@ -144,8 +144,8 @@ def print_steps(program: Program, names: FormNames, name: str = "run") -> list[s
 
 
 def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tuple[Functions, list[str]]:
-    """Return the functions of all steps of a program, and separately the texts of functions that its
-    recurrences call.
+    """Return ``(functions, texts)``: the functions of all steps of a program, and the texts of further functions that
+    its recurrences call.
     """
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
@@ -367,7 +367,7 @@ class KernelPrinter:
         frame.block.line(f"return {self.dialect.barrier.format(text) if self.is_compared else text}")
 
     def print_let(self, statement: Set, frame: Frame) -> None:
-        """Append the assignment of a name; its value is an array if it differs between the entries computed
+        """Print the assignment of a name. Its value is an array if it differs between the entries that are computed
         together.
         """
         condition = self.conditions.get((self.kernel.array, statement.name))
@@ -508,8 +508,8 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
-        """Append a Python loop over the range ``wide``, which contains the ranges of ``loop`` for all entries. An
-        iteration computes only the entries whose own range contains the value of the loop variable.
+        """Print a Python loop over the range ``wide``, which contains the ranges of ``loop`` for all entries. Each
+        iteration computes only the entries whose range contains the loop variable.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))

@@ -178,8 +178,8 @@ class CFile:
         return self.loop_over_time(step, body, self.loop_printer)
 
     def loop_over_time(self, step: Recurrence, body: CFile, printer: type[CRecurrencePrinter]) -> StepText:
-        """Return the function of a recurrence, as its ``printer`` prints it, preceded by the functions of its ``body``,
-        the file of one step.
+        """Return the C function of a recurrence, printed by ``printer``, preceded by the functions of one time step,
+        whose file is ``body``.
         """
         name, body.is_body = body.options.name, True
         pieces, entries = body.function_texts()
@@ -273,8 +273,8 @@ class CFile:
     # ------------------------------------------------------------------------ functions of the file
 
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
-        """Return ``(temporaries, work)``: C expressions for the numbers of entries of each temporary array, by name,
-        and of the work memory that single steps need.
+        """Return ``(temporaries, work)``: a dictionary from temporaries to C expressions for their numbers of entries,
+        and the C expression for the scratch memory that single steps need.
         """
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}

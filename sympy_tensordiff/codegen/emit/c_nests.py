@@ -324,7 +324,7 @@ class CPrinter(CForms, NestPrinter):
 
 
 def alloc_size(alloc: Alloc) -> int | None:
-    """Return the number of entries of an array of a nest; None if it depends on sizes."""
+    """Return the number of entries of a local array; None if it depends on sizes."""
     size = 1
     for ends in alloc.shape:
         form = _extent(ends)

@@ -43,7 +43,7 @@ class CRecurrencePrinter:
         self.size = " + ".join([*sizes, scratch])
 
     def entries(self, shape: Sequence[Affine]) -> str:
-        """Return the number of entries of an array of the recurrence's body as C text."""
+        """Return the C text of the number of entries of an array of a time step."""
         return "*".join(self.forms.form(extent.substitute(self.integers), UNARY) for extent in shape) or "1"
 
     def row(self, array: str, shape: Sequence[Affine]) -> str:

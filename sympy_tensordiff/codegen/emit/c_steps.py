@@ -128,7 +128,7 @@ class CStepPrinter:
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
         """Return the C function of a step with the body ``lines``. Its parameters are the names of the program that
-        occur in the lines, and the arrays of work memory in ``work``.
+        occur in the lines, and the scratch arrays in ``work``.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
@@ -155,7 +155,9 @@ DETERMINANT_KINDS = {"det": 0, "logdet": 1, "logabsdet": 2}
 
 
 class CLibraryCallPrinter:
-    """Prints the C body of a linear-algebra step, which handles the matrices of a batch one by one in ``work``."""
+    """Prints the C body of a linear-algebra step. It computes the matrices of a batch one after the other, in the
+    scratch memory ``work``.
+    """
 
     def __init__(self, step: Solve | Apply, names: FormNames, shapes: Shapes, factor: str) -> None:
         self.step = step

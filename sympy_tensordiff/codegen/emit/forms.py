@@ -226,7 +226,7 @@ INDENT = "    "
 
 
 class TextBlock:
-    """Lines of text with one indentation, with nested blocks, and slots to be filled with lines later."""
+    """Lines of text with one indentation, with nested blocks and placeholders that are filled in later."""
 
     def __init__(self) -> None:
         self._items: list[str | tuple[str, TextBlock] | TextBlock] = []

@@ -259,8 +259,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         self.line(f"store {self.real} {value}, ptr {self.entry_pointer(self.step.array, index)}")
 
     def factorize(self, target: str, place: Sequence[Affine], source: Sequence[Affine] = ()) -> None:
-        """Emit code that copies the operand's matrix at the batch index ``source`` (by default ``place``) to
-        ``target[place]``, and replaces it by its factors.
+        """Emit code that copies the operand's matrix at the batch index ``source`` (default: ``place``) to
+        ``target[place]``, and factorizes it there.
         """
         with self.axes([("row", self.n), ("column", self.n)]) as index:
             value = self.load(self.operand, [*(source or place), *index])

@@ -148,7 +148,7 @@ class LlvmStepPrinter:
         return self.shared_function(step, product, product.function(), (LOW, HIGH), part_count(step, shapes), division)
 
     def recurrence_function(self, step: Recurrence) -> StepFunction:
-        """Return the function of a recurrence; it calls the functions of its body's steps in a loop over time."""
+        """Return the function of a recurrence, which calls the functions of a time step in a loop."""
         body = step.body
         copies = Copies(fuse(body, Prover(body)), BYTES // self.module.size)
         body = copies.program

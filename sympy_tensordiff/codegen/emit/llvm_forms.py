@@ -117,7 +117,7 @@ class LlvmFormPrinter(Builder):
         return self.add(total, self.times(value, str(factor)))
 
     def atom(self, atom: Variable) -> str:
-        """Emit one variable of a form (a plain one, a product, a quotient or an array entry), and return its value."""
+        """Emit one variable of a form (a symbol, product, quotient or array entry), and return its value."""
         if isinstance(atom, IndexProduct):
             return reduce(self.times, [self.form(Affine.variable(factor)) for factor in atom.factors])
         if isinstance(atom, Quotient | SymbolicQuotient):

@@ -18,7 +18,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class LlvmCorrelationPrinter(LlvmNestPrinter):
-    """Prints the function of a range of tasks of a correlation; its right operand is copied into vector lanes.
+    """Prints the function that computes a range of tasks of a correlation. A copy of the right operand has the axis of
+    vector instructions last.
 
     ``is_wide``: vectors have 64 bytes.
     """

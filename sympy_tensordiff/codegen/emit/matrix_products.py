@@ -55,8 +55,8 @@ def needs_no_copies(step: ContractionStep) -> bool:
 
 
 def product_text(step: ContractionStep | Trapezoid, names: FormNames, is_parallel: bool) -> str:
-    """Return the function of a matrix product, or of a triangular one, without decorator. With ``is_parallel``, it runs
-    on several cores.
+    """Return the function of a matrix product, possibly triangular, without its decorator. With ``is_parallel``, it
+    uses several cores.
     """
     return _MatrixProduct(step, names.copy(), is_parallel).print()
 
@@ -122,8 +122,8 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Append a loop over blocks of rows of a triangular contraction. For each block, one matrix product sums the
-        terms that all rows of the block have; the others are not added here.
+        """Print a loop over blocks of rows of a triangular contraction. One matrix product per block sums the terms
+        that all of its rows have; the remaining terms are not added here.
         """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]
         for name, text in zip(names, matrices, strict=True):

@@ -75,7 +75,7 @@ class NumbaPrinter(NestPrinter):
         return super().variable(array) + dot + attribute
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of an entry's subscript. Numba knows that the indices in it are not negative."""
+        """Return the text of an entry's subscript, with indices that Numba knows to be nonnegative."""
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:

@@ -41,8 +41,8 @@ def pure_recurrence(step: Recurrence, names: FormNames, dialect: Dialect) -> tup
 
 
 class _PureLoop:
-    """Prints the function of one recurrence for JAX or PyTorch, without side effects. ``carried`` maps each variable of
-    the loop's state to its first value and its update, ``returned`` has the results.
+    """Prints the function of one recurrence for JAX or PyTorch, without side effects. ``carried`` maps the variables
+    that the loop carries to pairs (first value, update); ``returned`` has the results.
     """
 
     def __init__(self, step: Recurrence, names: FormNames, dialect: Dialect) -> None:

@@ -44,8 +44,8 @@ def recurrence_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _Loop:
-    """Prints the NumPy function of one recurrence. ``values`` and ``results`` give the texts for arguments and results
-    of its body.
+    """Prints the NumPy function of one recurrence. ``values`` and ``results`` map arguments and results of a time step
+    to their texts.
     """
 
     def __init__(self, step: Recurrence, names: FormNames) -> None:

@@ -37,8 +37,8 @@ from sympy_tensordiff.simplify.node_properties import cases_of
 
 
 def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
-    """Return `definitions` with arrays added for values that are compared with their maximum or minimum, so that
-    equality is exact.
+    """Return `definitions` with arrays for values that are compared with their own maximum or minimum; equality is then
+    exact.
     """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     work = _Ties(graph, lowering)
@@ -57,8 +57,8 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that rounding may change: its node, the array that
-    stores it, and the number of its case if the value is defined by cases.
+    """A subexpression, such as ``exp(a[k])*c[k]``, that rounding may change in a value under a maximum: its node, the
+    array that stores it, and the number of its case if cases define the value.
     """
 
     case: int
@@ -186,8 +186,8 @@ class _Ties(LoopArrays):
         return one is two
 
     def entries_of_one_array(self, values: Sequence[Node], known: Rows, nonzero: Sequence[Affine]) -> list[Node] | None:
-        """Return the two `values` of a comparison as reads of one array, so that equal values are equal numbers; None
-        if they are not instances of one formula.
+        """Return the two compared `values` as reads of one array, so that equal values are equal numbers; None if they
+        are not instances of one formula.
 
         ``exp(x[i])*y[i] == exp(x[j])*y[j]`` holds at ``i = j`` only if both sides are computed in the same way. Such
         comparisons are written by users, and are left of a maximum over equal values.
@@ -207,8 +207,8 @@ class _Ties(LoopArrays):
         return None
 
     def with_entries(self, extremum: Node) -> Node:
-        """Return the expression under the maximum `extremum` with reads of arrays in place of the parts that rounding
-        may change.
+        """Return the expression under the maximum `extremum` with array reads for the subexpressions that rounding may
+        change.
         """
         terms = []
         for number, (rows, case) in enumerate(self.cases[extremum]):

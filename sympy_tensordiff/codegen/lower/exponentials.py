@@ -149,8 +149,8 @@ class Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """Return `value` as a product in which ``exp(u)/exp(m)`` is written ``exp(u - m)``, so that neither overflows.
-        Here m is the largest exponent of a sum that divides.
+        """Return `value` as a product with ``exp(u)/exp(m)`` written as ``exp(u - m)``, which does not overflow. m is
+        the largest exponent in a sum that is a divisor.
         """
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]

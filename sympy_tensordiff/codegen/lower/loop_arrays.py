@@ -152,7 +152,7 @@ class LoopArrays:
     def array(
         self, candidate: StorageCandidate, note: str = "values that are compared with their greatest or least one"
     ) -> LoopArray:
-        """Return the array that stores `candidate`; a new one, which the plan lists with `note`, if there is none."""
+        """Return the array that stores `candidate`. If there is none, create one, which the plan lists with `note`."""
         key = candidate.node, candidate.rows
         if key not in self.arrays:
             name, lows, extents = self.lowering.allocated(candidate)
@@ -313,9 +313,9 @@ class LoopArrays:
                 yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield ``(holes, pattern)``: the pattern is `node` with nonlinear parts of its indices, such as
-        ``floor(i/2)``, replaced by new variables (holes), so that only the linear parts have to match. `holes` maps the
-        variables to the parts.
+        """Yield ``(holes, pattern)`` for matching only the linear parts of indices: in the pattern, new variables
+        (holes) replace nonlinear parts of the indices of `node`, such as ``floor(i/2)``. `holes` maps the variables to
+        these parts.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
@@ -335,8 +335,8 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Whether the constraints `rows` have no point at which all forms `nonzero` differ from 0, so that a choice by
-    cases need not cover `rows`.
+    """Whether some form in `nonzero` is 0 at every point that satisfies `rows`; a choice by cases need not cover `rows`
+    then.
     """
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)

@@ -365,9 +365,7 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
-    """Whether the stored values are few and depend on no argument and no size, so that they can be computed once for
-    all calls.
-    """
+    """Whether the stored values are few and depend on no argument and no size, hence are the same in all calls."""
     if not candidate.node.free <= frozenset(candidate.axes):
         return False
     if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):

@@ -83,7 +83,7 @@ class _LoopBody:
     """About how many operations these parts take."""
 
     def is_invariant(self, node: Node) -> bool:
-        """Return whether `node` is the same in all iterations: it is computed before the loop, and costs nothing."""
+        """Return whether `node` is loop-invariant. It is then computed before the loop, and costs nothing."""
         return node.free.isdisjoint(self.context.variables)
 
     def store(self, node: Node) -> None:
@@ -360,8 +360,8 @@ class Shifts:
         return first if is_small and self.planner.is_safe(first.node, found) else None
 
     def _has_place(self, candidate: StorageCandidate) -> bool:
-        """Return whether an array of the values of `candidate` is no larger than some tensor of the program: each
-        extent is at most the corresponding one of the tensor, for some order of its axes.
+        """Return whether an array for `candidate` is no larger than some tensor of the program, whose extents in some
+        order are at least as large.
         """
         facts = self.planner.facts
         if any(len(low) != 1 for low in candidate.lows):
@@ -404,7 +404,9 @@ class Shifts:
         return known[node]
 
     def _work_at(self, place: _LoopBody, node: Node) -> int:
-        """Return roughly how many operations the loop takes for `node`, without parts that are read from arrays."""
+        """Return roughly the number of operations for `node` in the loop, without subexpressions that are read from
+        arrays.
+        """
         # The rest of a product without its number may be no part of the loop itself.
         reads_stored = node in place.stored or not place.reading.isdisjoint((node, *node.args))
         known = place.work if reads_stored else self._work
@@ -484,8 +486,8 @@ def remainder(form: Affine, extent: Affine) -> Affine:
 
 
 def has_shifts(bodies: Sequence[Node]) -> bool:
-    """Whether an array is read below `bodies` at two indices with the same variables and coefficients, such as ``x[i]``
-    and ``x[i + 1]``, so that values may be used at several shifts.
+    """Whether `bodies` read an array at two indices that differ by a constant shift, such as ``x[i]`` and ``x[i + 1]``;
+    values may then be used at several shifts.
     """
     seen: set[object] = set()
     for part in reachable(*bodies):

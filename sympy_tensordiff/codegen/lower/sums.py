@@ -75,9 +75,8 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
 
 
 def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return `roots` with sums like ``Sum_{i, j} a[i]*b[i, j]`` written as ``Sum_i a[i]*Sum_j b[i, j]`` if the inner
-    sum occurs elsewhere too, as it is or as half of the terms of a sum, which becomes two sums. Also return these inner
-    sums.
+    """Return ``(roots, inner sums)`` with sums like ``Sum_{i, j} a[i]*b[i, j]`` written as ``Sum_i a[i]*Sum_j b[i, j]``
+    if the inner sum also occurs elsewhere. A sum is split into two if the inner sum has half of its terms.
     """
     sums = [part for part in reachable(*roots) if part.op == "sum"]
     halves = _halves(graph, planner, sums)
@@ -129,8 +128,8 @@ def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, 
 
 
 def with_coprime_terms(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with numeric factors moved in front of sums: ``Sum (a/2 - b)*c`` becomes ``Sum (a - 2*b)*c/2``, so
-    that sums that are multiples of each other are recognised.
+    """Return `roots` with numeric factors moved in front of sums: ``Sum (a/2 - b)*c`` becomes ``Sum (a - 2*b)*c/2``.
+    Sums that are multiples of each other are then recognised.
     """
 
     def coprime(node: Node) -> Node:

@@ -304,8 +304,8 @@ class Storage:
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
     def _store_tables(self, node: Node) -> Recursion[None]:
-        """Store each comprehension below `node` that calls a costly function and depends on no loop, so that `node`
-        reads an array instead of calling the function in each iteration.
+        """Store the comprehensions below `node` that call a costly function and depend on no loop. `node` then reads an
+        array, and does not call the function in each iteration.
         """
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part

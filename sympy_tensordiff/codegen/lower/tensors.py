@@ -345,9 +345,7 @@ class _Definitions:
         return result
 
     def inside(self, node: Node) -> Recursion[Node]:
-        """Return `node` with the expressions directly inside of it (its arguments, or the body of a sum or
-        comprehension) converted to index notation.
-        """
+        """Return `node` with its arguments, or the body of a sum or comprehension, converted to index notation."""
         graph = self.graph
         if node.op in BINDERS and node.has_tensor_ops:
             variables, _, body = graph.open(node)

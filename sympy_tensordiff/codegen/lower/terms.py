@@ -409,8 +409,8 @@ def _numbered(planner: Planner, part: Node) -> Node:
 
 
 def _nodes_in_body(node: Node) -> list[Node]:
-    """Return the nodes in the body of a sum or comprehension, or below a call. Inner sums, comprehensions and costly
-    calls are included, but not the nodes below them.
+    """Return the nodes in the body of a sum or comprehension, or below a call. The search includes inner sums,
+    comprehensions and costly calls, but does not enter them.
     """
     return list(breadth_first(node.args[0], lambda part: () if part.op in BINDERS or is_dear(part) else part.args))
 

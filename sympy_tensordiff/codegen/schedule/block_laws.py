@@ -96,8 +96,8 @@ class _Access:
 
 
 def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
-    """Yield lists of the accesses that may happen at the same time, since no barrier is between them. The body of a
-    loop is visited twice, as accesses at its end may meet those at the start of the next iteration.
+    """Yield lists of the accesses that may be simultaneous, because no barrier separates them. The body of a loop is
+    visited twice, since accesses at its end may coincide with those at the start of the next iteration.
     """
     found: list[_Access] = []
     waiting: list[tuple[Statement, tuple[Constraint, ...]]] = [(statement, ()) for statement in reversed(body)]

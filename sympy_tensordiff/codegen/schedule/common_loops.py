@@ -80,8 +80,8 @@ def _join_with_earlier(
 def _joined(
     earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
 ) -> list[Statement] | None:
-    """Return the statements from the loop `earlier` to the loop `later` with the two loops joined; None if that is not
-    allowed or they have no costly value in common.
+    """Return the statements from the loop `earlier` to the loop `later` with the two joined; None if this is not
+    allowed, or if they have no costly value in common.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _moved(earlier, between, replace(later, body=own))
@@ -98,8 +98,8 @@ def _joined_nests(
     later: Loop,
     fresh: Callable[[str], str],
 ) -> list[Statement] | None:
-    """Return the statements from the loop `earlier` to the loop `later`, each with loops in it, with the two joined;
-    None if that is not allowed or no loop in one can be joined with a loop in the other.
+    """Return the statements from `earlier` to `later`, two loops that contain loops, with the two joined; None if this
+    is not allowed, or if no inner loops can be joined.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _moved(earlier, between, replace(later, body=own))
@@ -115,7 +115,7 @@ def _count_loops(body: Iterable[Statement]) -> int:
 
 
 def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
-    """Return `body` with one scalar in place of several that are defined by the same value."""
+    """Return `body` with a single scalar for all scalars that are defined by the same value."""
     arrays = {part.name for part in statements(body) if isinstance(part, Set) and isinstance(part.target, Load)}
     names: dict[str, str] = {}
     values: dict[int, str] = {}
@@ -152,7 +152,7 @@ def _is_nest(statement: Statement) -> TypeGuard[Loop]:
 
 
 def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bound], frozenset[Bound]]:
-    """Return the bounds of a loop as forms in sizes, so that those of axes of two arrays can be compared."""
+    """Return the bounds of a loop as forms in sizes, for comparison with loops over axes of other arrays."""
     lows, highs = (
         frozenset(Bound(bound.form.substitute(lengths), bound.divisor) for bound in side)
         for side in (loop.lows, loop.highs)

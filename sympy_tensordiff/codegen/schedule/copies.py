@@ -86,7 +86,8 @@ def copied(step: Step) -> tuple[Factor, Load] | None:
 
 
 def eliminate_dead_steps(program: Program) -> Program:
-    """Return the program without the temporaries that nothing reads, and without the steps that only fill these.
+    """Return the program without temporaries that nothing reads, and without the steps that fill only these (dead-code
+    elimination).
 
     Law: each step that is left fills a result, or an array that a later step reads.
     """

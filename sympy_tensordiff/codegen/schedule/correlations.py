@@ -246,8 +246,8 @@ class Tiling:
 
 
 def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
-    """Return the roles of the labels of a correlation: lanes of vectors, rows of a block, summed terms. None if blocks
-    would be mostly empty, or no label fits a role.
+    """Return the roles of the labels of a correlation: the axis of vector instructions, the rows of a block, and the
+    summed labels. None if blocks would be mostly empty, or if no label fits a role.
     """
     lengths = {label: length(extent) for label, extent in step.labels}
     own = {
@@ -336,7 +336,7 @@ def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
 
 
 def _block_utilisation(size: int, block: int) -> float:
-    """Return the fraction of its blocks that an axis of length `size` fills, if it is divided into blocks of length
-    `block`: 0.75 for 12 and 16, 1 for whole blocks.
+    """Return the average utilisation of blocks of length `block` along an axis of length `size`: 0.75 for 12 and 16, 1
+    for whole blocks.
     """
     return size / (max(-(-size // block), 1) * block)

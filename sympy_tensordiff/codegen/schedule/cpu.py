@@ -291,8 +291,8 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a long maximum or minimum over ``loop`` computed in `CHAINS` independent accumulators (rfactor), since
-    otherwise each comparison waits for the one before; None for other loops.
+    """Return a long maximum or minimum over ``loop`` in `CHAINS` independent accumulators (rfactor), so that
+    comparisons do not wait for each other; None for other loops.
     """
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None

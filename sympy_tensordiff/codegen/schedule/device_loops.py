@@ -209,8 +209,8 @@ def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Add to `axes` the batch axes of further arrays, which follow from reads of the arrays in it. Return whether any
-    were added.
+    """Add batch axes of further arrays to `axes`, as far as reads of the arrays in it determine them. Return whether
+    any were added.
     """
     before, moving = len(axes), _moving(body, states)
     for pair in states:

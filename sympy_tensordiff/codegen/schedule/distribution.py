@@ -92,8 +92,9 @@ def _in_strips(
     like: str,
     fresh: Callable[[str], str],
 ) -> tuple[list[Alloc], Loop]:
-    """Return ``(local arrays, loop)``: ``loop`` in strips, each with a loop over the statements ``first`` and one over
-    the statements ``second``, which reads the scalars ``stored`` from local arrays of the dtype of ``like``.
+    """Return ``(local arrays, loop)``: ``loop`` in strips, each of which runs the statements ``first`` in one loop and
+    ``second`` in another. The scalars ``stored`` pass from one to the other in local arrays, with the dtype of
+    ``like``.
     """
     start = fresh(f"{loop.variable}_first")
     strips = split(loop, STRIP, start)

@@ -139,8 +139,8 @@ class _Fusion:
         return result
 
     def by_readers(self) -> list[Step]:
-        """Return the steps with each kernel moved directly before the only kernel that reads its array row by row, so
-        that the two can be fused.
+        """Return the steps with each kernel moved directly before its reader, if a single kernel reads its array, row
+        by row; the two can then be fused.
         """
         late: list[Step] = []
         for step in reversed(self.program.kernels):

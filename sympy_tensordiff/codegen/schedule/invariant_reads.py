@@ -123,8 +123,8 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
         return one.substitute(data)
 
     def part(one: Scalar) -> Scalar:
-        """Return one node of a scalar expression, a read or an index, with names in place of the entries in ``known``;
-        others unchanged.
+        """Return a node of a scalar expression, a read or an index, with the names of ``known`` entries in place of the
+        entries; other nodes unchanged.
         """
         if isinstance(one, IndexValue):
             return IndexValue(form(one.form))

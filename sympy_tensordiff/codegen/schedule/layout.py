@@ -285,8 +285,8 @@ def _with_copies(program: Program) -> Program:
 
 
 def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
-    """Whether the loops ``around`` a read meet its entries several times each, so that a copy in which the read is
-    contiguous pays. `factor` is the stride of the read.
+    """Whether the loops ``around`` a read access each of its entries several times; a copy in which the read is
+    contiguous then pays. `factor` is the stride of the read.
 
     With a stride, an entry is repeated where more loops than axes are in the indices, too.
     """

@@ -176,8 +176,8 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
 
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
-    """Return the statements that adapt a running sum of ``exp(u[j] - m)`` to a new maximum m: multiply it by ``exp(old
-    - new)``, or add its ``terms`` again if that would lose digits.
+    """Return the statements that adapt a running sum of ``exp(u[j] - m)`` to a new maximum m: they multiply it by
+    ``exp(old - new)`` or, if this would lose digits, add its ``terms`` again.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
@@ -259,7 +259,7 @@ def _at_next_iterations(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return three parts that replace a loop: statements that compute its ends, a loop in steps of ``count`` with the
+    """Return the three parts that replace a loop: the computation of its ends, a loop in steps of ``count`` with the
     body ``inside``, and a loop over the remaining iterations.
     """
     before: list[Statement] = []

@@ -50,7 +50,7 @@ def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], 
 
 
 class _RowGroups:
-    """Finds the kernels of one program that work on the same rows, and joins them."""
+    """Finds kernels of one program over common rows, and joins them."""
 
     def __init__(self, program: Program, shared_loops: Mapping[str, SharedLoop]) -> None:
         self.program, self.shapes, self.taken = program, array_shapes(program), all_names(program)

@@ -96,8 +96,8 @@ def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, B
 
 
 def with_guards_inside(body: Sequence[Statement]) -> tuple[Statement, ...]:
-    """Return the statements `body` with each guard around loops moved into these loops, so that they are not inside of
-    another statement: ``if p >= 1: for i: s += x[p - 1, i]`` with the test in the loop.
+    """Return `body` with each guard around loops moved into these loops: ``if p >= 1: for i: s += x[p - 1, i]`` becomes
+    a loop with the test inside. The loops are then at the top level.
 
     Guards around values that loops use stay, and so do those that read data.
     """
@@ -266,8 +266,8 @@ class Segment:
 
 @dataclass
 class RowPlan:
-    """A plan to run a kernel row by row: the segments of its body, its prefix scans, and the scalars that become arrays
-    with one value per entry.
+    """A plan to run a kernel row by row: the segments of its body, its prefix scans, and the scalars that become local
+    arrays with one value for each entry of the row.
     """
 
     planner: RowPlanner
@@ -278,7 +278,7 @@ class RowPlan:
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return a plan to move the loop over the last axis of `kernel` inside of its sums, or else one to continue sums
+    """Return a plan to move the loop over the last axis of `kernel` inside its sums, or else a plan to continue sums
     from entry to entry. None if neither is possible and useful.
     """
     return sums_plan(kernel, prover) or scans_plan(kernel)

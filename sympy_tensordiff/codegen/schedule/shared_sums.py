@@ -43,8 +43,8 @@ from sympy_tensordiff.integer.products import quotient_by
 
 @dataclass(frozen=True, slots=True)
 class SharedLoop:
-    """A loop of a sum whose iterations the ``threads`` of a block share, which then add up their partial sums. Without
-    a ``width``, these are 1, 2, 4, 8, 16, or whole warps.
+    """A summation loop whose iterations the ``threads`` of a block share; the threads then add up their partial sums.
+    Without a ``width``, their number is 1, 2, 4, 8, 16, or a multiple of a warp.
 
     With a ``width``, the x axis runs over as many neighbouring entries, and the y axis over the iterations. Entries
     along ``axis`` are neighbours. A thread computes all entries along the short axis ``jam``.
@@ -118,8 +118,8 @@ class _Jam:
         return list(rewrite(body, lambda statement, _: self.copies(statement)))
 
     def copies(self, statement: Statement) -> tuple[Statement, ...]:
-        """Return one copy of a statement per entry along the short axis. A loop or guard, whose body has its copies
-        already, is returned once.
+        """Return a copy of a statement for each entry along the short axis. A loop or guard is returned once, since its
+        body contains the copies.
         """
         if isinstance(statement, Set):
             touched = _names_in(statement) | {statement.name}

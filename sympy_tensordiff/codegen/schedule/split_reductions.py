@@ -91,8 +91,8 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
 
 
 class ChosenLoop(NamedTuple):
-    """The loop of a sum that will be distributed over threads or blocks, its number of iterations, the loops around it
-    and inside, and how its iterations are shared out.
+    """The loop of a sum to distribute over threads or blocks: its number of iterations, the loops around it and inside,
+    and how threads share its iterations.
     """
 
     loop: Loop
@@ -180,8 +180,8 @@ class _Stages:
         return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
-        """Return two kernels for a scatter that adds a sum to an entry of its own, as on a diagonal: one stores the
-        sums, the other one adds them. Other scatters are returned alone.
+        """Return two kernels for a scatter of sums to entries of their own, as to a diagonal: the first stores the
+        sums, the second adds them. Another scatter is returned alone.
         """
         found = values_of(scatter, self.taken)
         if found is None:
@@ -249,8 +249,8 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """If the statement is the loop that is split, return it restricted to the iterations of one partial sum
-            (inside a loop over its chunks, if these are longer than 1). Return another statement unchanged.
+            """Return the loop that is split restricted to the iterations of one partial sum, inside a loop over its
+            chunks if these are longer than 1; another statement unchanged.
             """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)
@@ -454,8 +454,8 @@ def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
 
 
 def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
-    """Return a lower bound (an upper one for ``sign=-1``) at the value of `axis` for which the loop is longest: its
-    first or its last one.
+    """Return a lower bound of a loop (an upper one for ``sign=-1``) at the first or last value of `axis`, whichever
+    makes the loop longest.
     """
     if axis in bound.form.hidden():
         return bound

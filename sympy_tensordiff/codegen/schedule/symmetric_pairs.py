@@ -110,7 +110,7 @@ class _Packing:
                 return
 
     def is_worth(self, found: CirculantPacking, name: str, readers: Sequence[ContractionStep]) -> bool:
-        """Whether the matrix products `readers` of the packed array save more work than unpacking their results
+        """Whether the matrix products `readers` of the packed array save more operations than unpacking their results
         costs.
         """
         before = after = entries = 0
@@ -190,9 +190,7 @@ class _Packing:
 
 
 def _packed_labels(operand: Operand, step: ContractionStep, found: CirculantPacking) -> tuple[int, int] | None:
-    """Return the labels of the two packed axes of an operand. None if they are summed over, or occur in the other
-    operand.
-    """
+    """Return the labels of the two packed axes of an operand; None if they are summed or in the other operand."""
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))
     if first == second or everywhere[first] > 1 or everywhere[second] > 1:

@@ -69,8 +69,8 @@ class _Tiling:
 
 
 def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
-    """Return the plan to compute a kernel like ``Sum_k a[i, k]*b[k, j]`` in tiles through shared memory. None for
-    another kernel, or if it has no read that several entries use.
+    """Return the plan to compute a kernel such as ``Sum_k a[i, k]*b[k, j]`` in tiles through shared memory. None for
+    other kernels, and if no read is shared by several entries.
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
         return None

@@ -21,7 +21,7 @@ Scope = Mapping[str, LatexBinder]
 
 
 class LoweringBase:
-    """The base of the classes that convert LaTeX trees to the tree nodes that all text languages share (lowering).
+    """The base class of the classes that lower LaTeX trees to the tree nodes of all text languages.
 
     Indices in the text start at `base`, 0 or 1. `binders` has the binders of each reduction and comprehension, from
     left to right; `scopes` the bound indices around each entry; `ranks` the number of indices of each name written with
@@ -78,8 +78,8 @@ class LoweringBase:
         return lowered
 
     def offset_of(self, name: str) -> int:
-        """Return the difference between the index ``name`` as the text counts it and as expressions count it, from 0: 1
-        if the text counts from 1. It is 0 for a size.
+        """Return the first value of the index ``name`` in the text, 0 or 1; expressions count from 0. It is 0 for a
+        size.
         """
         return self.base if name in self.indices or name not in self.sizes else 0
 

@@ -52,8 +52,7 @@ def command_of(text: str) -> str:
 
 
 def name_of(node: Tree) -> str | None:
-    """Return the name that ``node``, a letter, command or letter with an accent, stands for; None if it is a product of
-    letters.
+    """Return the name that ``node`` is, a letter, command or letter with an accent; None if it is a product of letters.
 
     Raise `ParseError` for a command that is not a letter.
     """

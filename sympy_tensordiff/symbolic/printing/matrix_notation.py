@@ -239,8 +239,8 @@ class _Network:
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 
     def _path_product(self, path: Sequence[str], open_ends: bool) -> Any:
-        """Return the matrix product along ``path``. If ``open_ends`` is set, its end labels are axes of the result;
-        otherwise it is multiplied by vectors at both ends.
+        """Return the matrix product along ``path``. With ``open_ends``, its end labels are axes of the result;
+        otherwise, it is multiplied by vectors at both ends.
         """
         factors: list[Any] = []
         for place, label in enumerate(path):

@@ -97,8 +97,8 @@ class PrintedForms:
         self.node = node
 
     def precedence(self, caller: FrameType) -> int:
-        """Return the operator precedence of the printed form for the SymPy function with the call frame ``caller``: by
-        default, that of an atom.
+        """Return the operator precedence of the printed form, by default that of an atom. ``caller`` is the call frame
+        of the SymPy function that asks for it.
         """
         return int(PRECEDENCE["Atom"])
 
@@ -156,7 +156,7 @@ class SymbolForms(PrintedForms):
 
 
 class NamedTensorForms(SymbolForms):
-    """The printed forms of an expression with a name: the name; the constructor call has the expression, too."""
+    """The printed forms of a named expression: its name, or, for the constructor call, name and expression."""
 
     def constructor(self, printer: Any) -> str:
         """Return the constructor call, with name and definition."""

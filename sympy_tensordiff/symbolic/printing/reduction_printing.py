@@ -149,7 +149,7 @@ def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
 
 
 def _split_excluded_value(this: Any) -> tuple[Any, Any]:
-    """Return ``(body, condition)`` for a sum that leaves out one value of its index, with the condition ``i != j``;
+    """Return ``(body, condition)`` of a sum that leaves out one value of its index, with a condition ``i != j``;
     ``(whole body, None)`` for other reductions.
     """
     body = this.body

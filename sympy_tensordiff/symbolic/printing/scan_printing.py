@@ -165,8 +165,8 @@ def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
 
 
 def _formula(scan: Any, show: Any) -> str:
-    """Return the LaTeX of a scan: the value of a step, "where", and the recursion of each state it depends on. If parts
-    of the steps have names, the lines are aligned below each other.
+    """Return the LaTeX of a scan: the value of a step, "where", and the recursions of the states on which it depends.
+    The lines are aligned if parts of the steps have names.
     """
     head, lines, has_parts = _recursion(scan, show, set())
     if not has_parts:
