@@ -39,8 +39,8 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints that also order sizes of equal expected value, to break ties between contraction orders. A size
-        that is the extent of more axes of variables counts as longer, a size of results as shorter.
+        """Return hints that also order sizes of equal expected value, to break ties between contraction orders. The
+        sizes that are extents of the most axes of variables count as longer, sizes of results as shorter.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the

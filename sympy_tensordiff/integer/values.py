@@ -284,8 +284,7 @@ def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Cons
 def find_point(
     rows: Sequence[Constraint], variables: Sequence[Variable], limit: int | None = None
 ) -> dict[Variable, int] | None:
-    """Return an integer point that satisfies ``rows``, which contain only ``variables``; None if there is none. Raise
-    an error after ``limit`` steps of the search.
+    """Return an integer point that satisfies ``rows``, which contain only ``variables``; None if there is none.
 
     Raise `ValueError` if the rows contain another variable, if the search may not end because the system is unbounded,
     or after ``limit`` steps.

@@ -113,8 +113,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the bounds ``0 <= i < n`` that the reads ``p[i]`` in `tests` imply, on those sides on which `rows` leave a
-    variable unbounded.
+    """Return the bounds ``0 <= i < n`` that reads ``p[i]`` in `rows` imply, on those sides on which the rows outside of
+    `tests` leave a variable unbounded.
     """
     bounds = [row for row in rows if row not in tests]
     found = []

@@ -108,8 +108,8 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = _as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Add `conditions`, expressed in the axes of the array, to those under which the entries that `load` reads are
-        used.
+        """Record that the entries that `load` reads are used where `conditions`, expressed in the axes of the array,
+        are true. Only the conditions that all reads of an array have in common are kept.
         """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):
