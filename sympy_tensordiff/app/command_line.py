@@ -134,9 +134,7 @@ def _parse_input(text: str, language: str, options: argparse.Namespace) -> Any:
 
 @contextmanager
 def progress_notice(seconds: float = 2.0) -> Iterator[None]:
-    """Return a context manager that prints a notice on the terminal if the work inside of it takes longer than
-    ``seconds``.
-    """
+    """Return a context manager that prints a notice on the terminal if its block takes longer than ``seconds``."""
     timer = None
     if sys.stderr is not None and sys.stderr.isatty():
         timer = threading.Timer(seconds, lambda: print("still working; Ctrl-C stops it", file=sys.stderr, flush=True))

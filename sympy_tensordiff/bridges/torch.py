@@ -183,8 +183,8 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments as tensors of one type and ints. Raise for another type, or if an argument outside of
-    ``wrt`` requires a gradient.
+    """Return the arguments as tensors of a common type, and ints. Raise an error for another type, and if an argument
+    that is not in ``wrt`` requires a gradient.
     """
     tensors: list[Any] = []
     types = []
@@ -267,8 +267,8 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return ``(results, axes)`` as `torch.func.vmap` needs them: the results mapped over one axis, and for each result
-    the position of that axis, 0. Raise `ArgumentError` for CUDA.
+    """Return ``(results, axes)`` for `torch.func.vmap`: the results mapped over one axis, and the position of this axis
+    in each, 0. Raise `ArgumentError` for CUDA.
     """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
@@ -312,7 +312,7 @@ _functions: dict[str, BridgedFunction] = {}
 
 @cache
 def _operator_of_key(key: str) -> Any:
-    """Return the operator with this key: it is derived from the function registered under the first part of the key."""
+    """Return the operator with this key, derived from the function that is registered under the key's first part."""
     name, path = json.loads(key)
     operator: Any = _functions[name].operator
     for step in path:

@@ -113,8 +113,8 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of compilation: the ``nodes`` to compute with their arguments, or, for a program that finds the
-    positions of bad indices, the numbers of the index checks that failed (``search``).
+    """The input of compilation: the ``nodes`` to compute and their arguments. For a program that finds the positions of
+    bad indices, also the numbers of the failed index checks (``search``).
     """
 
     graph: Graph
@@ -184,8 +184,8 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program built again for given ``sizes`` at which some axis has no entries. The function can be pickled
-    as part of a compiled function.
+    """Return the program built again for ``sizes`` at which some axis has no entries. The function can be pickled as
+    part of a compiled function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
@@ -364,7 +364,7 @@ def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[st
 
 
 def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
-    """Return the program with the loop nests and library calls of all definitions that the results need."""
+    """Return the program with the loop nests and library calls of all definitions on which the results depend."""
     graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
     tight = simplified.entries
     if expand or lowering.shares_rows:

@@ -175,7 +175,7 @@ class Differentiation:
         return simplify_derivatives(self.graph, nodes, (*self.facts, *facts), self.sizes(), function)
 
     def sizes(self) -> frozenset[int]:
-        """Return the variables that stand for sizes, such as ``n`` in a shape ``(n, 3)``; sums never bind them."""
+        """Return the variables that are sizes, such as ``n`` in a shape ``(n, 3)``; sums never bind them."""
         nodes = (*self.reader.leaves(), self.root, *self.inputs)
         if self._sizes[0] != nodes:
             self._sizes = nodes, size_variables(nodes)

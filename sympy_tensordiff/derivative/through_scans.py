@@ -36,8 +36,8 @@ Found = dict[Any, list[Any]]
 def pullbacks(
     pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any], known: Mapping[Any, Any] = MappingProxyType({})
 ) -> list[Any | None]:
-    """Return the cotangents of `variables`, None for zero. `pairs` lists values, which may contain scans (loops over
-    time), with their cotangents; `known` maps expressions to the variables that stand for them in the results.
+    """Return the cotangents of `variables`, None for zero. `pairs` are values, which may contain scans (loops over
+    time), with their cotangents. `known` maps expressions to variables that replace them in the results.
     """
     found: Found = {}
     for value, cotangent in pairs:
@@ -106,8 +106,8 @@ def _captured(scan: Any) -> list[Any]:
     bound = set(scan.bound)
 
     def below(node: Any) -> Sequence[Any]:
-        """Return the parts of a node to search next: its arguments; for a scan its `steps` and `outer`, or nothing if
-        no index in `bound` is free in it.
+        """Return the subexpressions of a node to search next: its arguments, or the `steps` and `outer` of a scan;
+        nothing for a scan in which no index of `bound` is free.
         """
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)
@@ -159,7 +159,7 @@ def _sweep_back(
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
     """Sweep `value` backwards once from `cotangent`, and append the cotangents of its scans and variables to the lists
-    in `found`. `known` maps expressions to the variables that stand for them in these cotangents.
+    in `found`. `known` maps expressions to variables that replace them in these cotangents.
     """
     leaves = _leaves(value, variables)
     if not leaves:
@@ -283,9 +283,9 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in `wanted`: the last value, the sum or the stack of the values over
-    time. All of them have the same states and sequences: those of `states` and `sequences` that any of the values
-    needs.
+    """Return a scan for each ``(kind, value)`` in `wanted`: the last value, the sum, or the stack of the values over
+    time. All of them have the same states and sequences, those among `states` and `sequences` on which some value
+    depends.
 
     Time, length and direction are those of `scan`.
     """

@@ -83,8 +83,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
 
 
 class ResultSplitter:
-    """Splits results into ``parts``, which are computed per block, and ``stages``, arrays for inner sums that must be
-    complete before.
+    """Splits results into ``parts``, which are computed block by block, and ``stages``, arrays of inner sums that must
+    be complete before.
 
     ``min_sizes`` are the smallest sizes for which periodic indices are read correctly.
     """

@@ -181,8 +181,8 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Return ``(slices, source)`` for the slice `cut` of the input, which is needed for the first time: a kernel
-        task applies ``slices`` (None: all) to ``source``, a task key or an array. Add the tasks that make it.
+        """Return ``(slices, source)`` for the first use of the slice `cut` of the input, and add the tasks that compute
+        ``source``. A kernel task reads ``source[slices]`` (None: all); ``source`` is a task key or an array.
         """
         if self.chunks:
             return None, self._join_chunks(cut, ends)

@@ -187,9 +187,7 @@ def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: 
 
 
 def _in_notebook(results: Sequence[Any]) -> str:
-    """Return the LaTeX of `results` to show in notebooks: one below the other, followed by the definitions of named
-    parts.
-    """
+    """Return the LaTeX of `results` for notebooks: one below the other, followed by the definitions of named parts."""
     return latex(results, parts=True if named_in(results) else None)
 
 
@@ -212,8 +210,8 @@ def _with_parts(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str
 
 
 def _parts_of_steps(steps: Sequence[Any], is_text: bool) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
-    """Return ``(common parts, steps in terms of them)`` for the steps of a scan, printed as text or as LaTeX. There are
-    no parts if the steps are short, or would not get shorter by them.
+    """Return ``(common parts, steps in terms of these)`` for printing the steps of a scan as text or LaTeX. There are
+    no parts if the steps are short, or if parts would not shorten them.
     """
     length = _length(dict.fromkeys(steps), is_text)
     if length <= LONGEST_STEPS:

@@ -37,8 +37,8 @@ THICKNESS = (Constraint("ge", Affine({1: 4}, 1)), Constraint("ge", Affine({1: -4
 
 
 class IndexMap(NamedTuple):
-    """The affine map ``alpha -> A alpha + t`` from the indices of a loop to the position of the entry that is read,
-    with the ranges of the indices.
+    """The affine map ``alpha -> A alpha + t`` from the indices of a loop to the position of the entry that is read, and
+    the ranges of these indices.
     """
 
     names: tuple[str, ...]
@@ -91,8 +91,8 @@ class IndexSolutions(NamedTuple):
 
 
 def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
-    """Solve ``A alpha + t == at`` for integer indices alpha: find conditions that fail, one solution, a basis of the
-    kernel of A, and the ranges of the coordinates ``z`` in it.
+    """Solve ``A alpha + t == at`` for integer indices alpha. Return the conditions that fail, one solution, a basis of
+    the kernel of A, and the ranges of the kernel coordinates ``z``.
     """
     if not index_map.is_affine:
         _, inside = lattice_points(index_map.rows, index_map.rank)

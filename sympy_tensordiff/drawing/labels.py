@@ -166,9 +166,7 @@ def quotient_text(above: Affine, below: Affine, names: Names) -> str:
 
 
 def limit_text(function: str, texts: Sequence[str]) -> str:
-    """Return a bound as text: ``max(0, i - 1)`` for several ``texts`` and the function "max", the text itself if it is
-    only one.
-    """
+    """Return a bound as text: ``max(0, i - 1)`` for the function "max" and several ``texts``, or the only text."""
     return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
 
 
@@ -234,8 +232,8 @@ def _einsum_text(node: Node) -> str:
 
 
 def _view_label(node: Node, names: Names) -> str:
-    """Return the label of a multiple, transpose, repetition or diagonal of a tensor; without an operand, of a unit
-    tensor or a constant one.
+    """Return the label of a view: a multiple, transpose, repetition or diagonal of a tensor or, without an operand, an
+    identity or constant tensor.
     """
     coefficient, inputs, output, extents = node.data
     if inputs:

@@ -357,8 +357,8 @@ def _rows(matrix: Any) -> NDArray[np.int64]:
 
 
 def _equal_diagonal_blocks(matrix: Any) -> NDArray[np.int64] | None:
-    """Return the rows of each block of a block diagonal matrix, as one row of an array per block. None unless there are
-    several blocks of equal, small size.
+    """Return the rows of the blocks of a block diagonal matrix, as an array with one row for each block. None unless
+    there are several blocks of equal, small size.
     """
     count, labels = connected_components(matrix, directed=False)
     sizes = np.bincount(labels)

@@ -291,8 +291,8 @@ def _depends_on_reals(condition: Any) -> bool:
 
 
 def _eliminate_determined_indices(term: DerivativeTerm) -> DerivativeTerm:
-    """Return the term without the indices that an equation with an index array determines, as ``j == idx[i]``, so that
-    these need not be searched.
+    """Return the term without the indices that an equation with an index array determines, such as ``j == idx[i]``.
+    These need not be enumerated.
 
     Under ``i == f[e]`` the points are those of ``e`` alone. Equations of affine forms stay: ranges express them.
     """

@@ -66,7 +66,7 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """The terms, each with the name of the kernel result that contains its value in place of the value."""
+        """The terms, each with the name of the kernel result that contains its value in place of this value."""
         terms: list[DerivativeTerm] = []
         first = 0
         for group, number in zip(self.groups, self._value_counts, strict=True):

@@ -216,7 +216,7 @@ def _check_variable(
     expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float, candidate: Expr | None
 ) -> float:
     """Return the relative error of the derivative with respect to ``wrt``, compared with differences at the first
-    random point where the expression is smooth. ``candidate`` is the derivative if the user gave one, else None.
+    random point at which the expression is smooth. ``candidate`` is the user's derivative, or None.
     """
     expressions = (expression, wrt) if candidate is None else (expression, wrt, candidate)
     points = _draw_points(expression, wrt, expressions, sizes, seed)

@@ -145,8 +145,8 @@ class Perturbation(Rewriting):
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def reduction(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a sum or product, its body visited, plus a symbol for its unknown rounding error: ``n`` terms or
-        factors round ``n - 1`` times. An extremum rounds nothing itself; only its body is visited.
+        """Return a sum or product, with a rewritten body, plus a symbol for its unknown rounding error: ``n`` terms or
+        factors are rounded ``n - 1`` times. An extremum is not rounded; only its body is rewritten.
         """
         expr = self.with_new_indices(expr, scope)
         inner = (*scope, *expr.ranges())
@@ -259,8 +259,8 @@ class Perturbation(Rewriting):
     # ------------------------------------------------------------ unknowns
 
     def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[IndexRange, ...]) -> Any:
-        """Return `value` plus a new symbol for the unknown rounding error of ``part``, and record it; `value` itself if
-        ``weight`` is 0.
+        """Return `value` plus a new symbol for the unknown rounding error of ``part``, which is recorded; `value`
+        itself if ``weight`` is 0.
         """
         if weight == 0:
             return value

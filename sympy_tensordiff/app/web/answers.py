@@ -227,7 +227,7 @@ def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
 
 
 def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:
-    """Return the answer to "is the expression convex?": a certificate that it is convex or concave, with the proof as a
+    """Return the answer to "is the expression convex?": a certificate of convexity or concavity, with the proof as a
     formula, or an error message.
     """
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]

@@ -144,14 +144,16 @@ class Prover:
     def unproved_bounds(
         self, load: Load, context: Sequence[Constraint], shape: Sequence[Affine] | None = None
     ) -> list[tuple[int, Constraint]]:
-        """Return pairs ``(axis, constraint)``, one for each bound of a read that does not follow from the constraints
-        ``context``; [] if the read is in bounds.
+        """Return ``(axis, constraint)`` for each bound of a read that the constraints ``context`` do not imply; [] if
+        the read is in bounds.
         """
         rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
 
     def unproved(self, kernel: Kernel) -> Iterator[tuple[Read, int, Constraint]]:
-        """Yield the reads of a kernel that may be out of bounds, each with an axis and the bound that is not proved."""
+        """Yield ``(read, axis, bound)`` for each read of a kernel that may be out of bounds, with the bound that is not
+        proved.
+        """
         for read in reads(kernel, self.shapes):
             yield from ((read, axis, row) for axis, row in self.unproved_bounds(read.load, read.context))
 
@@ -265,7 +267,7 @@ def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
 
 
 def nonzero_forms(condition: Scalar) -> Iterator[Affine]:
-    """Yield the integer forms that are not 0 where a condition holds: ``i - j`` for ``i != j and i > 0``."""
+    """Yield the integer forms that are not 0 where a condition is true: ``i - j`` for ``i != j and i > 0``."""
     for part, holds in _conjuncts(condition, True):
         if isinstance(part, Operation) and part.function == ("ne" if holds else "eq"):
             left, right = map(integer_form, part.arguments)
@@ -378,8 +380,8 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """Yield the reads of a single statement, without its body, and the array entry that it sets. The constraints
-    ``rows`` hold there.
+    """Yield the reads of a single statement, without those in its body, and the array entry that it sets. The
+    constraints ``rows`` are true there.
 
     ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
     them.

@@ -255,7 +255,7 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
 
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError if an accumulator is updated by another reduction than it was initialised for, or is read
+    """Raise VerificationError if an accumulator is initialised for one reduction and updated by another, or is read
     before the loop that updates it has ended.
     """
     starts, read = declared(inside), set[str]()
@@ -278,8 +278,8 @@ def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
 
 
 class NestLaws:
-    """Checks a loop nest for errors: names used before they are set, wrong ranks, or writes to an array or entry that
-    is not the function's own. Such a nest is a bug of this package.
+    """Checks a loop nest for errors: names used before they are set, wrong ranks, and writes to arrays or entries that
+    do not belong to the function. An error is a bug of this package.
 
     The function gets values for the names `known`, and writes to the arrays `filled` and those that it allocates. If
     other threads write other entries, `block` has the two integers that bound the first index of its own entries. Each

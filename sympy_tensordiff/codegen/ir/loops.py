@@ -77,7 +77,7 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A point at which each thread of a block waits until all threads of the block have reached it."""
+    """A barrier: each thread of a block waits until all threads of the block have reached it."""
 
 
 Statement: TypeAlias = "Loop | If | Set | Alloc | Barrier"

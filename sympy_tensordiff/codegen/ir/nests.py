@@ -59,7 +59,7 @@ def real(value: Scalar) -> Scalar:
 
 
 def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) -> tuple[Statement, ...]:
-    """Return a nest in which the scalars that are keys of ``names`` are replaced by other names or by array entries.
+    """Return a nest with the scalars in ``names`` replaced by other names or by array entries.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> with_scalars([Set(Name("s"), Number(2), "sum")], {"s": Name("t")})

@@ -327,8 +327,8 @@ class FusedKernels:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A state of a `Recurrence`: the array with its first value, and the names that it has as an argument and as a
-    result of the body.
+    """A state of a `Recurrence`: the array of its first value, and its names as an argument and as a result of a time
+    step.
     """
 
     argument: str
@@ -385,7 +385,7 @@ class Recurrence:
 
     @property
     def timed(self) -> frozenset[str]:
-        """The integers of the body that differ from step to step: the time, and sizes computed from it."""
+        """The integers of a time step that change with the time: the time, and sizes computed from it."""
         found = {self.time} if self.time else set()
         for size in self.body.sizes:
             if any(not found.isdisjoint(form.atoms()) for form in (*size.lows, *size.highs)):

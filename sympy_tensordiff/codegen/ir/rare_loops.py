@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition, a name or its negation, that guards all updates of outer accumulators in ``loop``: if it is
-    false, the loop can be skipped. None if the updates have no common condition.
+    """Return the condition, a name or its negation, that guards all updates of outer accumulators in ``loop``; the loop
+    can be skipped if it is false. None if the updates have no common condition.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """
@@ -84,14 +84,16 @@ def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) 
 
 
 def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) -> tuple[Statement, ...]:
-    """Return `body` and `others` simplified for the case that the condition `test` is known to hold (or to fail, for
-    ``holds=False``), without the statements that become dead.
+    """Return `body` and `others` simplified for a known truth value of `test`, true or, for ``holds=False``, false.
+    Dead statements are removed.
     """
     name = Name(condition_name(test))
     is_true = holds == (test == name)
 
     def change(value: Scalar) -> Scalar:
-        """Return an expression with the known truth value of ``test`` put in: for a select by it, the chosen value."""
+        """Return an expression with the known truth value of ``test`` substituted; a select by ``test`` becomes one of
+        its branches.
+        """
         if value == name:
             return TRUE if is_true else FALSE
         if not isinstance(value, Operation):

@@ -84,7 +84,7 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
     """Yield systems of constraints that together cover all cases in which a read is evaluated out of bounds: the
-    constraints ``context`` and the select conditions ``choices`` hold, and its bound ``row`` does not.
+    constraints ``context`` and the select conditions ``choices`` are true, and its bound ``row`` is false.
     """
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
@@ -173,7 +173,7 @@ def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list
 
 
 def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> bool:
-    """Return whether one check of the program refuses all sizes for which a read is out of bounds."""
+    """Return whether a single check of the program refuses all sizes for which a read is out of bounds."""
     known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
     def has_points(check: Check) -> bool:

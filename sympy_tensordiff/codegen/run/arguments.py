@@ -311,8 +311,8 @@ def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
 
 
 def _read_scalar(argument: Argument, value: Any) -> Any:
-    """Return a real number as a float, or a NumPy scalar as an array without axes, since its dtype counts for the dtype
-    of the results. Raise ArgumentError for arrays with axes and for numbers that are too large.
+    """Return a real number as a float. A NumPy scalar becomes an array without axes, whose dtype counts for the dtype
+    of the results. Raise ArgumentError for arrays with axes, and for numbers that are too large.
     """
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
         try:

@@ -155,7 +155,7 @@ class _ZeroData(int):
 
 
 def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the approximate number of operations and reads of each step, by the name of its function.
+    """Return a dictionary from the function names of steps to their approximate numbers of operations and reads.
 
     Loops whose ranges depend on axes or other loops count as in the middle of those; guarded statements count as if the
     guard held.

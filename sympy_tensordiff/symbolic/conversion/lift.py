@@ -119,7 +119,7 @@ hooks.lifted.register(lift_native)
 
 
 def as_operand(value: object, description: str) -> Any:
-    """Return ``value`` as an expression of this package; SymPy's own notation is converted. Errors call it
+    """Return ``value`` as an expression of this package; SymPy's own notation is converted. Errors name it
     ``description``.
     """
     expr = as_expr(value, description)
@@ -241,7 +241,7 @@ class _Lift(Rewriting):
         return sign * IndexedSum(body, *reversed(limits))
 
     def refuse_limits(self, expr: Any, scope: Scope) -> Any:
-        """Raise `UnsupportedError` for an expression with limits other than a sum or product, such as an `Integral`."""
+        """Raise `UnsupportedError` for an expression with limits that is no sum or product, such as an `Integral`."""
         raise UnsupportedError(
             f"{type(expr).__name__} is not supported in a tensor expression: {expr}; only Sum and Product are"
         )

@@ -209,8 +209,8 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
-    """Return ``(factors, output labels)`` of `expr`, a product of matrices or arrays as an einsum. Transposes,
-    diagonals and contractions only change the labels; `labels` yields new ones. Without ``sums``, matrix products and
+    """Return ``(factors, output labels)`` of `expr`, a product of matrices or arrays, as an einsum. Transposes,
+    diagonals and contractions change only labels; `labels` yields new ones. Without ``sums``, matrix products and
     contractions are factors of their own.
     """
     if isinstance(expr, (sympy.Transpose, sympy.Adjoint)):

@@ -27,8 +27,7 @@ from sympy_tensordiff.symbolic.expressions.traversal import names_in
 
 
 def names_of(module: str) -> dict[str, Any]:
-    """Return the global variables of a SymPy module, by which a call frame of it is recognised; {} if SymPy has no such
-    module.
+    """Return the global variables of a SymPy module, by which its call frames are recognised; {} without such a module.
     """
     try:
         return vars(import_module(module))
@@ -133,8 +132,8 @@ class CallerDependent:
 
 
 class Cases(Expr):
-    """An opaque stand-in for a `Piecewise` inside of a sum or comprehension; SymPy functions see it instead, so that
-    they do not move the conditions out.
+    """An opaque node in place of a `Piecewise` inside of a sum or comprehension. SymPy functions see it, and therefore
+    do not move the conditions out.
     """
 
     is_real = True
@@ -175,7 +174,7 @@ def args_for_caller(node: Any, caller: FrameType) -> tuple[Any, ...]:
 
 
 def asks_to_simplify(node: Any, caller: FrameType) -> bool:
-    """Return whether the frame ``caller`` is that of `sympy.simplify`, about to simplify the arguments of ``node``."""
+    """Return whether ``caller`` is the call frame of `sympy.simplify` about to simplify the arguments of ``node``."""
     return caller.f_globals is SIMPLIFY and caller.f_code.co_name == "<lambda>" and not node.is_symbol
 
 
@@ -272,8 +271,8 @@ def means_one_argument(entry: Any, caller: FrameType) -> bool:
 
 
 def free_symbols_for_caller(node: Any, free: set[Basic], caller: FrameType) -> set[Basic]:
-    """Return the free symbols to show to the SymPy function with the call frame ``caller``: ``free``, the free symbols
-    of ``node``, and for `Derivative` the variables too where it would otherwise return a scalar 0.
+    """Return the free symbols for the SymPy function with the call frame ``caller``: ``free``, those of ``node``; for
+    `Derivative`, which would otherwise return a scalar 0, the variables too.
 
     `Derivative` makes the scalar 0 of an expression without the variable. So an expression that has a shape, or gets
     one from a variable, is shown to it with all variables. Raises `UnsupportedError` if SymPy would differentiate

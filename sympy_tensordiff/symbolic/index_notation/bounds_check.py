@@ -113,8 +113,8 @@ def check_reads(body: Expr, ranges: Sequence[IndexRange], *, of_axes: bool) -> N
 
 
 def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Raise `OutOfShapeError` if ``node`` is a read out of bounds. Return the parts of ``node`` to check next, each
-    with its context.
+    """Raise `OutOfShapeError` if ``node`` is a read out of bounds. Return the subexpressions to check next, each with
+    its context.
     """
     if isinstance(node, TensorEntry):
         _check_read(node, scope)

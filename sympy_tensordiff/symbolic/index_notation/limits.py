@@ -158,8 +158,8 @@ def checked_index(value: Any, owner: str) -> Expr:
 
 
 def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
-    """Raise `ArgumentError` if an assumption declared for ``index``, such as positive, does not hold in its whole
-    range; SymPy would simplify wrongly.
+    """Raise `ArgumentError` if a declared assumption on ``index``, such as positive, is false somewhere in its range;
+    SymPy would simplify wrongly.
     """
     if isinstance(index, Idx):
         return

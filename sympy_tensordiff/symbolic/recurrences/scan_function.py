@@ -310,8 +310,8 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return ``(updates, outputs)`` in which variables for the rows of sequences replace all reads ``A[t]`` of a
-        tensor at the time. Each such tensor becomes a sequence of the scan, so that its derivative is stacked.
+        """Return ``(updates, outputs)`` with row variables in place of all reads ``A[t]`` of tensors at the time. Each
+        such tensor becomes a sequence of the scan; its derivative is then stacked.
         """
         known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
@@ -376,7 +376,7 @@ def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
 
 
 def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
-    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads at all times: row ``t`` is
+    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads over time: its row ``t`` is
     ``A[idx[t]]``.
     """
     index, *own = fresh_indices(1 + len(entry.indices), [entry.tensor, length], ["t"])
