@@ -27,8 +27,7 @@ from sympy_tensordiff.symbolic.expressions.traversal import names_in
 
 
 def names_of(module: str) -> dict[str, Any]:
-    """Return the global variables of a SymPy module, by which its call frames are recognised; {} without such a module.
-    """
+    """Return the global variables of a SymPy module, for recognising its call frames; {} if there is no such module."""
     try:
         return vars(import_module(module))
     except ImportError:
