@@ -130,7 +130,7 @@ class Variables:
         replaced: dict[Expr, Expr] = {}
 
         def is_inner(node: Expr) -> bool:
-            """Return whether ``node`` is replaced as a whole by a symbol."""
+            """Return whether a symbol replaces ``node`` as a whole, without decomposing its arguments."""
             return node in opaque or node.func not in through
 
         for node in postorder(scalar, replaced, lambda n: () if self.degree(n) < 2 or is_inner(n) else n.args):

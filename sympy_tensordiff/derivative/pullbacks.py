@@ -190,7 +190,7 @@ def _is_integer(node: Node) -> bool:
     """Whether the scalar `node` provably has integer values only."""
 
     def is_rounded(part: Node) -> bool:
-        """Whether `part` is an operation with integer values, such as floor, whatever its arguments are."""
+        """Whether `part` is an operation, such as floor, whose value is an integer for all arguments."""
         return part.op == "index" or (part.op == "call" and part.data in _ROUNDED)
 
     def is_closed(part: Node) -> bool:

@@ -94,8 +94,8 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
     """
 
     def count_in_equations(value: Affine) -> int:
-        """Return how many of ``variables`` the equations and congruences contain, counted per row, if the maximum is
-        replaced by ``value``.
+        """Return the number of ``variables`` in the equations and congruences, counted for each row, after ``value`` is
+        substituted for the maximum.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)

@@ -248,7 +248,7 @@ class Lines:
             return rows[key][0]
 
         def replaced(match: re.Match[str]) -> str:
-            """Return the text to insert for a name at a time that `match` has found."""
+            """Return the text to insert for `match`, a name at some time."""
             name, time = (
                 match["base"],
                 (match["time"] or (match["short"] if self.notation.is_latex else "")).replace(" ", ""),
@@ -299,7 +299,7 @@ class Lines:
         """
 
         def replaced(match: re.Match[str]) -> str:
-            """Return the text to insert for a stacked or last state that `match` has found."""
+            """Return the text to insert for `match`, a stacked state or a state at the last time."""
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:
                 return self.whole_text.name_for(self.read_outside_steps(self.constants[name]))

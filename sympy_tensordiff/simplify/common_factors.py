@@ -122,7 +122,9 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
     length = quotients_of(graph).length
 
     def joined(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
-        """Return the sum of `terms` with `common` in front of it; None if it is as long as the terms."""
+        """Return the sum of `terms` with the factors `common` in front of it; None if this is no shorter than the
+        terms.
+        """
         content = common_number([term.number for term in terms])
         scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]
         found = with_common(graph, scaled, common, partial(grouped, graph))

@@ -143,8 +143,8 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
     tested = {one.args[0] for one in conditions if unequal_forms(one)}
 
     def without_entries(node: Node) -> Node:
-        """Return `node` with the tensor entries in its own index forms replaced by equal indices; unchanged if a
-        condition tests it.
+        """Return `node` with equal indices in place of the tensor entries in its own index forms; unchanged if `node`
+        is in a condition.
         """
         if node in tested:
             return node

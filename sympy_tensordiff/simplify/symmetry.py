@@ -237,7 +237,7 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     first: dict[Node, Node] = {}
 
     def rewriting(node: Node) -> Node:
-        """Return the first node found so far that is the same product as `node`, in whatever grouping."""
+        """Return the first visited node that is the same product as `node`, whatever its grouping."""
         same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
         return first.setdefault(same, node)
 
@@ -251,8 +251,8 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
 
     def rewriting(node: Node) -> Node:
-        """Return the product `node` with its connected groups of operands as inner products; unchanged if all operands
-        are connected.
+        """Return the product `node` with each connected group of operands as an inner product; unchanged if all
+        operands are connected.
         """
         if not is_core(node):
             return node

@@ -204,7 +204,7 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
             binders[arg] = binders.get(arg, frozenset()) | inside
 
     def is_alone(read: Node) -> bool:
-        """Whether nothing is computed twice, and no table is lost, if the entry `read` is written out."""
+        """Whether the entry `read` can be written out without computing anything twice or losing a table."""
         height = read.args[0].args[0].height
         is_plain = all(isinstance(v, int) and form == Affine.variable(v) for form in read.data for v, _ in form.terms)
         is_small = is_plain and height == 1 and len(binders.get(read, ())) <= 1

@@ -30,8 +30,8 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return ``s`` in place of an addition ``s + t`` of accumulators that can be joined, and record the joining;
-        other terms of the addition remain. Other nodes are unchanged.
+        """Return an addition ``s + t`` of accumulators that can be joined as ``s``, and record that ``t`` is joined
+        with it; other terms of the addition remain. Other nodes are unchanged.
         """
         if not isinstance(node, Operation) or node.function != "add":
             return node

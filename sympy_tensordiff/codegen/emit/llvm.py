@@ -102,7 +102,7 @@ class Module:
         nodes.append(f'{masked} = !{{!"llvm.loop.vectorize.predicate.enable", i1 true}}')
 
         def node(match: re.Match[str]) -> str:
-            """Return the reference to a new metadata node that replaces the placeholder at a loop."""
+            """Return the reference to a new metadata node, in place of the placeholder (`match`) that marks a loop."""
             properties = "!0" if match[1] == "0" else f"{unrolled if match[2] == 'u' else rolled}, !{match[1]}"
             properties += {"s": f", {scalar}", "p": f", {masked}"}.get(match[2], "")
             nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, {properties}}}")

@@ -125,7 +125,7 @@ def solved(module: Module, is_transposed: bool) -> str:
     f.line(f"store i32 0, ptr {code}")
 
     def exchange(k: str) -> None:
-        """Emit the exchange of two rows of the right sides that step ``k`` of the factorization has exchanged in the
+        """Emit the exchange of two rows of the right sides: those that step ``k`` of the factorization exchanged in the
         matrix.
         """
         other = f.exchanged(k)
@@ -133,12 +133,14 @@ def solved(module: Module, is_transposed: bool) -> str:
             f.exchange("%x", k, other, "%m")
 
     def eliminate(row: str, low: str, high: str) -> None:
-        """Emit the subtraction of multiples of the rows ``low`` to ``high - 1``, which are solved, from ``row``."""
+        """Emit the elimination of the solved rows ``low`` to ``high - 1`` from ``row`` of the right sides."""
         with f.loop(low, high) as k:
             f.subtract("%x", row, f.entry(k, row) if is_transposed else f.entry(row, k), k, ("0", "%m"), "%m")
 
     def divide(row: str) -> None:
-        """Emit the division of a row by the diagonal entry of the matrix."""
+        """Emit the division of ``row`` of the right sides by the diagonal entry of the factors. If that entry is 0, the
+        code stores the error code for a singular matrix.
+        """
         diagonal = f.entry(row, row)
         with f.when(lambda: f.compare("oeq", diagonal, "0.0")):
             f.line(f"store i32 {SINGULAR}, ptr {code}")

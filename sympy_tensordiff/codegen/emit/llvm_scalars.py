@@ -169,7 +169,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Emit the condition that all arguments but the first hold, and return its value."""
+            """Emit the condition that all arguments but the first are true, and return its value and type."""
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
         if function == "and":
@@ -270,7 +270,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         x = self.convert(x, "double"), "double"
 
         def number(value: float) -> Value:
-            """Return a constant in double precision."""
+            """Return the text of ``value`` in double precision, and its type."""
             return real_text(value, "double"), "double"
 
         def series() -> Value:

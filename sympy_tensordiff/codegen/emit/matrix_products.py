@@ -42,8 +42,8 @@ def needs_no_copies(step: ContractionStep) -> bool:
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
     def has_axis_order(labels: Labels, first: Labels, second: Labels) -> bool:
-        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order, as BLAS
-        can read a matrix.
+        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order; BLAS
+        can then read the matrices in place.
         """
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 

@@ -248,7 +248,7 @@ def _result_of_two(function: Any, part: int) -> Function:
     empty = np.empty
 
     def of_two(x: float) -> Any:
-        """Return the chosen one of the two results at `x`."""
+        """Return result number `part` of `function` at `x`."""
         results = empty(2)
         function(x, results.ctypes, results[1:].ctypes)
         return results[part]
@@ -263,7 +263,7 @@ def _result_of_four(function: Any, part: int) -> Function:
     empty = np.empty
 
     def of_four(x: float) -> Any:
-        """Return the chosen one of the four results at `x`."""
+        """Return result number `part` of `function` at `x`."""
         results = empty(4)
         function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)
         return results[part]

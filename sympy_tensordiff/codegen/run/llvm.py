@@ -295,11 +295,11 @@ def load_program(
 
     @functools.cache
     def printed() -> ModuleText:
-        """Return the program with fused kernels as an LLVM module in text."""
+        """Return the text of the LLVM module of the program with fused kernels."""
         return print_llvm(fused(), goal, parallel)
 
     def make() -> ObjectCode:
-        """Return the object code of the module, compiled."""
+        """Compile the module, with the user's functions, and return its object code."""
         one_by_one = enumerate(externals(program))
         functions = {f"user{n}": llvm_text(one, implementations[one], dtype) for n, one in one_by_one}
         return object_code(printed(), functions)

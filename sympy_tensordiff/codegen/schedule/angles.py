@@ -89,8 +89,8 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
         angles: dict[Scalar, str] = {}
 
         def small_angle(value: Scalar) -> Scalar:
-            """Return `value`, if it is a sine or cosine, as a call of the function for small angles with a name for its
-            angle; return other nodes unchanged.
+            """Return a sine or cosine as a call of the fast function for small angles, with a name for its angle; other
+            nodes unchanged.
             """
             if not _is_sine_or_cosine(value):
                 return value

@@ -258,7 +258,7 @@ def with_numbers_in_memory(step: Recurrence) -> Recurrence:
     numbers = {a.name for a in step.body.arguments if _is_number(a)}
 
     def read(value: Scalar) -> Scalar:
-        """Return the entry of an array in place of a number; other nodes unchanged."""
+        """Return the read of a one-entry array in place of a real number; other nodes unchanged."""
         name = value.name if isinstance(value, Name) else value.array if isinstance(value, Load) else ""
         return Load(name, (Affine(),)) if name in numbers else value
 

@@ -85,12 +85,12 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
     order = _axes_with_last(last, rank)
 
     def entry(load: Name | Load) -> Name | Load:
-        """Return an entry of the array with its indices in the new order; others unchanged."""
+        """Return an entry of the array ``name`` with its indices in the new order; other targets unchanged."""
         is_own = isinstance(load, Load) and load.array == name
         return Load(name, _permuted(load.index, order)) if isinstance(load, Load) and is_own else load
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return `statement` with entries of the array by `entry`."""
+        """Return `statement` with the indices of its entries of the array ``name`` in the new order."""
         value = partial(rewrite_scalar, change=lambda part: entry(part) if isinstance(part, Load) else part)
         return (with_parts(statement, value, target=entry),)
 
@@ -128,7 +128,10 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
             continue
 
         def vote(load: Load, variable: str | None, around: tuple[str, ...], step: Kernel = step) -> Load:
-            """Count the axes along which the read is contiguous; return `load` unchanged."""
+            """Count axes to put last: for the array of `load`, the axis along which the innermost loop reads it
+            contiguously; for the array that `step` fills, the axes along which `load` is contiguous. Return `load`
+            unchanged.
+            """
             run = run_of(load, variable)
             if load.array in own and run is not None and run[1] == 1:
                 votes[load.array, run[0]] += 1
@@ -328,7 +331,7 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
-        """Return `statement` with each read replaced by the result of ``visit``."""
+        """Return `statement` with ``visit(read, loop variable, …)`` in place of each read."""
         inside = [s for s in loops if isinstance(s, Loop)]
         # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.
         long, around = (

@@ -202,7 +202,7 @@ def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes:
             mine = fresh(f"{begin.name}_part")
 
             def place(thread: Affine, name: str = partial) -> Load:
-                """Return the entry of the shared array in which a thread stores its partial sum."""
+                """Return the entry of the shared array ``name`` in which ``thread`` stores its partial sum."""
                 return Load(name, (thread,))
 
             part = Renaming({begin.name: mine})

@@ -222,7 +222,7 @@ def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: Fre
     e = ZERO if is_alone else Affine.variable(x if shared_loop.is_across else y)
 
     def place(name: str, thread: Affine) -> Load:
-        """Return the entry of the shared array in which a thread stores its partial sum."""
+        """Return the entry of a shared array in which ``thread`` stores its partial sum of the total ``name``."""
         return Load(partial[name], (thread, e) if shared_loop.is_across else (e, thread))
 
     rows = [Constraint("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]

@@ -284,7 +284,7 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
     own = type(printer)
 
     def added(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `Add`: print the number that all terms share, then the rest in parentheses."""
+        """SymPy's hook for `Add`: print the common factor of all terms, then the remaining sum in parentheses."""
         number, inner = _content(expr)
         if number == 1 or printer.order == "none":
             return own._print_Add(printer, expr, **how)
@@ -293,9 +293,7 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
         return printer._print(Mul(number, inner, evaluate=False))
 
     def multiplied(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `Mul`: print the product with numbers that all terms of a factor share moved into its
-        coefficient.
-        """
+        """SymPy's hook for `Mul`: print the product with the common numbers of its factors in its coefficient."""
         # SymPy prints quotients, which may be powers, in the same way.
         parts = [_content(factor) for factor in (expr.args if expr.is_Mul else ()) if not factor.is_Rational]
         if printer.order == "none" or all(number == 1 for number, _ in parts):
