@@ -368,16 +368,17 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequence[int]) -> list[int]:
-    """Return the labels like ``i`` of an operand ``inv(A)[i, j]``: no other operand has ``i``; those with ``j`` are
-    vectors, and `output` lacks it. The sum over ``i`` is computed after ``inv(A) @ b`` is solved as a linear system.
-    With a matrix in place of the vector ``b``, the sums of the inverse are multiplied. `uses` counts the uses of each
-    label.
+    """Return the labels like ``i`` of an operand ``inv(A)[i, j]``: no other operand has ``i``, a single one or only
+    vectors have ``j``, and `output` lacks it. The sum over ``i`` is computed after ``inv(A) @ b`` is solved as a linear
+    system. Of several matrices with ``j``, each would get an axis ``i``: these are multiplied by the sums of the
+    inverse. `uses` counts the uses of each label.
     """
     found = []
-    longer = {label for node, labels in operands if core_of(node).op != "inv" and len(labels) > 1 for label in labels}
+    longer = Counter(label for node, labels in operands if len(labels) > 1 for label in set(labels))
     for node, labels in operands:
         if core_of(node).op == "inv" and len(set(labels)) == 2 == len(labels):
-            solved = [label for label in labels if uses[label] > 1 and label not in longer.union(output)]
+            others = [label for label in labels if uses[label] > 1 and label not in output]
+            solved = [label for label in others if uses[label] == 2 or longer[label] == 1]
             found += [label for label in labels if uses[label] == 1 and solved]
     return found
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import sympy
@@ -76,11 +77,17 @@ def minus(graph: Graph, a: Node, b: Node) -> Node:
     return graph.add((*terms, *map(graph.neg, others)))
 
 
+MAX_PRODUCT_TERMS = 16
+"""Products that have more terms when they are multiplied out are not compared with single terms."""
+
+
 def product_less_term(graph: Graph, product: Node, term: Node) -> Node | None:
     """Return ``product - term`` if `term` is one of the terms of `product` multiplied out, so that it cancels: ``(1 +
-    u)*(1 + v) - 1`` is ``u*(1 + v) + v``. None for other terms.
+    u)*(1 + v) - 1`` is ``u*(1 + v) + v``. None for other terms, or if the product has too many.
     """
     factors = graph.factors(product)
+    if prod(len(factor.args) for factor in factors if factor.op == "add") > MAX_PRODUCT_TERMS:
+        return None
     choices = [
         (total, part, graph.mul([one for one in factors if one is not total]))
         for total in factors
@@ -92,7 +99,8 @@ def product_less_term(graph: Graph, product: Node, term: Node) -> Node | None:
             return graph.mul((minus(graph, total, part), rest))
     for total, part, rest in choices:
         inner = graph.mul((part, rest))
-        if any(one.op == "add" for one in graph.factors(inner)):
+        own = [one for one in graph.factors(inner) if one.op == "add"]
+        if own and len(own) < sum(factor.op == "add" for factor in factors):
             found = product_less_term(graph, inner, term)
             if found is not None:
                 return graph.add((graph.mul((minus(graph, total, part), rest)), found))

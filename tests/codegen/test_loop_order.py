@@ -25,6 +25,8 @@ Q, b, X, U = (
     td.TensorSymbol("X", (n, 3)),
     td.TensorSymbol("U", (n, n, n)),
 )
+V = td.TensorSymbol("V", (n, m, 3))
+spins = td.IndexedSum(V[i, j, k] ** 2, (k, 0, 2))
 I, J = Affine.variable(1), Affine.variable(2)
 laplacian = sum(U[i + a, j, k] + U[i, j + a, k] + U[i, j, k + a] for a in (-1, 1)) - 6 * U[i, j, k]
 term = sympy.sqrt(1 + Q[i, j] ** 2)
@@ -49,6 +51,7 @@ SUMS = {
     "a root inside": ([Q, b], td.IndexedSum(term * sympy.sqrt(1 + b[i]), (i, 0, n - 1), (j, 0, n - 1)), "ij"),
     "short inside": ([X], td.IndexedSum(sympy.sqrt(1 + X[i, k] ** 2), (k, 0, 2), (i, 0, n - 1)), "ik"),
     "short outside": ([X], td.IndexedSum(sympy.sqrt(1 + X[i, k] ** 2), (i, 0, n - 1), (k, 0, 2)), "ki"),
+    "a short sum inside": ([V], td.IndexedSum(sympy.sqrt(1 + spins), (i, 0, n - 1), (j, 0, m - 1)), "ijk"),
 }
 
 
@@ -86,6 +89,7 @@ WANTED = {
     "a root inside": lambda Q, b: (root(Q) * np.sqrt(1 + b)[:, None]).sum(),
     "short inside": lambda X: root(X).sum(),
     "short outside": lambda X: root(X).sum(),
+    "a short sum inside": lambda V: np.sqrt(1 + (V**2).sum(2)).sum(),
 }
 
 

@@ -5,10 +5,6 @@
 - No array of a gradient or of a Hessian-vector product is larger than the largest input, the result and the largest
   value of a step of the function; in a Hessian such a value may have the entries of one axis of the variable more.
 - The function itself needs no more than it is written with.
-
-Two exceptions, both constant factors of at most 1.5: in index notation, values may be computed again in the loop of
-each sum that uses them, where whole tensors are stored (`INDEXED`); and formulas that lose digits near a point, such
-as ``(exp(u) - 1 - u)/u**2``, are computed together with the series that replaces them there (`ACCURATE`).
 """
 
 from __future__ import annotations
@@ -38,12 +34,6 @@ SMALL: Sizes = {"n": 3, "m": 4, "k": 2, "d": 3, "b": 2}
 GRADIENT, PRODUCT, OWN = 5, 4, 1.25
 """Operations of the gradient per operation of the function, of a product with the Hessian per operation of the
 gradient, and of the function per operation of its steps as they are written."""
-
-INDEXED = ACCURATE = 1.5
-"""How many times the operations may be needed in index notation, and with the series that keep digits."""
-
-SAME = 1.25
-"""A ratio at sizes four times as large that is at most so many times the ratio at small sizes belongs to a factor."""
 
 SPARE_ROW = 1.05
 """The factors of a matrix have one row more than it."""
@@ -119,20 +109,6 @@ def judge(
     seconds = time.process_time() - start
     programs = {name: executed(given, one) for name, one in found.items()}
     costs = {name: figures(program, SIZES) for name, program in programs.items()}
-    breaches = [
-        one for one in over_limits(function, programs, costs) if not (function.indexed and is_factor(one, INDEXED))
-    ]
-    if breaches and all(is_factor(one, ACCURATE) for one in breaches):
-        plain = {name: executed(given, one, accurate=False) for name, one in found.items()}
-        over = over_limits(function, plain, {name: figures(program, SIZES) for name, program in plain.items()})
-        breaches = [one for one in breaches if any(one.kind == other.kind for other in over)]
-    if values:
-        breaches += wrong_values(function, given, found, seed, has_jax() if by_jax is None else by_jax)
-    return Verdict(breaches, costs, seconds)
-
-
-def over_limits(function: Function, programs: Mapping[str, Any], costs: Mapping[str, Figures]) -> list[Breach]:
-    """The results that need more than the law allows, with the growth of the excess."""
     breaches = []
     for result, what, value, bound in limits(function, costs, SIZES):
         if value > bound * SPARE_ROW:
@@ -141,12 +117,9 @@ def over_limits(function: Function, programs: Mapping[str, Any], costs: Mapping[
             ratio = value / max(bound, 1)
             growth = again[result, what] / ratio
             breaches.append(Breach(result, what, f"{value:.0f} > {bound:.0f}", ratio, growth))
-    return breaches
-
-
-def is_factor(breach: Breach, most: float) -> bool:
-    """Whether a breach is an excess of operations by a factor of at most ``most`` at all sizes."""
-    return breach.what == "operations" and breach.ratio <= most and breach.growth <= SAME
+    if values:
+        breaches += wrong_values(function, given, found, seed, has_jax() if by_jax is None else by_jax)
+    return Verdict(breaches, costs, seconds)
 
 
 def limits(function: Function, costs: Mapping[str, Figures], sizes: Sizes) -> list[tuple[str, str, float, float]]:

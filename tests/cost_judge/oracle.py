@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from typing import Any
-from unittest.mock import patch
 
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement
@@ -33,7 +32,6 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.scalars import CONDITIONS, Ends, Identity, Number, Operation
 from sympy_tensordiff.codegen.ir.walk import array_shapes, head_forms, parts, statements
-from sympy_tensordiff.codegen.lower import accurate_entries
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
@@ -62,14 +60,8 @@ class Figures:
     largest_result: int = 0
 
 
-def executed(arguments: Sequence[Any], expression: Any, *, accurate: bool = True, **options: Any) -> Program:
-    """The program that `lambdify` compiles by default, without passes that only help a compiler.
-
-    ``accurate=False`` leaves entries as they were derived where digits would cancel, without series that keep these.
-    """
-    if not accurate:
-        with patch.object(accurate_entries, "without_cancellation", lambda graph, entries, *_: list(entries)):
-            return executed(arguments, expression, **options)
+def executed(arguments: Sequence[Any], expression: Any, **options: Any) -> Program:
+    """The program that `lambdify` compiles by default, without passes that only help a compiler."""
     program = build_program(arguments, expression, rows=True, trapezoids=True, tables=True, **options)
     program = prepared(program, "numba", splits=False)
     return fuse(program, Prover(program))

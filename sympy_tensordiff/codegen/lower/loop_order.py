@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.plan import Context, Planner
-from sympy_tensordiff.graph.nodes import BINDERS, Node
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import is_implied
@@ -49,13 +49,15 @@ def in_memory_order(
     Both are returned as they are where another order does not read fewer cache lines, calls functions more often, or
     has no bounds.
     """
+    graph = planner.graph
     if len(variables) < 2 or not all(_is_plain(row, variables) for row in rows):
         return variables, rows
     inner = context.inside(variables, rows)
     extents = [_extent(planner, v, inner) for v in variables]
     places = [n for n, extent in enumerate(extents) if not (extent.is_constant and extent.constant <= UNROLLED)]
-    parts = _own_parts(body)
-    if any(part.op in BINDERS and len(part.free.intersection(variables)) > 1 for part in parts):
+    parts = _own_parts(graph, body)
+    inner_sums = [part for part in parts if part.op in BINDERS and not _is_unrolled(graph, part)]
+    if any(len(part.free.intersection(variables)) > 1 for part in inner_sums):
         return variables, rows  # the array of an inner sum has the axes in the order of these loops
     strides = {variables[n]: stride(parts, variables[n]) for n in places}
     wanted = sorted((variables[n] for n in places), key=lambda v: strides[v], reverse=True)
@@ -79,12 +81,18 @@ def stride(parts: Sequence[Node], v: int) -> Stride:
     for part in parts:
         axes = [n for n, form in enumerate(part.data) if v in form.atoms()] if part.op == "read" else []
         if axes:
-            last = len(part.data) - 1
-            factor = part.data[last].coefficient(v)
-            is_contiguous = axes == [last] and v not in part.data[last].hidden()
-            lines += min(abs(factor), CACHE_LINE) if is_contiguous else CACHE_LINE
-            distance += last - axes[0]
+            last, (axis, *others) = len(part.data) - 1, axes
+            step = abs(part.data[axis].coefficient(v)) * _entries_behind(part, axis)
+            is_affine = not others and v not in part.data[axis].hidden()
+            lines += min(step, CACHE_LINE) if is_affine else CACHE_LINE
+            distance += last - axis
     return Stride(lines, distance)
+
+
+def _entries_behind(read: Node, axis: int) -> int:
+    """Return how many entries a row of the axes behind ``axis`` has in memory, at most those of a cache line."""
+    extents = read.args[0].shape[axis + 1 :]
+    return prod(extent.constant if extent.is_constant else CACHE_LINE for extent in extents)
 
 
 def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | None:
@@ -136,20 +144,33 @@ def _extent(planner: Planner, v: int, context: Context) -> Affine:
     return Affine.variable(v) if found is None else found[1] - found[0] + 1
 
 
-def _own_parts(body: Node) -> list[Node]:
+def _own_parts(graph: Graph, body: Node) -> list[Node]:
     """Return the nodes that a loop over `body` evaluates itself: all nodes down to inner reductions, which are included
-    but not entered.
+    but only entered if they are unrolled.
     """
     found: dict[Node, None] = {body: None}
     stack = [body]
     while stack:
         part = stack.pop()
-        if part.op in BINDERS and part is not body:
+        if part.op in BINDERS and part is not body and not _is_unrolled(graph, part):
             continue
         new = [arg for arg in part.args if arg not in found]
         found.update(dict.fromkeys(new))
         stack += new
     return list(found)
+
+
+def is_short_range(rows: Rows, v: int) -> bool:
+    """Return whether `v` has so few values between its constant bounds in `rows` that its loop is unrolled."""
+    own = [row.form for row in rows if row.kind == "ge" and row.form.atoms() == {v}]
+    lows = [-form.constant for form in own if form.coefficient(v) == 1]
+    highs = [form.constant for form in own if form.coefficient(v) == -1]
+    return bool(lows and highs) and min(highs) - max(lows) < UNROLLED
+
+
+def _is_unrolled(graph: Graph, part: Node) -> bool:
+    """Return whether `part` is a reduction with so few terms that it is unrolled."""
+    return part.op in RANGED and all(is_short_range(part.data, v) for v in graph.bound(part))
 
 
 def _is_square(power: Node) -> bool:

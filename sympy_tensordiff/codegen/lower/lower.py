@@ -23,12 +23,11 @@ from sympy_tensordiff.codegen.lower.blocks import Block, nested_blocks
 from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.inverse_norms import factors_of_root, inverse_norms, is_inverse_root
-from sympy_tensordiff.codegen.lower.loop_order import in_memory_order
+from sympy_tensordiff.codegen.lower.loop_order import in_memory_order, is_short_range
 from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, parameter, selects
-from sympy_tensordiff.codegen.lower.separated_sums import is_short_range
 from sympy_tensordiff.codegen.lower.terms import is_where_equal
 from sympy_tensordiff.graph.index_tests import conjuncts
 from sympy_tensordiff.graph.interning import Recursion, in_turn

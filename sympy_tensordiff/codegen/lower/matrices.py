@@ -30,9 +30,9 @@ from sympy_tensordiff.codegen.lower.factor_groups import (
     length,
     merged,
 )
+from sympy_tensordiff.codegen.lower.loop_order import is_short_range
 from sympy_tensordiff.codegen.lower.materialise import calls_external
 from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, is_rounded
-from sympy_tensordiff.codegen.lower.separated_sums import is_short_range
 from sympy_tensordiff.codegen.lower.temporaries import Storage
 from sympy_tensordiff.graph.interning import Number, Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable

@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import prod
 
-from sympy_tensordiff.codegen.lower.loop_order import UNROLLED
+from sympy_tensordiff.codegen.lower.loop_order import UNROLLED, is_short_range
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.rows import Rows
 
 MAX_TERMS = 16
 """A product with more terms than these is not multiplied out: the terms are compared in pairs."""
@@ -124,14 +123,6 @@ def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Nu
     return any(
         (a > 0) != (b > 0) and (tensor is not other or abs(a) == abs(b)) for tensor, a in one for other, b in two
     )
-
-
-def is_short_range(rows: Rows, v: int) -> bool:
-    """Return whether `v` has so few values between its constant bounds in `rows` that its loop is unrolled."""
-    own = [row.form for row in rows if row.kind == "ge" and row.form.atoms() == {v}]
-    lows = [-form.constant for form in own if form.coefficient(v) == 1]
-    highs = [form.constant for form in own if form.coefficient(v) == -1]
-    return bool(lows and highs) and min(highs) - max(lows) < UNROLLED
 
 
 def _is_read(factor: Node) -> bool:

@@ -17,9 +17,9 @@ import sympy
 
 from sympy_tensordiff.codegen.lower.carries import is_rescaled
 from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.lower.loop_order import is_short_range
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
-from sympy_tensordiff.codegen.lower.separated_sums import is_short_range
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine

@@ -114,7 +114,7 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
 
 def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
     """Return ``(name, axis)`` of the temporary for which a new last axis makes the most reads contiguous; None if no
-    other order is better.
+    other order is better. An axis is not moved behind short ones only, since the kernels of one row share its entries.
     """
     prover = Prover(program)
     ranks = {array.name: len(array.shape) for array in program.temporaries if len(array.shape) > 1}
@@ -141,7 +141,11 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
             return load
 
         _visited(step, prover, vote)
-    gains = {(name, place): votes[name, place] - votes[name, ranks[name] - 1] for name, place in sorted(votes)}
+    gains = {
+        (name, place): votes[name, place] - votes[name, ranks[name] - 1]
+        for name, place in sorted(votes)
+        if not all(map(is_short, prover.shapes[name][place + 1 :]))
+    }
     best = max(gains, key=lambda one: gains[one], default=None)
     return best if best is not None and gains[best] > 0 else None
 
