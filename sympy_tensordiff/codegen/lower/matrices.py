@@ -85,8 +85,8 @@ class Matrices(Storage):
         """Return the sum `node` of ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` as one product of matrices for each term, each
         with its number; [] if there is none for some term.
 
-        Only sums of products are split into terms: their rounding errors are those of the products, while a difference
-        of two entries may be exact.
+        Only sums of products become several: their rounding errors are those of the products, while a difference of
+        two entries may be exact.
         """
         variables, rows, body = self.graph.open(node)
         if any(is_short_range(rows, v) for v in variables):
