@@ -236,8 +236,12 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
     around = _outer_variables(node)
     reads = [part for part in reachable(*coupled) if part.op == "read" and part.free.issuperset((*outer, *inner))]
     along = _count_contiguous_reads(coupled, outer) > _count_contiguous_reads(coupled, inner)
-    if around:  # unless the last axis of the result is that of the reads
-        along = along and _count_contiguous_reads(reads, outer) > _count_contiguous_reads(reads, (*inner, *around))
+    if around:  # unless the last axis of the result is that of the reads, or the 0 of an empty sum is multiplied
+        along = (
+            along
+            and is_never_empty(inner, inner_rows, facts)
+            and _count_contiguous_reads(reads, outer) > _count_contiguous_reads(reads, (*inner, *around))
+        )
     return Exchanged(whole, new, inner, _outer_variables(new) < _outer_variables(sums[0]), along)
 
 

@@ -58,12 +58,13 @@ def _additions_last(steps: Sequence[Step]) -> list[Step]:
     found: list[Step] = []
     waiting: list[Scatter] = []
     for step in steps:
-        touched = {step.array, *uses(step).arrays}
-        ready = [one for one in waiting if one.array in touched]
-        if isinstance(step, Scatter) and step.exclusive and step.axes and len(step.body) == 1:
+        is_plain = isinstance(step, Scatter) and step.exclusive and step.axes and len(step.body) == 1
+        touched = {*uses(step).arrays} - {step.array} if is_plain else {step.array, *uses(step).arrays}
+        found += [one for one in waiting if one.array in touched]
+        waiting = [one for one in waiting if one.array not in touched]
+        if is_plain:
+            assert isinstance(step, Scatter)
             waiting.append(step)
-            continue
-        found += ready
-        waiting = [one for one in waiting if one not in ready]
-        found.append(step)
+        else:
+            found.append(step)
     return [*found, *waiting]
