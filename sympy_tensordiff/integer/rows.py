@@ -122,8 +122,8 @@ def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
 
 
 def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
-    """Return the rows that contain one of ``variables``, or share a variable with another returned row. Variables in
-    ``sizes`` do not count.
+    """Return the rows that contain one of ``variables``, share a variable with another returned row, or contain nothing
+    but ``sizes``. Variables in ``sizes`` do not connect rows.
     """
     known = set(variables - sizes)
     others = [row.form.atoms() - sizes for row in rows]

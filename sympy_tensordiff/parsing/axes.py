@@ -294,10 +294,8 @@ class AxisSizes:
 def size_symbols(
     unified: AxisClasses, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})
 ) -> dict[int, Any]:
-    """Return a dictionary from the axes that represent groups of equally long axes to size symbols. ``known`` sizes are
-    used; new names are not in ``taken``.
-
-    Classes in ``known`` have their sizes; the others have names that are not ``taken``.
+    """Return a dictionary from the axes that represent groups of equally long axes to size symbols: those in ``known``,
+    and new ones whose names are not in ``taken``.
     """
     classes = sorted({unified.root(axis) for axis in range(len(unified.parents))} - known.keys())
     names = (name for name in chain(SIZE_NAMES, (f"n{number}" for number in count(1))) if name not in taken)

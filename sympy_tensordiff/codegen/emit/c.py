@@ -274,7 +274,7 @@ class CFile:
 
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
         """Return ``(temporaries, work)``: a dictionary from temporaries to C expressions for their numbers of entries,
-        and the C expression for the scratch memory that single steps need.
+        and the list of C expressions for the scratch memory that single steps need.
         """
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}
