@@ -134,9 +134,7 @@ def _parse_input(text: str, language: str, options: argparse.Namespace) -> Any:
 
 @contextmanager
 def progress_notice(seconds: float = 2.0) -> Iterator[None]:
-    """Return a context manager that prints a notice on the terminal if the work inside of it takes longer than
-    ``seconds``.
-    """
+    """Return a context manager that prints a notice on the terminal if its block takes longer than ``seconds``."""
     timer = None
     if sys.stderr is not None and sys.stderr.isatty():
         timer = threading.Timer(seconds, lambda: print("still working; Ctrl-C stops it", file=sys.stderr, flush=True))
@@ -208,7 +206,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _print_answer(parsed: Any, options: argparse.Namespace) -> int:
-    """Print the derivative, expression or certificate; return the exit code."""
+    """Print the derivative, expression or certificate, save the graph and print the checks if options ask for them.
+    Return the exit code: 0, 1 for "not certified", 2 for a file that cannot be written.
+    """
     page = TextOutput(sys.stdout)
     if options.convex or options.concave:
         kinds = ("positive", "nonnegative")
@@ -287,8 +287,8 @@ def _read_standard_input() -> str:
 
 
 def _decode(stream: BinaryIO, name: str) -> str:
-    """Return the UTF-8 text of ``stream``, called ``name`` in errors; raise `UnreadableError` for another encoding. Of
-    a text that is too long for the parser only a part is read, which is still too long.
+    """Return the UTF-8 text of ``stream``, whose name in errors is ``name``. Raise `UnreadableError` for another
+    encoding. At most ``_MAX_BYTES`` are read, which is more than the parser accepts.
     """
     data = stream.read(_MAX_BYTES)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -199,7 +199,7 @@ def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
 
 
 def size_choices(symbols: list[Any], order: int) -> Iterator[Sizes]:
-    """Yield values of the sizes to try: all 1, then random ones, which are different if possible and grow slowly.
+    """Yield values of the sizes to try: all 1, then random ones, which grow slowly and are different if possible.
 
     If arrays of size 2 would be too large for a tensor of this ``order``, 1 is the only size.
     """

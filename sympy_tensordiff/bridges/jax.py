@@ -97,8 +97,8 @@ def jax_function(
 
 
 def _convert_arguments(jax: Any, function: BridgedFunction, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """Return ``(arrays, integers)``: the arguments ``values`` of a call as arrays, all real ones of one type, and as
-    Python integers. Raise `ArgumentTypeError` for a traced integer or any other type.
+    """Return ``(arrays, integers)``: the arguments ``values`` of a call, real ones as arrays with a common type,
+    integers as Python integers. Raise `ArgumentTypeError` for a traced integer or another type.
     """
     integers, arrays = [], {}
     for position, value in enumerate(values):
@@ -133,9 +133,7 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "ui
 
 @cache
 def _load() -> SimpleNamespace:
-    """Import JAX, register the primitive that all our functions are calls of, and return the parts of JAX that are
-    used.
-    """
+    """Import JAX, register the primitive that all bridged functions call, and return the parts of JAX that are used."""
     jax = import_optional("jax", "JAX", "jax")
     core, ad, batching, mlir = (
         import_optional(f"jax.{name}", "JAX", "jax")
@@ -181,7 +179,7 @@ _MAX_PROGRAMS = 256
 
 
 def _trace(jax: Any, f: Any, integers: Sequence[int], *values: Any) -> tuple[Any, ...]:
-    """Return the results of ``f`` computed by JAX operations, so that JAX can differentiate and compile them."""
+    """Return the results of ``f``, computed by JAX operations, which JAX can differentiate and compile."""
     results: tuple[Any, ...] = f.trace(jax.vmap, merge_arguments(f.function, values, integers))
     return results
 
@@ -230,7 +228,9 @@ def _apply(jax: Any, f: Any, *values: Any) -> Any:
 
 
 def _jvp(jax: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
-    """JAX rule: return results and tangents; tangents of arguments that are not in ``wrt`` raise `ArgumentError`."""
+    """JAX's rule for forward mode: return the results and their tangents. Raise `ArgumentError` for the tangent of an
+    argument that is not in ``wrt``.
+    """
     results = jax.primitive.bind(*values, f=f, integers=integers)
     tangent_of = merge_arguments(
         f.function, [None if isinstance(t, jax.zero) else t for t in tangents], [None] * len(integers)
@@ -265,8 +265,8 @@ def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) ->
 
 
 def _batch(jax: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
-    """JAX rule for ``vmap``: apply the operator along one axis of its arguments; that axis is the first one of the
-    results.
+    """JAX's rule for ``vmap``: apply the operator along one axis of its arguments, and return the results with this
+    axis first.
     """
     arguments, axis_of = (
         merge_arguments(f.function, values, integers),

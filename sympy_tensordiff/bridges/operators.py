@@ -41,7 +41,7 @@ def import_optional(name: str, title: str, extra: str) -> Any:
 
 
 def merge_arguments(function: BridgedFunction, arrays: Sequence[Any], integers: Sequence[Any]) -> list[Any]:
-    """Return the items of ``arrays`` and of ``integers`` as one list, in the order of the function's arguments."""
+    """Merge ``arrays`` and ``integers`` into one list, in the order of the function's arguments."""
     rest, numbers = iter(arrays), iter(integers)
     count = len(arrays) + len(integers)
     return [next(numbers) if position in function.integers else next(rest) for position in range(count)]
@@ -134,12 +134,14 @@ class _DerivableOperator:
         return self.derive(("pullback", positions, given))
 
     def batched(self, flags: tuple[bool, ...]) -> Any:
-        """Return the operator that applies this one along a leading axis of those arguments whose flag is true."""
+        """Return the operator that applies this one along a leading axis of the arguments whose flag in ``flags`` is
+        true.
+        """
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator that a method such as "pullback" derives from this one. ``step`` is the method's name and
-        its arguments; the result is cached.
+        """Return the operator that a method such as "pullback" derives from this one. ``step`` is the name of the
+        method, followed by its arguments. Results are cached.
         """
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])

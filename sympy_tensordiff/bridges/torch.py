@@ -111,8 +111,8 @@ def torch_function(
 
 
 def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any]:
-    """Return a function of PyTorch tensors whose forward and backward passes are PyTorch programs, so that PyTorch can
-    compile them.
+    """Return a function of PyTorch tensors that PyTorch can compile, because its forward and backward passes are
+    PyTorch programs.
     """
     operator, kernel = function.operator, function.operator.kernel
 
@@ -183,8 +183,8 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments as tensors of one type and ints. Raise for another type, or if an argument outside of
-    ``wrt`` requires a gradient.
+    """Return the arguments as tensors of a common type, and ints. Raise an error for another type, and if an argument
+    that is not in ``wrt`` requires a gradient.
     """
     tensors: list[Any] = []
     types = []
@@ -267,8 +267,8 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return ``(results, axes)`` as `torch.func.vmap` needs them: the results mapped over one axis, and for each result
-    the position of that axis, 0. Raise `ArgumentError` for CUDA.
+    """Return ``(results, axes)`` for `torch.func.vmap`: the results mapped over one axis, and the position of this axis
+    in each, 0. Raise `ArgumentError` for CUDA.
     """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
@@ -277,17 +277,13 @@ def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) 
 
 
 def _arrays_and_integers(torch: Any, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return ``(tensors, integers)``: the arguments of a call that are PyTorch tensors, and the others, which are
-    integers.
-    """
+    """Split the arguments of a call into ``(tensors, integers)``: PyTorch tensors, and all others."""
     arrays = [v for v in values if isinstance(v, torch.Tensor)]
     return arrays, [v for v in values if not isinstance(v, torch.Tensor)]
 
 
 def _operator_key(operator: Any) -> str:
-    """Return a name of an operator that is also valid in another process, so that compiled code can be stored
-    with it.
-    """
+    """Return a name of an operator for storing with compiled code; it is also valid in other processes."""
     return json.dumps([operator.function.key, operator.path])
 
 
@@ -316,7 +312,7 @@ _functions: dict[str, BridgedFunction] = {}
 
 @cache
 def _operator_of_key(key: str) -> Any:
-    """Return the operator with this key: it is derived from the function registered under the first part of the key."""
+    """Return the operator with this key, derived from the function that is registered under the key's first part."""
     name, path = json.loads(key)
     operator: Any = _functions[name].operator
     for step in path:
@@ -372,8 +368,8 @@ def _custom_op(torch: Any) -> Any:
         return gradients, None if ctx.integers else [], None  # PyTorch treats an empty list as a list of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
-        """Return the results of the operator of ``key`` mapped over one axis of its tensors, and the position of that
-        axis in each result (PyTorch's batching rule).
+        """PyTorch's batching rule: return the results of the operator with this ``key``, mapped over one axis of its
+        tensors (``axes``), and the position of this axis in each result.
         """
         operator, values = operator_and_values(tensors, integers, key)
         results, positions = _vmap_operator(

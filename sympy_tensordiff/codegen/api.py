@@ -23,8 +23,8 @@ class BlockFunction(Protocol):
     def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
 
     def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
-        """Return for each argument the slices, one per axis, that contain all entries that the block numbered `block`
-        reads in a kernel.
+        """Return a dictionary from each argument to the slices, one for each axis, that contain all entries which block
+        number `block` reads in kernel number `kernel`.
         """
 
     def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:

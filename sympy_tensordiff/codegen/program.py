@@ -113,8 +113,8 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of compilation: the ``nodes`` to compute with their arguments, or, for a program that finds the
-    positions of bad indices, the numbers of the index checks that failed (``search``).
+    """The input of compilation: the ``nodes`` to compute and their arguments. For a program that finds the positions of
+    bad indices, also the numbers of the failed index checks (``search``).
     """
 
     graph: Graph
@@ -184,8 +184,8 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program built again for given ``sizes`` at which some axis has no entries. The function can be pickled
-    as part of a compiled function.
+    """Return the program built again for ``sizes`` at which some axis has no entries. The function can be pickled as
+    part of a compiled function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
@@ -225,8 +225,8 @@ def _row_temporaries(program: Program) -> set[str]:
 
 
 def _count_whole_arrays(program: Program, rows: set[str]) -> int:
-    """Return the number of temporaries with several axes that are stored as a whole, without those in ``rows``, of
-    which one row is stored.
+    """Return the number of temporaries with several axes that are stored completely. Of the temporaries in ``rows``,
+    only one row is stored.
     """
     return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
 
@@ -300,9 +300,8 @@ def _simplify(task: Task) -> _Simplified:
 def _in_loop_form(
     graph: Graph, lowering: Lowering, definitions: Sequence[Definition], sizes: frozenset[int], expand: bool
 ) -> list[Node]:
-    """Return the entries of `definitions` rewritten so that loops compute them fast. Sums that should be stored are
-    recorded in `lowering`. ``sizes`` are the variables that are sizes; with ``expand``, products in sums are multiplied
-    out.
+    """Rewrite the entries of `definitions` so that loops compute them fast, and return them. ``sizes`` are the size
+    variables; ``expand`` multiplies out products in sums. Sums that should be stored are recorded in `lowering`.
     """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
@@ -347,8 +346,8 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
-    """Return the definitions with each scalar result that no other array reads moved to the end, so that it can be
-    computed from arrays that other results need.
+    """Return `definitions` with each scalar result that no other array reads moved to the end. It can then be computed
+    from arrays that other results need.
 
     A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
     reads their arrays, and nothing of it is computed again in the order of the value's indices.
@@ -365,7 +364,7 @@ def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[st
 
 
 def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
-    """Return the program with the loop nests and library calls of all definitions that the results need."""
+    """Return the program with the loop nests and library calls of all definitions on which the results depend."""
     graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
     tight = simplified.entries
     if expand or lowering.shares_rows:
@@ -396,7 +395,7 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> programs.Array:
-    """Add the loop nest or library call of one definition; return its array, which later definitions can read."""
+    """Add the loop nest or library call of one definition to ``lowering``, and return the array that it fills."""
     if entries is not None:
         return lowering.output(entries, definition.name)
     step = definition.step

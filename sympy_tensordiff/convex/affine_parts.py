@@ -28,8 +28,8 @@ KINKS: frozenset[Any] = frozenset({sympy.Max, sympy.Min, sympy.Abs})
 
 
 class Decomposition(NamedTuple):
-    """A scalar as a ``function`` of symbols. The symbols stand for its largest parts that are affine in the variables
-    (``affine``), and for other scalars in it (``inner``).
+    """A scalar as a ``function`` of symbols. They stand for its largest affine subexpressions (``affine``), and for
+    other scalars in it (``inner``).
     """
 
     function: Expr
@@ -43,15 +43,15 @@ class Decomposition(NamedTuple):
 
 
 class _PartSymbols(NamedTuple):
-    """The parts replaced so far in one decomposition, each with its symbol."""
+    """The symbols of one decomposition, each with the subexpression that it replaces."""
 
     affine: dict[Expr, Expr]
     inner: dict[Expr, Expr]
     symbols: dict[Expr, Expr]
 
     def symbol(self, node: Expr, kind: dict[Expr, Expr], name: str) -> Expr:
-        """Return the symbol that stands for the part ``node``. At first use it is created with the name ``name`` and
-        recorded in ``kind`` (affine or inner).
+        """Return the symbol that stands for the subexpression ``node``. Its first use creates it with the name ``name``
+        and records it in ``kind``, the dictionary of affine or of inner parts.
         """
         if node not in self.symbols:
             self.symbols[node] = Dummy(name, real=True)
@@ -120,8 +120,7 @@ class Variables:
         self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
     ) -> Decomposition:
         """Return ``scalar`` as a function of affine and other parts: ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x +
-        y`` (with ``finest``, each term is a part). Only functions in ``through`` are decomposed further; scalars in
-        ``opaque`` become parts as they are.
+        y``. Arguments are decomposed only inside of functions in ``through``, and not inside of scalars in ``opaque``.
 
         The nodes ``opaque`` become inner scalars as well. An affine part is as large as possible, without its numbers;
         with ``finest``, each of its terms is a part.
@@ -131,7 +130,7 @@ class Variables:
         replaced: dict[Expr, Expr] = {}
 
         def is_inner(node: Expr) -> bool:
-            """Return whether ``node`` is replaced as a whole by a symbol."""
+            """Return whether a symbol replaces ``node`` as a whole, without decomposing its arguments."""
             return node in opaque or node.func not in through
 
         for node in postorder(scalar, replaced, lambda n: () if self.degree(n) < 2 or is_inner(n) else n.args):
@@ -150,8 +149,8 @@ class Variables:
         )
 
     def _replace_affine(self, node: Expr, part_symbols: _PartSymbols, finest: bool) -> Expr:
-        """Return an affine scalar as a number plus a multiple of a symbol for its variable part; with ``finest``, one
-        symbol for each term.
+        """Return an affine scalar as a number plus a multiple of one symbol, which stands for its variable part; with
+        ``finest``, one symbol stands for each term.
         """
         if self.degree(node) == 0:
             return node

@@ -45,14 +45,12 @@ class SignUnknown(Exception):
         return str(text).format(*values)
 
     def with_parts(self, parts: Mapping[Expr, Expr]) -> SignUnknown:
-        """Return the exception with symbols in its values replaced by the scalars that they stand for, as in
-        ``parts``.
-        """
+        """Return the exception with scalars in place of symbols in its values; ``parts`` maps symbols to scalars."""
         return type(self)(*(part.xreplace(parts) if isinstance(part, sympy.Basic) else part for part in self.args))
 
 
 class RuleDoesNotApply(SignUnknown):
-    """Raised by a convexity rule for scalars of a form that the rule is not for, so that another rule is tried."""
+    """Raised by a convexity rule if a scalar has another form than the rule is for. Another rule is then tried."""
 
 
 class ProofTerm(NamedTuple):
@@ -91,9 +89,9 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Interval], is_concave: Callable[[Expr], bool]
 ) -> None:
-    """Declare in ``signs`` the ``ranges`` of the symbols of a decomposition, so that signs of its function can be
-    proved; raise `SignUnknown` if the function may be undefined there. Ranges of parts that are concave by
-    ``is_concave`` are narrowed to where logarithms and roots of these are defined.
+    """Declare in ``signs`` the ``ranges`` of the symbols of a decomposition, which proofs of signs need. Raise
+    `SignUnknown` if its function may be undefined there. The range of a concave part is narrowed to the domain of
+    logarithms and roots of it.
 
     Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
     in the open ranges only, a pole and a logarithm at their ends as well.
@@ -109,8 +107,8 @@ def enter_domain(
 
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
-    """Return the logarithms and roots of ``a*p + b`` in ``outer``, where the part p is concave, and narrow the declared
-    range of p to where they are defined.
+    """Narrow the declared ranges of concave parts p in ``outer`` to the domains of logarithms and roots of ``a*p + b``.
+    Return these logarithms and roots.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")

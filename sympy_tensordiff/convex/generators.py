@@ -107,8 +107,8 @@ class Generators:
     # ---------------------------------------------------------------- generators
 
     def generator(self, key: Any, interval: Interval, source: Expr) -> Expr:
-        """Return the symbol (generator) for ``key``. At its first use it is created, with the interval of its values
-        and the expression ``source`` that it stands for.
+        """Return the symbol (generator) for ``key``. Its first use creates it, with the interval of its values and the
+        expression ``source`` for which it stands.
         """
         if key not in self._generators:
             symbol = self._generators[key] = Dummy("t", real=True)
@@ -211,7 +211,7 @@ class Generators:
         return POSITIVE if on_diagonal and is_positive_definite(self, tensor) else FREE
 
     def _range_of_reduction(self, node: IndexedReduction) -> Interval:
-        """Return the range of a sum (or other reduction) over an index whose body has one sign; `FREE` if its sign is
+        """Return the range of a sum or other reduction over an index, from the sign of its body; `FREE` if this sign is
         not known.
         """
         if isinstance(node, IndexedSum | IndexedProduct | IndexedMax | IndexedMin):
@@ -263,8 +263,8 @@ class Generators:
         return form.xreplace(self.sources)
 
     def _form_of_root(self, base: Expr, degree: int) -> Expr:
-        """Return the root of order `degree` of a nonnegative ``base``. A symbol with the range of the root, a
-        generator, stands for it; for a product of symbols, one for each factor.
+        """Return the root of order `degree` of a nonnegative ``base`` as a generator with the range of the root; for a
+        product of symbols, as a product of one generator for each factor.
         """
         parts = _monomial_factors(base)
         if parts is not None and len(parts) > 1 and all(self.sign_of(g) == ">" for g, _ in parts):
@@ -280,7 +280,7 @@ class Generators:
         return symbol
 
     def _form_of_exponential(self, argument: Expr) -> Expr:
-        """Return ``exp(argument)`` as a product of powers of generators (symbols that stand for exponentials), one for
+        """Return ``exp(argument)`` as a product of powers of generators, symbols that stand for exponentials: one for
         each monomial of the argument.
         """
         factors = []

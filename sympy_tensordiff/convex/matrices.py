@@ -47,8 +47,8 @@ def is_symmetric_affine(variables: Variables, matrix: Any) -> bool:
 
 
 def is_positive_definite(signs: SignProver, matrix: Any) -> bool:
-    """Return whether ``matrix`` is declared positive definite, is a sum of positive multiples of such matrices and unit
-    matrices, or is an inverse of one.
+    """Return whether ``matrix`` is provably positive definite: declared so, a sum of positive multiples of such
+    matrices and identity matrices, or an inverse of one.
 
     >>> import sympy_tensordiff as td
     >>> from sympy_tensordiff.convex.signs import Signs

@@ -21,8 +21,8 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Piece(NamedTuple):
-    """An interval between two ends (None where unbounded) on which a function has one formula, with ``point``, a
-    general point of it, written in the symbol ``parameter``.
+    """An interval between ``low`` and ``high`` (None: unbounded) on which a function has one formula. ``point`` is a
+    general point of the interval, as an expression in the symbol ``parameter``.
     """
 
     low: Expr | None
@@ -39,9 +39,9 @@ def terms_of_pieces(
     scalar: Expr,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms for a piecewise function of one scalar; raise `SignUnknown` if it is not proved convex
-    (``curvature`` 1) or concave (-1). ``slope`` differentiates a scalar along the direction, ``terms`` proves its
-    curvature.
+    """Return the proof terms for a piecewise function of one scalar. Raise `SignUnknown` unless it is proved convex
+    (``curvature`` 1) or concave (-1). ``slope`` returns the derivative of a scalar in the direction, ``terms`` proves
+    its curvature.
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.
@@ -126,8 +126,8 @@ def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[D
 def _require_corner(
     signs: Signs, outer: Decomposition, symbol: Expr, pieces: list[Expr], curvature: int, end: Any
 ) -> None:
-    """Raise `SignUnknown` unless the two neighbouring ``pieces`` have the same value at ``symbol = end``, where they
-    meet, and the slope does not decrease there (for ``curvature`` 1) or not increase (-1).
+    """Raise `SignUnknown` unless two neighbouring ``pieces`` have the same value at ``symbol = end``, and the slope
+    does not decrease there (for ``curvature`` 1) or not increase (-1).
     """
     left, right = pieces
     nodes = {node for piece in pieces for node in piece.atoms(sympy.Pow, sympy.log) if symbol in node.free_symbols}
@@ -207,7 +207,9 @@ def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
 
 
 def _border_expressions(function: Expr) -> list[Expr]:
-    """Return the expressions that are 0 where a condition or the sign of an absolute value's argument changes."""
+    """Return the expressions whose zeros are the points where a condition changes, or the sign of the argument of an
+    absolute value.
+    """
     sides = [r.lhs - r.rhs for r in function.atoms(*INEQUALITIES)]
     return sorted(sides + [a.args[0] for a in function.atoms(sympy.Abs)], key=sympy.default_sort_key)
 
@@ -218,7 +220,7 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
     """
 
     def resolved(scalar: Expr) -> Expr:
-        """Return ``scalar`` with each ``Abs(a)`` replaced by ``a`` or ``-a``, by the sign of ``a`` at that point."""
+        """Return ``scalar`` with ``a`` or ``-a`` in place of ``Abs(a)``, by the sign of ``a`` at ``symbol = point``."""
         resolved_values = {}
         for node in scalar.atoms(sympy.Abs):
             sign = signs.of(node.args[0].xreplace({symbol: point}))

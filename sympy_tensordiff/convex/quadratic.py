@@ -52,8 +52,8 @@ def _matrix_entry_derivative(matrix: Any, directions: Mapping[Any, Any], row: Ex
 
 
 def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
-    """Return ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``; a `Piecewise` chooses
-    among the arguments.
+    """Return ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``, as a sum of one
+    `Piecewise` per argument. Where several arguments attain it, their values are added.
     """
     if isinstance(node, IndexedMax | IndexedMin):
         body = node.args[0]
@@ -91,8 +91,8 @@ class SummedProduct(NamedTuple):
 
 
 def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr) -> GramForm | None:
-    """Return the second derivative of a sum of products as a `GramForm`, a visibly nonnegative one such as
-    ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless some exchange of indices leaves the product unchanged.
+    """Return the second derivative of a sum of products in a visibly nonnegative form (`GramForm`), such as
+    ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless the product is invariant under some exchange of indices.
 
     Examples
     --------
@@ -129,9 +129,9 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield second derivatives of a product that are visibly nonnegative (`GramForm`), one for each exchange of two
-    indices that leaves the product unchanged. The factors of the product are variables (``ends``), at most one entry of
-    an inverse (``cores``) and the ``rest``.
+    """Yield second derivatives of a product in visibly nonnegative form (`GramForm`), one for each exchange of indices
+    under which the product is invariant. Its factors are variables (``ends``), at most one entry of an inverse
+    (``cores``) and the ``rest``.
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -224,8 +224,8 @@ def _unify_indices(
 
 
 def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield the exchanges of ``bound`` indices that extend ``start`` and map one of the two variables ``ends`` of a
-    product to the other; for an entry of a symmetric matrix in both index orders.
+    """Yield the exchanges of ``bound`` indices that extend ``start`` and map one of the variables ``ends`` to the other
+    one. For an entry of a symmetric matrix, both orders of its indices are tried.
     """
     if start is None or not _is_same_variable(ends):
         return
@@ -270,8 +270,8 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Return a product split into two halves that ``exchange`` maps to each other, and matrix entries that connect
-    them; None if that is impossible. The factors of the product are ``ends``, ``rest`` and ``cores``.
+    """Return the product of ``ends``, ``rest`` and ``cores`` as two halves, which ``exchange`` maps to each other, and
+    matrix entries that connect them; None if it cannot be split so.
     """
     moved_indices = {a for a, b in exchange.items() if a != b}
     links = [f for f in rest if isinstance(f, TensorEntry) and _links_both_ends(f, exchange)]
@@ -332,8 +332,8 @@ def _form_of_halves(
 def _matrix_fractional_form(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, half: Expr
 ) -> GramForm:
-    """Return the second derivative of ``b' inv(M) b`` as ``r' inv(M) r`` with ``r = v - V inv(M) b``, where v and V are
-    the directions of b and M.
+    """Return the second derivative of ``w*b' inv(M) b`` as ``2*w*r' inv(M) r`` with the residual ``r = v - V inv(M)
+    b``, where v and V are the `directions` (derivatives) of b and M.
 
     Indices of links stay outside the residual, which is one vector for each of their values.
     """

@@ -151,8 +151,8 @@ class ConvexityRules:
         return self._first_applicable(rules, scalar, curvature)
 
     def _decompositions(self, scalar: Expr) -> Iterator[Decomposition]:
-        """Yield several ways to write ``scalar`` as a function of parts: of the arguments of its outermost function, of
-        affine parts, or of single terms of affine parts.
+        """Yield several ways to write ``scalar`` as a function of other scalars: of the arguments of its outermost
+        function, of affine scalars, or of single terms of these.
         """
         inner = [a for a in scalar.args if self.variables.degree(a) == 2]
         if isinstance(scalar, sympy.Pow) and self.variables.degree(scalar.exp):
@@ -165,8 +165,8 @@ class ConvexityRules:
                 yield outer
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
-        """Return the proof terms that a function of parts, as ``outer`` decomposes it, is convex (``curvature`` 1) or
-        concave (-1): as a sum of squares if possible, else by the Cauchy-Schwarz bound.
+        """Return proof terms which show that a composition is convex (``curvature`` 1) or concave (-1). ``outer``
+        splits it into a function and its parts; sums of squares are tried before the Cauchy-Schwarz bound.
         """
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)
@@ -206,8 +206,8 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Apply the chain rule to one argument of ``outer``: return the proof terms of the scalar that ``symbol``
-        stands for, each times ``slope``, the derivative of ``outer`` by ``symbol``.
+        """Return the proof terms of the scalar for which ``symbol`` stands, each times ``slope``, the derivative of
+        ``outer`` with respect to ``symbol`` (chain rule).
         """
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
@@ -311,9 +311,9 @@ class ConvexityRules:
         return terms + self._sum_of_squares(matrix, symbols, outer)
 
     def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
-        """Return the Cauchy-Schwarz bound for the sum ``node``, in which ``symbol`` stands for the value of the sum. It
-        is that of a quadratic form if the sum is visibly a nonnegative one, else that of a summand which is a function
-        of one scalar. None if neither applies.
+        """Return a Cauchy-Schwarz bound for the sum ``node``, whose value ``symbol`` stands for: the bound of a
+        quadratic form if the sum is visibly a nonnegative one, else that of its summand, a function of one scalar. None
+        if neither applies.
         """
         forms = self._terms_of_nonnegative_form(node)
         if forms:
@@ -436,9 +436,9 @@ def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | No
 
 
 def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -> CauchySchwarzBound | None:
-    """Return the Cauchy-Schwarz bound for the sum ``node``, in which ``symbol`` stands for the value of the sum. The
-    summand is a function h of one scalar, given as the decomposition ``outer``. None if the sign of ``h''`` is not
-    known; raise `SignUnknown` if the ratio ``sum(h'**2/h'')`` has no suitable form.
+    """Return the Cauchy-Schwarz bound for the sum ``node``, whose value ``symbol`` stands for. Its summand is a
+    function h of one scalar, given as the decomposition ``outer``. None if the sign of ``h''`` is not known. Raise
+    `SignUnknown` if the ratio ``sum(h'**2/h'')`` has no suitable form.
 
     The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant; if that is not possible, the sum
     itself where it is larger. A sum that is 0 inside the domain is least there (``h = h' = 0``): the bound then holds

@@ -54,7 +54,7 @@ class Signs(Generators):
         self._depth = 0
 
     def is_zero(self, scalar: Expr) -> bool:
-        """Whether ``scalar`` is proved to be 0 everywhere; False if that would take too much work."""
+        """Whether ``scalar`` is proved to be 0 everywhere; False if a proof would take too long."""
         form = self.form(scalar)
         return _operation_count(form) <= MAX_OPERATIONS and bool(self._reduced_fraction(form)[0] == 0)
 
@@ -163,8 +163,9 @@ class Signs(Generators):
         return next((sign for sign in (method(factor) for method in methods) if sign), None)
 
     def _sign_by_coefficients(self, factor: Expr) -> str | None:
-        """Return the sign that all coefficients have after each variable is shifted so that its bound is 0; None if
-        they differ. So ``x - 1`` is positive for ``x > 1``.
+        """Return the sign of a polynomial (">", ">=", "<" or "<=") if all its coefficients agree after each bounded
+        variable is replaced by its distance from its bound; else None. So ``x - 1`` is positive for ``x > 1``, since it
+        is the distance itself. Variables without bounds may have even exponents only.
         """
         shifts, counted, strict = {}, set(), set()
         for g in factor.free_symbols:
@@ -206,8 +207,8 @@ class Signs(Generators):
         return (">=" if at_end else ">") if polynomial.eval(point) > 0 else ("<=" if at_end else "<")
 
     def _sign_by_discriminant(self, factor: Expr) -> str | None:
-        """Return the sign of a polynomial that is quadratic in some variable, with a discriminant that is never
-        positive; None otherwise.
+        """Return the sign of a polynomial that is quadratic in some variable, if its discriminant is never positive;
+        else None.
         """
         for g in sorted(factor.free_symbols, key=sympy.default_sort_key):
             polynomial = Poly(factor, g)
@@ -270,14 +271,14 @@ class Signs(Generators):
         return form
 
     def _derivative(self, form: Expr, g: Expr) -> Expr:
-        """Return the derivative of the rational function ``form`` with respect to the symbol ``g``; symbols that stand
-        for functions of ``g`` are differentiated too.
+        """Return the derivative of the rational function ``form`` with respect to the symbol ``g``, including the
+        derivatives of symbols that stand for functions of ``g``.
         """
         return self.form(sympy.diff(self._in_terms_of(g, form), g))
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
-        """Return the value of the rational function ``form`` at ``g = end``; None if another symbol in it stands for a
-        function of ``g`` whose value there is not rational.
+        """Return the value of the rational function ``form`` at ``g = end``; None if another symbol in it is a function
+        of ``g`` without a rational value there.
         """
         functions = {other: self._in_terms_of(g, other) for other in form.free_symbols}
         values = {o: function.xreplace({g: end}) for o, function in functions.items() if g in function.free_symbols}

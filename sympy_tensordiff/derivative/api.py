@@ -88,8 +88,8 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
 
 
 def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
-    """Return the pullbacks (vjp) of `cotangent` through `value` with respect to `wrt`: a tuple if `wrt` is one. `given`
-    is the expression as the user wrote it; if that is SymPy's, so is the result.
+    """Return the pullbacks (vjp) of `cotangent` through `value` with respect to `wrt`: a tuple if `wrt` is a tuple.
+    `given` is the user's expression; if it is SymPy's own, so is the result.
     """
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
@@ -499,8 +499,8 @@ def _several(wrt: Any) -> tuple[Any, ...]:
 
 
 def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return two tuples of equal length, the variables and their vectors; raise an error that calls the vectors `what`
-    otherwise.
+    """Return the variables and their vectors, two tuples of equal length. Raise an error, which calls the vectors
+    `what`, if they do not match.
 
     Raises `ArgumentTypeError` if only one is a tuple, `ArgumentError` if the lengths differ.
     """

@@ -76,8 +76,8 @@ class Differentiation:
         return other
 
     def of_derivatives(self, nodes: Sequence[Node]) -> list[Differentiation]:
-        """Return a copy of this state for each of `nodes`, which are derivatives of this expression. The copies may
-        assume that the expression itself has a finite value, so that fewer guards against ``0*nan`` are needed.
+        """Return a copy of this state for each of `nodes`, derivatives of this expression. In the copies, the value of
+        the expression is known to be finite, which saves guards against ``0*nan``.
         """
         values = self.root, self.simplified(self.root)
         states = [self.of(node) for node in nodes]
@@ -175,7 +175,7 @@ class Differentiation:
         return simplify_derivatives(self.graph, nodes, (*self.facts, *facts), self.sizes(), function)
 
     def sizes(self) -> frozenset[int]:
-        """Return the variables that stand for sizes, such as ``n`` in a shape ``(n, 3)``; sums never bind them."""
+        """Return the variables that are sizes, such as ``n`` in a shape ``(n, 3)``; sums never bind them."""
         nodes = (*self.reader.leaves(), self.root, *self.inputs)
         if self._sizes[0] != nodes:
             self._sizes = nodes, size_variables(nodes)

@@ -75,8 +75,8 @@ def _is_guarded(node: Node) -> bool:
 
 
 def _apply_inside_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
-    """Return ``rule(cotangent)``, with the linear `rule` applied separately to each branch of a select, body of a guard
-    and term of a sum in the cotangent, so that branches of 0 stay exactly 0.
+    """Return ``rule(cotangent)`` for a linear `rule`, applied separately to the branches of selects, the bodies of
+    guards and the terms of sums in the cotangent. Branches of 0 then stay exactly 0.
 
     A cotangent that cannot be split is compared with 0, or the number of its chosen terms is.
     """
@@ -190,7 +190,7 @@ def _is_integer(node: Node) -> bool:
     """Whether the scalar `node` provably has integer values only."""
 
     def is_rounded(part: Node) -> bool:
-        """Whether `part` is an operation with integer values, such as floor, whatever its arguments are."""
+        """Whether `part` is an operation, such as floor, whose value is an integer for all arguments."""
         return part.op == "index" or (part.op == "call" and part.data in _ROUNDED)
 
     def is_closed(part: Node) -> bool:

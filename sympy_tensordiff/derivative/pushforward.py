@@ -182,8 +182,8 @@ class Pushforward:
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 
     def _entry_for_direction(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return ``table[(*index, *d)]`` for a tensor of tangents `table`, where ``d`` are the index variables of the
-        directions, which are the last axes of each tangent.
+        """Return ``table[(*index, *d)]`` for a tensor `table` of tangents, whose last axes are the directions, with
+        their index variables ``d``.
         """
         return self._entry(table, (*index, *self._outer))
 

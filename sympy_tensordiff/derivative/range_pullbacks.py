@@ -25,8 +25,8 @@ EXTREMA = frozenset({"max", "min"})
 
 
 def share_among_ties(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
-    """Return the part of the `cotangent` of a maximum or minimum `node` over a range that belongs to its value `body`:
-    all of it where only this value attains the extremum, an equal share among ties, else 0.
+    """Return the share of the `cotangent` of a maximum or minimum `node` that belongs to its value `body`: all of it if
+    only this value attains the extremum, an equal share among ties, else 0.
 
     Values that are equal to the extremum have equal shares, others 0.
     """

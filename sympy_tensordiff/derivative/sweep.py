@@ -111,10 +111,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         numbers: Container[Node],
     ) -> Sweep:
-        """Run the sweep and return it. It starts at the entry `body`, with index variables `variables` in the ranges
-        `rows`, whose cotangent is `cotangent`; the nodes in `numbers` are known to be finite.
-
-        `numbers` are the nodes that are finite wherever the function is.
+        """Run the reverse sweep from the entry `body`, which has the cotangent `cotangent` and index variables
+        `variables` in the ranges `rows`, and return it. `numbers` are the nodes that are finite wherever the function
+        is.
         """
         self._numbers = numbers
         self._bind(variables, 0)
@@ -145,8 +144,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 self._pass_on(node, rows, cotangent)
 
     def _pass_on(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Contribute to the cotangents of the arguments of `node`, whose own cotangent is `cotangent` under the
-        constraints `rows`. For a leaf, store it instead.
+        """Add the contributions of `node` to the cotangents of its arguments. `cotangent` is its own cotangent where
+        the constraints `rows` are true. The cotangent of a leaf is stored instead.
         """
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
@@ -266,8 +265,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent. The
-        contributions that can be summed over the indices that `node` does not use are added up to one.
+        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent.
+        Contributions that can be summed over the indices that `node` does not use are added to a single one.
         """
         staged = []
         for part in parts:
@@ -337,7 +336,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             self._bound[v] = (kind, -v)
 
     def _ordered(self, variables: Iterable[int]) -> list[int]:
-        """Return those of `variables` that the sweep has bound, in the order in which sums eliminate them."""
+        """Return the variables in `variables` that the sweep has bound, in the order in which sums eliminate them."""
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
 
 

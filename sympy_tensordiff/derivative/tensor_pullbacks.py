@@ -55,9 +55,9 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Pull the `cotangent` of the einsum `node` back: yield each operand that depends on a leaf, with the einsum of the
-    cotangent and all other operands. For ``ij,jk->ik`` that of the first operand is ``Pik,jk->Pij``, with the leading
-    axes ``P`` of the cotangent.
+    """Yield the operands of the einsum `node` that depend on a leaf, each with its cotangent: the einsum of `cotangent`
+    and all other operands. For ``ij,jk->ik``, the einsum for the first operand is ``Pik,jk->Pij``, where ``P`` are the
+    leading axes of the cotangent.
     """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -80,8 +80,9 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """Yield each operand of a product that depends on a leaf, with its cotangent: the cotangent `known` of the product
-    times all other operands. Partial products are shared, so that the total work is linear in the number of operands.
+    """Yield the operands of a product that depend on a leaf, each with its cotangent: the cotangent `known` of the
+    product times all other operands. Partial products are shared; the number of operations is linear in the number of
+    operands.
     """
     if not any(is_active(node) for node, _ in operands):
         return
@@ -158,9 +159,9 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield each argument of the element-wise `node` that depends on a leaf, with its cotangent: for ``f(a, b)`` that
-    of ``a`` is the node's `cotangent` times ``df/da``, entry by entry, and summed over the entries if ``a`` is a
-    scalar.
+    """Yield the pairs ``(argument, cotangent)`` of the element-wise `node`, for arguments that depend on a leaf. The
+    cotangent of ``a`` in ``f(a, b)`` is `cotangent` times ``df/da``, entry by entry, summed over the entries if ``a``
+    is a scalar.
     """
     own = tuple(range(len(node.shape)))
     axes = (*axes_of(prefix), *own)

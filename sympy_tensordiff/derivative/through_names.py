@@ -28,8 +28,8 @@ MAX_CONDITIONS_AROUND = 2
 
 
 class ThroughNames:
-    """The derivatives of an expression with named parts (`NamedTensor`): one sweep over the expression, and one over
-    the definition of each part.
+    """Computes derivatives of an expression with named parts (`NamedTensor`), by one sweep over the expression and one
+    over the definition of each part.
 
     `others` are variables, cotangents and tangents, whose names no new part gets.
     """
@@ -74,8 +74,8 @@ class ThroughNames:
                 found.setdefault(leaf, []).append(part)
 
     def pushforward(self, variables: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the expression when `variables` move by `tangents`. A named part among `variables`
-        moves by its given tangent in addition to its computed one.
+        """Return the tangent of the expression for the `tangents` of `variables`. For a named part among `variables`,
+        its given tangent is added to the computed one.
         """
         moves: dict[Any, list[Any]] = {}
         for v, tangent in zip(variables, tangents, strict=True):
@@ -89,8 +89,8 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value`, as expressions, when each leaf in `moves` moves by the sum of its tangents
-        there; ``written(work, [node])`` converts the node of the result to expressions.
+        """Return the tangent of `value` as expressions. `moves` maps leaves to lists of tangents, which are added up;
+        ``written(work, [node])`` converts the resulting node to expressions.
         """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
@@ -125,8 +125,8 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
 def _pullbacks_where_nonzero(
     work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor
 ) -> list[Node]:
-    """Return the cotangents of `leaves`, given the `cotangent` of `definition`, an expression of them. Where the
-    cotangent is 0 the results are exactly 0, even if the slope of the definition is infinite or undefined there.
+    """Return the cotangents of `leaves` from the `cotangent` of `definition`, an expression in them. Where the
+    cotangent is 0, the results are exactly 0, even if the derivative of the definition is infinite or undefined there.
 
     The cotangent is a name for an expression, which says under which conditions it is not 0. If it says so in a form
     that cannot be used, the expression replaces the name.

@@ -36,8 +36,8 @@ Found = dict[Any, list[Any]]
 def pullbacks(
     pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any], known: Mapping[Any, Any] = MappingProxyType({})
 ) -> list[Any | None]:
-    """Return the cotangents of `variables`, None for zero. `pairs` lists values, which may contain scans (loops over
-    time), with their cotangents; `known` maps expressions to the variables that stand for them in the results.
+    """Return the cotangents of `variables`, None for zero. `pairs` are values, which may contain scans (loops over
+    time), with their cotangents. `known` maps expressions to variables that replace them in the results.
     """
     found: Found = {}
     for value, cotangent in pairs:
@@ -106,8 +106,8 @@ def _captured(scan: Any) -> list[Any]:
     bound = set(scan.bound)
 
     def below(node: Any) -> Sequence[Any]:
-        """Return the parts of a node to search next: its arguments; for a scan its `steps` and `outer`, or nothing if
-        no index in `bound` is free in it.
+        """Return the subexpressions of a node to search next: its arguments, or the `steps` and `outer` of a scan;
+        nothing for a scan in which no index of `bound` is free.
         """
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)
@@ -159,7 +159,7 @@ def _sweep_back(
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
     """Sweep `value` backwards once from `cotangent`, and append the cotangents of its scans and variables to the lists
-    in `found`. `known` maps expressions to the variables that stand for them in these cotangents.
+    in `found`. `known` maps expressions to variables that replace them in these cotangents.
     """
     leaves = _leaves(value, variables)
     if not leaves:
@@ -283,9 +283,9 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in `wanted`: the last value, the sum or the stack of the values over
-    time. All of them have the same states and sequences: those of `states` and `sequences` that any of the values
-    needs.
+    """Return a scan for each ``(kind, value)`` in `wanted`: the last value, the sum, or the stack of the values over
+    time. All of them have the same states and sequences, those among `states` and `sequences` on which some value
+    depends.
 
     Time, length and direction are those of `scan`.
     """
@@ -406,8 +406,8 @@ class _Adjoint:
             _sweep_back(target, result, self.variables, found)
 
     def _product(self) -> tuple[Any, Any]:
-        """Return a pair ``(expression, cotangent)`` with the same pullback as one step. It is the step's own pair if
-        there is only one, else the sum of all values times their cotangents, with the cotangent 1.
+        """Return ``(expression, cotangent)`` with the pullback of one step: the step's only pair, or the sum of all
+        values times their cotangents, with the cotangent 1.
         """
         if len(self.pairs) == 1:
             return self.pairs[0]
@@ -415,8 +415,8 @@ class _Adjoint:
 
 
 class _Backwards:
-    """The time variable, length and direction of the scan of a pullback, which runs opposite to the scan that it
-    belongs to.
+    """The time variable, length and direction of the scan that computes a pullback. It runs opposite to the scan that
+    is differentiated.
     """
 
     def __init__(self, time: Any, length: Any, reverse: bool) -> None:

@@ -54,8 +54,8 @@ def parse_memory(memory: Any) -> int | None:
 
 
 def blocks_from_chunks(values: Mapping[Any, Any]) -> dict[str, int | None]:
-    """Return a block size for each symbolic size, taken from the chunks of the dask arrays among the arguments; raise
-    `ArgumentError` if none is chunked.
+    """Return a dictionary from symbolic sizes to block sizes, from the chunks of the dask arrays among the arguments.
+    Raise `ArgumentError` if no argument has chunks.
     """
     found: dict[str, int | None] = {}
     for arg, value in values.items():
@@ -83,7 +83,7 @@ class _MemoryMapFile:
 
 def to_block_source(arg: Any, argument: Argument, value: Any) -> Any:
     """Return an argument in a form from which tasks read slices: a number, a NumPy array, a dask array or a file. Raise
-    if it does not fit the declared `argument`.
+    an error if it does not match the declared `argument`.
     """
     _, da = import_dask()
     if not isinstance(arg, TensorSymbol):

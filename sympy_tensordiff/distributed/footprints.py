@@ -49,8 +49,8 @@ def to_affine_form(form: Any) -> Affine:
 
 
 def range_constraints(ranges: Iterable[IndexRange]) -> Rows:
-    """Return the constraints that the indices of ``ranges`` are in these. An end that is not affine is left out, so
-    that footprints may become larger, never smaller.
+    """Return the constraints that indices are in their ``ranges``. An end that is not affine is left out; footprints
+    may then be larger, but never smaller.
     """
     return tuple(row for one in ranges for row in one.constraints(variable_name(one.index), _affine_or_none))
 
@@ -98,8 +98,8 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the summands of ``expr`` that are summed over the blocks whose first indices are the symbols ``origins``,
-    with their constraints. None if ``expr`` adds anything else to these sums.
+    """Return the summands of ``expr`` that are summed over blocks, with their constraints; ``origins`` are symbols for
+    the first indices of a block. None if ``expr`` adds anything else to these sums.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -119,8 +119,8 @@ def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedE
 
 
 def _children(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[GuardedExpression]:
-    """Yield the arguments of ``expr``, each with the constraints under which it is evaluated: ``rows`` and its own
-    conditions and ranges. ``inner`` are the indices of the sums around it.
+    """Yield the arguments of ``expr``, each with the constraints under which it is evaluated: ``rows``, and the
+    conditions and ranges of ``expr``. ``inner`` are the indices of the sums around it.
     """
     if isinstance(expr, TensorEntry):
         yield from (GuardedExpression(index, rows, inner) for index in expr.indices)
@@ -243,8 +243,8 @@ def _constraints_of_relation(condition: Any) -> Rows:
 
 
 class ReadRanges(NamedTuple):
-    """The range of entries that one read takes along each axis of its tensor while a block is computed, and the
-    constraints under which anything is read.
+    """The range of entries that one read accesses along each axis of its tensor while a block is computed, and the
+    constraints under which it reads at all.
 
     The ends are forms in sizes, block origins and block extents. The read happens if no range of ``axes`` and
     ``others`` is empty and the ``rows`` hold. ``nests`` are the loops inside a range whose ends need not be attained at
@@ -290,7 +290,7 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
-    """Return the ranges of entries that ``read`` takes from its tensor while one block is computed, as forms in the
+    """Return the ranges of entries that ``read`` accesses in its tensor while one block is computed, as forms in the
     sizes and the first indices of the block. ``outer`` are the indices that vary within the block.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}

@@ -44,8 +44,8 @@ class BlockCost(NamedTuple):
 
 
 class KernelBlock(NamedTuple):
-    """One block of a kernel's work: its position in the grid of blocks, the slices that it loads of each input, and the
-    shapes of its results.
+    """One block of a kernel: its position in the grid of blocks, its integer arguments, the slices of each input to
+    load, and the shapes of its results.
     """
 
     position: tuple[int, ...]
@@ -54,7 +54,7 @@ class KernelBlock(NamedTuple):
     result_shapes: list[tuple[int, ...]]
 
     def bytes(self, itemsize: int) -> tuple[int, int]:
-        """Return the number of bytes that the block reads, and that it returns."""
+        """Return ``(read, returned)``: the numbers of bytes of the block's inputs and results."""
         read = sum(prod([s.stop - s.start for s in cut]) for cut in self.cuts if cut is not None)
         return read * itemsize, sum(map(prod, self.result_shapes)) * itemsize
 
@@ -235,7 +235,8 @@ class DaskFunction:
     # ------------------------------------------------------------------------ what a block reads, what a call costs
 
     def footprint(self, block: Sequence[int], kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
-        """Return for each argument the slices, one per axis, that contain all entries which one block reads.
+        """Return a dictionary from arguments to the slices, one per axis, that contain all entries which one block
+        reads.
 
         Parameters
         ----------
@@ -262,8 +263,8 @@ class DaskFunction:
         return found
 
     def loads(self, block: Sequence[int], kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
-        """Return for each argument the list of slices that one task loads: that of the block at position ``block`` of
-        the kernel number ``kernel``, at the given ``sizes``.
+        """Return a dictionary from arguments to the lists of slices that one task loads: the task of the block at
+        position ``block`` of kernel number ``kernel``, at the given ``sizes``.
 
         Examples
         --------

@@ -42,8 +42,8 @@ MAX_WHOLE_ENTRIES = 4096
 
 
 class AxisSlice(NamedTuple):
-    """The slice of one axis that a block reads: its first index and its length, both as expressions in the block's
-    position.
+    """The slice of one axis that a block reads: its first index and its length, as expressions in the position of the
+    block.
     """
 
     start: Expr
@@ -65,8 +65,8 @@ class KernelInput(NamedTuple):
     """The symbol inside the kernel."""
 
     def slices(self, variables: Mapping[str, int], shape: Sequence[int], *, exact: bool = True) -> Any:
-        """Return the slice of each axis that a block reads from the argument; None if it reads nothing. Without
-        ``exact`` the slices may be too large.
+        """Return the slices, one for each axis, that a block reads from the argument; None if it reads nothing. Without
+        ``exact``, the slices may be too large.
         """
         nonempty = [ranges for read in self.ranges if (ranges := read.evaluate(variables, exact=exact)) is not None]
         if not nonempty:
@@ -161,8 +161,8 @@ class BlockKernel:
         return frozenset((tuple((v, c) for v, c in form.terms if v not in extents), by) for form, by in ends)
 
     def _make_input(self, tensor: TensorSymbol, entries: Any, found: Any, split: Mapping[str, Any]) -> KernelInput:
-        """Return the input of the kernel for the reads ``entries`` of ``tensor``: one slice that contains them all.
-        ``found`` maps each read to its ranges, ``split`` names of sizes to block sizes.
+        """Return the input of the kernel for the reads ``entries`` of ``tensor``: one slice that contains all of them.
+        ``found`` maps reads to their ranges, ``split`` maps names of sizes to block sizes.
         """
         ranges = tuple(dict.fromkeys(r for entry in entries for r in found[entry]))
         is_always_read = all(
@@ -210,8 +210,8 @@ class BlockKernel:
     # ------------------------------------------------------------------------ the expression of one block
 
     def _block_expression(self, part: PartialResult) -> Any:
-        """Return the formula of a partial result for one block, in which indices count from the first index of the
-        block and reads use the sliced inputs.
+        """Return the formula of a partial result for one block. Indices in it count from the first index of the block,
+        and reads use the sliced inputs.
         """
         body = rebuild(part.value, self._shift_node)
         body = body.xreplace({index: index + loop.origin for index, _, loop in part.axes if loop})
@@ -315,8 +315,8 @@ def _expand_indices(old: Any, new: Any) -> Any:
 
 
 def _block_symbol(tensor: TensorSymbol, cuts: Sequence[AxisSlice | None], name: str) -> TensorSymbol:
-    """Return a tensor symbol called ``name`` that stands for the slice ``cuts`` of ``tensor`` in the kernel; ``tensor``
-    itself if no axis is sliced.
+    """Return a tensor symbol ``name`` that represents the slice ``cuts`` of ``tensor`` in the kernel; ``tensor`` itself
+    if no axis is sliced.
     """
     if not any(cuts):
         return tensor

@@ -40,8 +40,8 @@ OPERATIONS: Mapping[Any, str] = {
 
 
 class PartialResult(NamedTuple):
-    """A part of a result that is computed block by block: blocks give parts of an array, or values that are reduced
-    over ``loops`` by ``operation``, such as a sum.
+    """A part of a result that is computed block by block. Each block gives a part of an array, or a value that
+    ``operation``, such as a sum, reduces over ``loops``.
     """
 
     result: int
@@ -57,8 +57,8 @@ class PartialResult(NamedTuple):
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
-        """Return the position of the chunk that ``block`` contributes to: the block's numbers along the loops that are
-        axes of the result, without the loops that are reduced over.
+        """Return the position of the chunk of the result to which ``block`` contributes: its block numbers along the
+        loops that are axes of the result, without the reduced loops.
         """
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 
@@ -83,8 +83,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
 
 
 class ResultSplitter:
-    """Splits results into ``parts``, which are computed per block, and ``stages``, arrays for inner sums that must be
-    complete before.
+    """Splits results into ``parts``, which are computed block by block, and ``stages``, arrays of inner sums that must
+    be complete before.
 
     ``min_sizes`` are the smallest sizes for which periodic indices are read correctly.
     """
@@ -266,9 +266,9 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return the sum ``expr`` as a dictionary from sets of block loops to terms that add up to it; a term is summed
-        over the blocks of its loops. A sum that depends on only some of the split indices around it is computed first,
-        as an array of its own (a stage).
+        """Return the sum ``expr`` split into terms, as a dictionary from sets of block loops to terms; each term is
+        summed over the blocks of its loops. A sum that depends on only some of the split indices around it is first
+        computed as an array of its own (a stage).
         """
         own = self.loops.loops_for(expr.ranges(), binders, active)
         split = tuple(loop for loop in own if loop)
@@ -281,9 +281,9 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Return the product ``expr`` as a dictionary from sets of block loops to terms that add up to it; a term is
-        summed over the blocks of its loops. Only one factor may be a sum over blocks: any other such factor is computed
-        first, as an array of its own (a stage).
+        """Return the product ``expr`` split into terms, as a dictionary from sets of block loops to terms; each term is
+        summed over the blocks of its loops. At most one factor may be a sum over blocks; others are first computed as
+        arrays of their own (stages).
         """
         split_factors = []
         for factor in expr.args:
@@ -323,8 +323,8 @@ class ResultSplitter:
         return expr.func(*args)
 
     def _shifted_exponential(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return ``sum exp(f)`` as ``exp(M)*sum exp(f - M)``, where M is the maximum of f, so that it does not
-        overflow; None for any other sum.
+        """Return ``sum exp(f)`` as ``exp(M)*sum exp(f - M)`` with the maximum M of f, which does not overflow; None for
+        another sum.
         """
         factors = sympy.Mul.make_args(total.args[0])
         powers = [f for f in factors if isinstance(f, sympy.exp)]

@@ -101,8 +101,8 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Return the keys of the tasks that compute a partial result, one per block. Add to ``layer`` the tasks that then
-    reduce the blocks to the chunks of the result.
+    """Return the keys of the tasks that compute a partial result, one for each block. The tasks that reduce blocks to
+    the chunks of the result are added to ``layer``.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):
@@ -171,8 +171,9 @@ class _InputTasks:
         self._parts_by_end_points: dict[Any, tuple[Any, Any]] = {}
 
     def part(self, cut: Any, uses: int) -> tuple[Any, Any]:
-        """Return ``(slices, source)`` for a kernel task that needs the slice `cut`: it applies `slices` (None: all) to
-        `source`, a task key or an array. `uses` blocks need this slice.
+        """Return ``(slices, source)`` for a kernel task that needs the slice `cut`: it reads ``source[slices]``, or all
+        of ``source`` if ``slices`` is None. ``source`` is a task key or an array. `uses` is the number of blocks that
+        need the slice: one that several need is copied from a file once.
         """
         ends = _end_points(cut)
         if ends not in self._parts_by_end_points:
@@ -180,8 +181,8 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Return ``(slices, source)`` for the slice `cut` of the input, which is needed for the first time: a kernel
-        task applies ``slices`` (None: all) to ``source``, a task key or an array. Add the tasks that make it.
+        """Return ``(slices, source)`` for the first use of the slice `cut` of the input, and add the tasks that compute
+        ``source``. A kernel task reads ``source[slices]`` (None: all); ``source`` is a task key or an array.
         """
         if self.chunks:
             return None, self._join_chunks(cut, ends)

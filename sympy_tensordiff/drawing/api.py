@@ -90,7 +90,7 @@ class GraphDrawing:
         return self.text
 
     def _repr_svg_(self) -> str | None:
-        """Return the SVG for notebooks; None for a picture that is too large, so that they show the text."""
+        """Return the SVG for notebooks; None if the picture is too large, in which case notebooks show the text."""
         try:
             return self.svg()
         except UnsupportedError:

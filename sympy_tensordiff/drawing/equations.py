@@ -148,8 +148,8 @@ def count_signs(formula: str) -> int:
 
 
 def _with_letters(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """Return the parts ``found`` and the expressions ``reduced``, with a single letter as the name of each part of
-    which only entries occur, since ``s_{i j}`` reads better than ``(t_{0})_{i j}``.
+    """Return the common parts ``found`` and the expressions ``reduced``, with single letters as names of parts of which
+    only entries occur: ``s_{i j}`` reads better than ``(t_{0})_{i j}``.
     """
     exprs = [*reduced, *(e for _, e in found)]
     nodes = nodes_in(exprs, lambda node: node.args)
@@ -187,15 +187,13 @@ def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: 
 
 
 def _in_notebook(results: Sequence[Any]) -> str:
-    """Return the LaTeX of `results` to show in notebooks: one below the other, followed by the definitions of named
-    parts.
-    """
+    """Return the LaTeX of `results` for notebooks: one below the other, followed by the definitions of named parts."""
     return latex(results, parts=True if named_in(results) else None)
 
 
 def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
-    """Return the lines that show a long `expr` as ``(symbol, common part)`` pairs, followed by ``(None, expr in terms
-    of the symbols)``; None if it has no common parts.
+    """Return a long `expr` as lines: ``(symbol, common part)`` pairs, followed by ``(None, expr in terms of the
+    symbols)``; None if it has no common parts.
     """
     try:
         found, (reduced,) = cse(expr)
@@ -212,8 +210,8 @@ def _with_parts(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str
 
 
 def _parts_of_steps(steps: Sequence[Any], is_text: bool) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
-    """Return ``(common parts, steps in terms of them)`` for the steps of a scan, printed as text or as LaTeX. There are
-    no parts if the steps are short, or would not get shorter by them.
+    """Return ``(common parts, steps in terms of these)`` for printing the steps of a scan as text or LaTeX. There are
+    no parts if the steps are short, or if parts would not shorten them.
     """
     length = _length(dict.fromkeys(steps), is_text)
     if length <= LONGEST_STEPS:

@@ -37,8 +37,8 @@ THICKNESS = (Constraint("ge", Affine({1: 4}, 1)), Constraint("ge", Affine({1: -4
 
 
 class IndexMap(NamedTuple):
-    """The affine map ``alpha -> A alpha + t`` from the indices of a loop to the position of the entry that is read,
-    with the ranges of the indices.
+    """The affine map ``alpha -> A alpha + t`` from the indices of a loop to the position of the entry that is read, and
+    the ranges of these indices.
     """
 
     names: tuple[str, ...]
@@ -91,8 +91,8 @@ class IndexSolutions(NamedTuple):
 
 
 def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
-    """Solve ``A alpha + t == at`` for integer indices alpha: find conditions that fail, one solution, a basis of the
-    kernel of A, and the ranges of the coordinates ``z`` in it.
+    """Solve ``A alpha + t == at`` for integer indices alpha. Return the conditions that fail, one solution, a basis of
+    the kernel of A, and the ranges of the kernel coordinates ``z``.
     """
     if not index_map.is_affine:
         _, inside = lattice_points(index_map.rows, index_map.rank)
@@ -235,7 +235,7 @@ class LatticeFrame(NamedTuple):
 
 
 def make_frame(points: Sequence[Sequence[int]], extra_points: Sequence[Sequence[int]] = ()) -> LatticeFrame:
-    """Return the `LatticeFrame` that just contains ``points``, and those of ``extra_points`` that are close to them."""
+    """Return the smallest `LatticeFrame` that contains ``points`` and the points of ``extra_points`` close to them."""
     low, high = _bounding_box(points)
     reach = [max(3, b - a) for a, b in zip(low, high, strict=True)][:2]
     for point in extra_points:
@@ -282,8 +282,8 @@ def _polygon_corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fracti
 
 
 def rational_lines(index_map: IndexMap, at: Point, frame: LatticeFrame) -> Iterator[list[Position]]:
-    """Yield, for each layer of the picture in which the rational solutions of ``A alpha + t == at`` form a line, the
-    end points of that line within the frame.
+    """Yield the end points of lines of rational solutions of ``A alpha + t == at``, clipped to the frame: one line for
+    each layer of the picture in which the solutions form one.
 
     The line is drawn even if it contains no lattice point because a congruence fails.
     """

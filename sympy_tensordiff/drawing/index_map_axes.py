@@ -42,8 +42,8 @@ MARGIN = 0.8
 
 
 def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved: IndexSolutions | None) -> None:
-    """Draw the integer points of the index ranges, each with the entry that it reads, the solutions ``solved`` (None:
-    none asked for), and the kernel basis as arrows.
+    """Draw the integer points of the index ranges, each with the entry that it reads; the solutions ``solved``, unless
+    they are None; and the kernel basis as arrows.
     """
     kernel = kernel_basis(index_map.matrix(), index_map.rank) if index_map.is_affine else ()
     canvas = _LatticeAxes(axes, make_frame(inside, _extra_points(solved)), index_map.names, index_map, index_map.rows)
@@ -97,7 +97,7 @@ def fit_figure(axes: Any) -> None:
 
 
 def _inches_per_step(axes: Any) -> float:
-    """Return the distance of neighbouring points in inches."""
+    """Return how many inches one grid step of the drawing takes: 0.62, or less if the axes are long."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     return float(min(0.62, 13 / (right - left), 9 / (high - low)))
 
@@ -203,8 +203,8 @@ def _extra_points(solved: IndexSolutions | None) -> list[Point]:
 
 
 def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
-    """Draw the solutions: those outside of the ranges, the particular solution, and the kernel basis as arrows from one
-    solution.
+    """Draw the solutions outside of the index ranges, the particular solution, and the kernel basis as arrows that
+    start at one solution.
     """
     _, found = lattice_points(
         constraints_on_kernel(canvas.frame.constraints(), solved.particular, solved.kernel), len(solved.kernel)

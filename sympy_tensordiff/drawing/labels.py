@@ -166,9 +166,7 @@ def quotient_text(above: Affine, below: Affine, names: Names) -> str:
 
 
 def limit_text(function: str, texts: Sequence[str]) -> str:
-    """Return a bound as text: ``max(0, i - 1)`` for several ``texts`` and the function "max", the text itself if it is
-    only one.
-    """
+    """Return a bound as text: ``max(0, i - 1)`` for the function "max" and several ``texts``, or the only text."""
     return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
 
 
@@ -201,8 +199,8 @@ def _read_text(node: Node, names: Names) -> str:
 
 
 def _reduction_text(node: Node, bound_variables: Sequence[int], names: Names) -> str:
-    """Return a sum or other reduction as text, ``Σ k = 0 … n - 1``; constraints that are not the bounds of one index
-    follow "where".
+    """Return the text of a sum or other reduction, ``Σ k = 0 … n - 1``. Constraints that are no bounds of a single
+    index follow after "where".
     """
     parts, conditions = [], list(node.data)
     for place, v in enumerate(bound_variables):
@@ -234,8 +232,8 @@ def _einsum_text(node: Node) -> str:
 
 
 def _view_label(node: Node, names: Names) -> str:
-    """Return the label of a multiple, transpose, repetition or diagonal of a tensor; without an operand, of a unit
-    tensor or a constant one.
+    """Return the label of a view: a multiple, transpose, repetition or diagonal of a tensor or, without an operand, an
+    identity or constant tensor.
     """
     coefficient, inputs, output, extents = node.data
     if inputs:

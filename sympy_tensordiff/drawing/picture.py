@@ -108,8 +108,8 @@ def _reserved_names(graph: Graph, roots: Iterable[Node]) -> set[str]:
 def name_pullbacks(
     expression: Cluster, derivative: Cluster, pullbacks: dict[Node, Node], variables: Sequence[str]
 ) -> None:
-    """Mark the nodes of ``derivative`` that are pullbacks (cotangents), with the names of the nodes of ``expression``
-    that they belong to.
+    """Mark the nodes of ``derivative`` that are cotangents of nodes of ``expression`` (``pullbacks``) with the names of
+    these.
 
     The roots belong to ``variables``, which the expression need not contain. A pullback that is a view of a node, and
     is not drawn itself, is named at that node. Constants, such as the delta that the sweep starts from, are named at a
@@ -142,8 +142,8 @@ def name_pullbacks(
 
 
 def number_nodes(clusters: Sequence[Cluster]) -> None:
-    """Give a number to each node that is shown in several places, or that has a pullback, so that others can refer to
-    it. Numbers count through all clusters in reading order.
+    """Number the nodes that are shown in several places or have a pullback, so that other nodes can refer to them.
+    Numbers count through all clusters in reading order.
     """
     count = max((drawn.number for part in clusters for drawn in part.nodes), default=0)
     for part in clusters:

@@ -194,8 +194,8 @@ def _read_limits(limits: Any) -> list[IndexRange]:
 
 
 def _read_sizes(sizes: Mapping[Any, Any] | None, names: Sequence[Any]) -> dict[Any, Affine]:
-    """Return the numbers that the user gave for symbols, which may be named by symbol or by text; raise an error if one
-    is not an int.
+    """Return the numbers in `sizes` as a dictionary of affine forms; keys are symbols or their names. Raise an error if
+    a number is not an int, or if its symbol is in `names`, the indices with ranges.
     """
     if sizes is not None and not isinstance(sizes, Mapping):
         raise ArgumentTypeError(f"{CALLER}: sizes must be a dict from symbols to numbers, not {sizes!r}")

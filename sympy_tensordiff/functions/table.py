@@ -136,8 +136,8 @@ def _bounded(name: str, function: Any, operation: str = "", *aliases: str, **pro
 def _elementary(
     name: str, function: Any, operation: str, *aliases: str, is_bounded: bool = False, **properties: Any
 ) -> RealFunction:
-    """Return the record of a function of ``math.h`` that all libraries compute to a few units in the last place. With
-    ``is_bounded``, its value is finite for all real numbers.
+    """Return the record of a function of ``math.h``, which all libraries compute to a few units in the last place.
+    ``is_bounded`` says that its value is finite for all real numbers.
     """
     given: dict[str, Any] = {
         "is_public": True,

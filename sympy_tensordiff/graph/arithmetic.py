@@ -169,8 +169,8 @@ class Arithmetic(NodeTable):
         return value
 
     def _push_into_choice(self, choice: Node, factors: Sequence[Node]) -> Node:
-        """Return ``choice`` times ``factors``, where ``choice`` is a select that is 0 on one side. Factors that may be
-        undefined are moved into its nonzero branch.
+        """Return ``choice``, a select with one branch 0, times ``factors``. Factors that may be undefined move into the
+        nonzero branch.
 
         All other choices are moved, too: they may be defined in its branch only.
         """
@@ -361,7 +361,7 @@ class Arithmetic(NodeTable):
         return self.add(args) if value.op == "add" else self.mul(args)
 
     def guard(self, rows: Iterable[Constraint], body: Node) -> Node:
-        """Return a guard: ``body`` where all constraints ``rows`` hold, and 0 elsewhere, where ``body`` is not
+        """Return a guard: ``body`` where all constraints ``rows`` are true, and 0 elsewhere, where ``body`` is not
         evaluated. Nested guards are merged.
         """
         rows = tuple(rows)
@@ -461,8 +461,8 @@ _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
 def _is_kept_as_one_factor(product: Node) -> bool:
-    """Return whether `product` stays a single factor when it is multiplied by others, because it has many factors and
-    none of them is a select, guard or sum that could be merged.
+    """Return whether `product` remains a single factor when it is multiplied by others. It does if it has many factors,
+    and none of them is a select, guard or sum that could be merged.
     """
     if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
         return False

@@ -17,8 +17,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class CofactorContraction(NamedTuple):
-    """A contraction of the second derivative of a determinant (its cofactors of order 2) with a matrix, over one of
-    their two index pairs, found inside of an einsum.
+    """A contraction, found inside of an einsum, of the cofactors of order 2 (the second derivative of a determinant)
+    with a matrix over one of their two index pairs.
     """
 
     cofactors: Node
@@ -33,7 +33,7 @@ class CofactorContraction(NamedTuple):
 
 def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> CofactorContraction | None:
     """Return the first cofactors of order 2 (the second derivative of a determinant) among `operands` that are
-    contracted with a matrix, together with the operands that form this matrix. None if there are none.
+    contracted with a matrix, and the operands that form the matrix. None without such operands.
     """
     for position, (node, labels) in enumerate(operands):
         if node.op == "cof" and node.data == 2 and len(labels) == 4:
@@ -60,8 +60,8 @@ def _partition_by_connection(
 
 
 def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, extents: Extents) -> Node:
-    """Return the cofactors of order 2 contracted with the matrix ``factors`` over one index pair: the derivative of the
-    cofactor matrix in the direction of that matrix.
+    """Return the derivative of the cofactor matrix in the direction of the matrix ``factors``: the cofactors of order
+    2, contracted with it over one index pair.
     """
     own = tuple(dict.fromkeys(found.pair))
     coefficient, matrix = graph.split_view(graph.ein(1, [(factors, own)], found.pair, extents))

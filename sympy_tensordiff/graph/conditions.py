@@ -58,8 +58,8 @@ class ConditionReader(Applications):
         return node
 
     def _read_indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a sign or step function. If its argument contains indices only, it becomes guards, else a
-        function call.
+        """Return the node of a sign or step function: guards if its argument contains indices only, else a function
+        call.
         """
         cases = values_of(expr) if on_indices(expr, self.integers) else None
         node: Node = yield (self._read_function(expr, scope) if cases is None else self._read_branches(cases, scope))
@@ -72,8 +72,8 @@ class ConditionReader(Applications):
         return linear_condition(condition, lambda expr: self._linear_form(expr, scope) is not None, self.integers)
 
     def _read_branches(self, branches: Pairs, scope: Scope) -> Recursion[Node]:
-        """Return the node of a list of ``(value, condition)``, of which the first true one counts. Conditions on
-        indices become guards if that needs few cases, others become selects.
+        """Return the node of a `Piecewise`, given as pairs ``(value, condition)`` of which the first true one counts.
+        Conditions on indices become guards if this needs few cases; others become selects.
         """
         linear: dict[Any, Any] = {}
         for _, condition in branches:
@@ -276,7 +276,7 @@ def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, No
 
 
 def _operands_of(extremum: Node) -> tuple[Node, ...]:
-    """Return the operands of a maximum or minimum: its arguments, or the body of one over a range."""
+    """Return the operands of a maximum or minimum: its arguments or, for one over a range, its body."""
     return extremum.args if extremum.op == "call" else extremum.args[:1]
 
 

@@ -28,8 +28,8 @@ class CongruentFactors(NamedTuple):
 
 
 def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> CongruentFactors | None:
-    """Return the largest product ``P`` that an einsum contains twice, as in ``P.T @ M @ P``, so that it can be computed
-    once; None if there is none.
+    """Return the largest product ``P`` that occurs twice in an einsum, as in ``P.T @ M @ P``, and can be computed once;
+    None without one.
     """
     best: tuple[list[tuple[int, int]], dict[int, int]] | None = None
     for i, (node, labels) in enumerate(operands):
@@ -82,8 +82,8 @@ def _grow_equal_products(operands: Sequence[Labelled], i: int, j: int) -> tuple[
 
 
 def _extend_renaming(renaming: dict[int, int], labels: Sequence[int], others: Sequence[int]) -> bool:
-    """Extend ``renaming`` in place so that it maps ``labels`` to ``others`` and stays one-to-one; return True. If that
-    is impossible, change nothing and return False.
+    """Extend ``renaming`` in place to map ``labels`` to ``others``, and return True. If it would not be one-to-one,
+    return False and change nothing.
     """
     extended = dict(renaming)
     for label, other in zip(labels, others, strict=True):

@@ -39,8 +39,8 @@ class _Einsum(NamedTuple):
 def with_contained_products(
     graph: Graph, roots: Sequence[Node], parts: Sequence[Node], products: Products
 ) -> list[Node]:
-    """Return `roots` with einsums that read others: an einsum that contains all operands of another one, under the same
-    labels, gets that one as an operand instead, if this takes less work.
+    """Return `roots` with einsums that reuse others: if an einsum contains all operands of another one under the same
+    labels, the other one becomes its operand, provided that this takes fewer operations.
 
     `parts` are all nodes of `roots`, arguments first, and `products` the decisions which of them are multiplied out.
     An einsum that another one reads stays as it is: where it contains a third one, that is for the next call.
@@ -81,8 +81,8 @@ def _replaced(graph: Graph, node: Node, done: Mapping[Node, Node]) -> Node:
 def _with_cheapest(
     graph: Graph, whole: _Einsum, contained: Mapping[Node, Node], products: Products
 ) -> tuple[_Einsum, Node] | None:
-    """Return ``(einsum, part)``: `whole` with some of its operands replaced by one of the products in `contained`, the
-    one that saves the most work, and the value of ``contained`` for it. None if none saves any.
+    """Return ``(einsum, part)``: `whole` with some operands replaced by the product in `contained` that saves the most
+    operations, and the value of ``contained`` for this product. None if no product saves any.
     """
     operands, output, extents = whole
     least = products.work_in_order(operands, output, extents)

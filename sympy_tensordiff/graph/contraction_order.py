@@ -39,8 +39,8 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints that also order sizes of equal expected value, to break ties between contraction orders. Sizes
-        that are extents of the most axes of variables count as longer, sizes of results as shorter.
+        """Return hints that also order sizes of equal expected value, to break ties between contraction orders. The
+        sizes that are extents of the most axes of variables count as longer, sizes of results as shorter.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -83,8 +83,8 @@ _MAX_OUTER_TERMS = 6
 
 
 class Products:
-    """The decisions which inner products of einsums to multiply out: a product that is an operand of an einsum is
-    either replaced by its own operands (then it is in ``absorbed``), or computed first and stored in an array.
+    """Decides which inner products of einsums to multiply out. An operand that is itself a product is either replaced
+    by its own operands (it is then in ``absorbed``), or computed first and stored in an array.
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
@@ -236,8 +236,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node` with axes `output`: its operands under common labels, and
-        the extent of each label. Inner products that are to be multiplied out are replaced by their own operands.
+        """Return ``(operands, extents)`` of the einsum `node` with axes `output`: its operands, relabelled in common,
+        and the extents of labels. Inner products to multiply out are replaced by their operands.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.
@@ -273,8 +273,8 @@ def _volume(shape: Sequence[Affine]) -> Polynomial:
 
 
 def is_separable(core: Node) -> bool:
-    """Return whether an einsum is an outer product of independent parts, as ``(A @ x)[:, None]*y[None, :]``: no label
-    connects the operands of one part with those of another.
+    """Return whether an einsum is an outer product of independent factors, as in ``(A @ x)[:, None]*y[None, :]``: no
+    label connects the operands of one factor with those of another.
     """
     groups: list[set[int]] = []
     for labels in core.data.inputs:
@@ -284,8 +284,8 @@ def is_separable(core: Node) -> bool:
 
 
 def is_outer(node: Node) -> bool:
-    """Return whether `node` is an outer product such as ``outer(u, v)/c``: it sums over nothing, and each operand has
-    fewer axes than the result or is an outer product itself.
+    """Return whether `node` is an outer product such as ``outer(u, v)/c``: nothing is summed, and each operand has
+    fewer axes than the result, or is an outer product itself.
     """
     seen, stack = {node}, [node]
     while stack:

@@ -63,7 +63,7 @@ def _with_optimal_end(inputs: Sequence[Labels], output: Labels, sizes: Mapping[i
 
 
 class _GreedySearch:
-    """A search for a contraction path that at each step multiplies the two operands whose product is cheapest at that
+    """A greedy search for a contraction path: each step multiplies the two operands whose product is cheapest at that
     moment.
 
     Operands with a common label come first. The cost of a step is the growth of all operands in entries if

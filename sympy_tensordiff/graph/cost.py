@@ -107,8 +107,8 @@ class CostModel:
 
 
 class _CostCounter:
-    """One walk over a graph that counts the operations of each node, times the number of values of the indices around
-    it.
+    """Counts the operations of all nodes in one walk over a graph, each times the number of values of the indices
+    around it.
     """
 
     def __init__(self, model: CostModel, roots: Sequence[Node], known: Collection[Node]) -> None:

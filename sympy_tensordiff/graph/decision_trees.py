@@ -147,7 +147,9 @@ def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
 
 
 class _CaseSplitter:
-    """Builds a decision tree over relations, within limits on the numbers of cases and decisions."""
+    """Converts branches with conditions into a decision tree (`of`) that decides one relation after the other. Raises
+    `TooManyCasesError` above a number of cases or decisions.
+    """
 
     def __init__(self, literals: Sequence[Literal], max_cases: int) -> None:
         self.literals = literals
@@ -156,8 +158,8 @@ class _CaseSplitter:
         self.cases, self.steps = max_cases, DECISIONS_LIMIT
 
     def of(self, branches: Pairs, known: Mapping[Any, int]) -> Any:
-        """Return the decision tree for `branches`, pairs of value and condition, where `known` has lower bounds of
-        linear forms that hold here. Raise `TooManyCasesError` above the limits.
+        """Return the decision tree for `branches`, pairs of value and condition. `known` has lower bounds of linear
+        forms that are true here. Raise `TooManyCasesError` above the limits.
         """
         if branches and branches[-1][1] is True and all(value == 0 for value, _ in branches):
             return branches[-1:]

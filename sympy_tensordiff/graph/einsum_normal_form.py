@@ -64,8 +64,8 @@ class Pattern(NamedTuple):
 
 
 def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, extents: Extents) -> Pattern:
-    """Split an einsum into its core, which multiplies and sums, and a view that scales or rearranges the core's result.
-    ``inputs`` are the labels of operands that are not views themselves.
+    """Split an einsum into its core, which multiplies and sums, and a view, which scales or rearranges the core's
+    result. ``inputs`` are the labels of the operands, none of which is a view.
 
     The `inputs` are in their final order; `extents` has the extents of all labels.
     """
@@ -168,16 +168,16 @@ class Gathering:
         self._append(node, labels)
 
     def _append(self, node: Node, labels: Labels) -> None:
-        """Append an operand that is not a view, and remember if it must be merged with an earlier operand."""
+        """Append an operand that is not a view, and record whether it must be merged with an earlier operand."""
         base = node.args[0] if node.op == "pow" else node
         self._merges = self._merges or node.op in ("pow", "cof") or base.id in self._known
         self._known.add(base.id)
         self.operands.append((node, labels))
 
     def _labels_through_view(self, view: Node, labels: Labels) -> Labels:
-        """Return the labels of the axes of the operand of ``view``, given the `labels` of the view's axes. If the view
-        is a diagonal matrix (``i->ii``), the labels of its two axes are unified. The view's coefficient is multiplied
-        into that of the product.
+        """Return the labels of the axes of the operand of ``view``, given the `labels` of the view. For a diagonal
+        matrix (``i->ii``), the labels of its two axes are unified. The coefficient of the view becomes a factor of the
+        product.
         """
         coefficient, inputs, output, _ = view.data
         self.coefficient *= coefficient
@@ -326,8 +326,8 @@ def label_ranks(
 
 
 def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool]) -> list[Operand]:
-    """Return the operands with the two labels of each symmetric matrix in a standard order, so that equal products
-    become equal nodes. A matrix is symmetric if ``known`` maps it to True.
+    """Return the operands with the two labels of each symmetric matrix in a standard order, so that equal products are
+    equal nodes. ``known`` maps symmetric matrices to True.
 
     A label of the first axis of the result comes first, those of other axes come last, as in ``A @ x`` and ``X @ A``.
     """

@@ -182,9 +182,9 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return each of `nodes` as a product of whole tensors, if necessary of a comprehension. If `join` is given, it
-        first makes one node of each group into which `groups` divides the nodes that need a comprehension. None if a
-        node cannot be converted.
+        """Return `nodes` as products of whole tensors; nodes that are no product are written as comprehensions. With
+        `join`, the latter are first joined, one node for each group of `groups`, and follow the others. None if a node
+        cannot be converted, or if no node is a product with axes by itself.
         """
         products = yield from in_turn(self.visit(node) for node in nodes)
         fit = [part for part in products if part is not None]

@@ -28,8 +28,8 @@ class scaled_besseli(sympy.Function):  # type: ignore[misc]  # noqa: N801
 
 
 class erfcx_slope(sympy.Function):  # type: ignore[misc]  # noqa: N801
-    """The derivative ``2*x*erfcx(x) - 2/sqrt(pi)`` of `erfcx`, in kernels only. As a function of its own it is
-    accurate, while its terms nearly cancel for large x.
+    """The derivative ``2*x*erfcx(x) - 2/sqrt(pi)`` of `erfcx`, for kernels only. As a single function it is accurate;
+    its two terms nearly cancel for large x.
     """
 
 

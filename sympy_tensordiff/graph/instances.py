@@ -47,8 +47,8 @@ EXACT = Comparison()
 def instances(
     graph: Graph, body: Node, variables: Sequence[int], node: Node, compare: Comparison = EXACT
 ) -> Iterator[dict[int, Affine]]:
-    """Yield all substitutions of index forms for ``variables`` that turn ``body`` into ``node``, where `compare`
-    defines which nodes count as equal.
+    """Yield all substitutions of index forms for ``variables`` that turn ``body`` into a node equal to ``node``;
+    `compare` defines equality.
 
     Candidates are read off where both nodes read the same tensor, or have ranges or indices as numbers.
     """
@@ -131,8 +131,8 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
-    """Yield other index forms that mean the same as `forms` at this `position`, so that they may match: ``-a`` for
-    ``a`` in ``a == 0``, or the dividend of a floor quotient with the opposite sign.
+    """Yield index forms that are equivalent to `forms` at this `position`, for matching: ``-a`` for ``a`` in ``a ==
+    0``, or the dividend of a floor quotient with the opposite sign.
     """
     if position in ("eq", "mod"):
         yield (-forms[0],)
@@ -163,8 +163,8 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield every extension of ``found`` to the ``unknown`` variables under which, in each of `pairs`, the first member
-    equals one of the alternatives in the second.
+    """Yield the extensions of ``found`` to the ``unknown`` variables that make, in each of `pairs`, the first member
+    equal to one of the alternatives in the second.
 
     ``pairs`` has the forms of the body, each with the possible matches in the node.
     """

@@ -86,8 +86,8 @@ class Node:
 
 
 class NodeTable:
-    """The table of nodes, in which equal nodes are one object (hash-consing), and of variable names, with the
-    constructors of leaves.
+    """The table of nodes and variable names, with the constructors of leaves. Equal nodes are one object
+    (hash-consing).
 
     ``kinds`` are the `op` of all nodes made so far, and "whole" if there is an operation on whole tensors, "entry" if a
     tensor that is not a variable is read, "number" if there is a number besides 0 and 1, "left out" if one is ``-oo``.
@@ -125,8 +125,8 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the node with these fields from the table, created if it is new. ``key`` identifies it among nodes of
-        this op, and ``own`` are its index forms or constraints.
+        """Return the node with these fields from the table; a new one is created if it has none. ``key`` identifies the
+        node among those with the same op, and ``own`` are its index forms or constraints.
 
         ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
         """
@@ -163,8 +163,8 @@ class NodeTable:
         return node
 
     def _note_kinds(self, node: Node) -> None:
-        """Add the kinds of `node`, such as its op, to ``self.kinds``, so that a pass can skip a graph that contains
-        none of the nodes it rewrites.
+        """Add the kinds of `node`, such as its op, to ``self.kinds``. A pass skips a graph without nodes of the kinds
+        that it rewrites.
         """
         self.kinds.add(node.op)
         if node.has_tensor_ops:
@@ -279,8 +279,8 @@ def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
 
 
 def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container[Node] = ()) -> list[Node]:
-    """Return ``roots`` and all nodes below them, each after its arguments. Nodes in `known`, and those that only they
-    use, are left out. If ``keys`` are given, so are arguments in which none of these variables is free.
+    """Return ``roots`` and all nodes below them, each after its arguments. The search does not enter nodes in `known`;
+    with ``keys``, it enters only arguments in which one of these variables is free.
     """
     seen = {root for root in roots if root not in known}
     stack = list(seen)

@@ -31,8 +31,9 @@ def multiplied_sums(
     extents: Extents,
     is_shared: Callable[[Node], bool],
 ) -> Iterator[MultipliedSum]:
-    """Yield the ways to write the einsum of `operands` as a product ``(A + B) @ C`` of a sum ``A + B``, for which
-    `is_shared` is true since other terms multiply it too, and the rest. ``extents`` are those of all labels.
+    """Yield the ways to write the einsum of `operands` as a product ``(A + B) @ C``, where ``C`` is the product of all
+    other operands and ``A + B`` a sum by which other terms are multiplied too (`is_shared`). ``extents`` maps labels to
+    extents.
 
     The axis ``n`` of the operands is the axis ``order[n]`` of the result. The other operands have all axes that the sum
     does not have, and none of them is another such sum of matrices.

@@ -129,14 +129,14 @@ class Graph(Elementwise):
         return node
 
     def _neutral(self, op: str) -> Node | None:
-        """Return the body that makes the reduction ``op`` equal to that body over any range: 0 for a sum, 1 for a
-        product; None for others.
+        """Return the body for which the reduction ``op`` has the value of its body over any range: 0 for a sum, 1 for a
+        product; None for other reductions.
         """
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Prepare to bind `variables` in `body`. Return ``(height, substitution, new body)``: how deeply binders are
-        nested in the body, the substitution of `variables` by negative numbers, which all bound variables are, and the
+        """Return ``(height, substitution, new body)`` for binding `variables` in `body`: how deeply binders are nested
+        in the body, the substitution of negative numbers for `variables` (all bound variables are negative), and the
         body after it.
 
         In a body that is itself closed, the numbers of the variables bound ``outer`` are taken.
@@ -175,8 +175,7 @@ class Graph(Elementwise):
         return tuple(-(base + 1 + n) for n in range(count))
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, with new variables in place of its bound
-        ones.
+        """Return ``(variables, constraints, body)`` of a sum or other binder, with new variables for the bound ones.
 
         The rows of a comprehension are its ranges ``0 <= i < extent``.
         """
@@ -192,7 +191,7 @@ class Graph(Elementwise):
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
         """Return ``(variables, constraints, body)`` of a sum or other binder, with the variables with which it was
-        built; new ones if some of these are ``taken``.
+        built, or with new ones if some of these are in ``taken``.
 
         Another node may have been made of the same variables. So use this for a look inside, or for a change of the
         body that is closed again before another node is opened.
@@ -209,8 +208,8 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder. All calls use the same few variables, so
-        that a part that two binders have in common becomes one node. None of the variables is in ``taken`` or free in
+        """Return ``(variables, constraints, body)`` of a sum or other binder. All calls take variables from one short
+        list, so that common parts of two binders become one node. None of the variables is in ``taken`` or free in
         `node`.
 
         Binders with indices of the same names get the same variables. Use it as `inside`.
@@ -232,9 +231,7 @@ class Graph(Elementwise):
         return tuple(variables)
 
     def opened_over(self, node: Node, variables: tuple[int, ...]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, with the given ``variables`` in place of
-        its bound ones.
-        """
+        """Return ``(variables, constraints, body)`` of a sum or other binder, with ``variables`` for the bound ones."""
         key = node, variables
         if key not in self._opened:
             opening = renaming_map(self.bound(node), variables)
@@ -319,8 +316,8 @@ class Graph(Elementwise):
                 return self._plain(node.op, node.data, args)
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
-        """Return the sum or other binder `node` after the substitution ``mapping``; ``body`` is its body, in which that
-        is already made.
+        """Return the sum or other binder `node` after the substitution ``mapping``. ``body`` is its body after the
+        substitution.
         """
         old = node.args[0]
         own = self.bound(node)

@@ -126,13 +126,15 @@ class _Pairing(TermProducts):
         return is_new
 
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether a part of the result other than the current one also computes `product`."""
+        """Return whether `product` is also computed for another part of the result than the current one."""
         if product not in self.computed:
             return False
         return self.computed[product] > 1 or product not in reachable(self.last[self.current])
 
     def split_all(self, parts: Sequence[Node]) -> None:
-        """Split all einsums among `parts`, arguments first, and store the results in ``done``."""
+        """Rewrite `parts`, arguments first, and store the new nodes in ``done``: einsums are split into products of two
+        operands, other nodes get the new arguments.
+        """
         self.done = {node: node for node in self.known}
         self.single.clear()
         self.written.clear()
@@ -167,8 +169,8 @@ class _Pairing(TermProducts):
         return result
 
     def split_scaled_core(self, coefficient: Number, node: Node) -> Evaluation:
-        """Return ``(work, new node)`` of ``coefficient*node``, split into products of two operands; `node` may be a
-        transposed or scaled einsum.
+        """Split ``coefficient*node``, possibly a transposed or scaled einsum, into products of two operands. Return
+        ``(number of operations, new node)``.
         """
         graph = self.graph
         factor, node = (1, node) if node.shape else graph.split_coefficient(node)
@@ -205,7 +207,7 @@ class _Pairing(TermProducts):
     def split_product(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, new node)`` of an einsum with one or two operands.
+        """Return ``(number of operations, new node)`` of an einsum with one or two operands.
 
         A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
         need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
@@ -322,7 +324,9 @@ class _Pairing(TermProducts):
     def is_less_work_shared(
         self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
-        """Return whether it takes less work to compute the product that occurs twice in ``operands`` first, once."""
+        """Return whether it takes fewer operations to compute the product that occurs twice in ``operands`` (`shared`)
+        once, before the others.
+        """
         axes, renamed = shared.axes
         zero = self.graph.zero
         work = self.products.work_in_order(shared.first, axes, extents)
@@ -333,8 +337,8 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return the one of `orders` that starts with a product which other einsums need as well, and saves the most
-        work by it; None if there is none. A product that grows faster than the other tensors is not considered.
+        """Return the one of `orders` that starts with a product which other einsums need too, and saves the most
+        operations; None if there is none. A product larger than the other tensors is not considered.
         """
         best: tuple[int, Order] | None = None
         for order in orders:

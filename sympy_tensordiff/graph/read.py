@@ -44,7 +44,7 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 class Reader(ConditionReader):
-    """Converts SymPy expressions to nodes of one graph, and remembers which symbol is which variable.
+    """Converts SymPy expressions to nodes of one graph, and records which symbol belongs to which variable.
 
     With ``names``, a named expression becomes a tensor variable; otherwise its definition is read. ``scans`` says what
     becomes of a scan: a tensor variable for "leaf", an operation on its operands for "node"; else it is refused.
@@ -89,8 +89,8 @@ class Reader(ConditionReader):
         return trampoline(self._visit(expr, {}))
 
     def use(self, exprs: Iterable[Any]) -> None:
-        """Record the symbols that ``exprs``, which are about to be converted, use as integers (in indices, sizes or
-        bounds).
+        """Record the symbols that ``exprs`` use as integers, in indices, sizes or bounds. Call this before ``exprs``
+        are converted.
         """
         new = [part for part in exprs if isinstance(part, sympy.Basic) and part not in self._used]
         self._used.update(new)
@@ -185,7 +185,8 @@ class Reader(ConditionReader):
 
     def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
         """Return the node of a scan (a loop over time), or the tensor variable that stands for its result. Raise
-        `UnsupportedError` if it depends on an index around it, or if this reader is for a function that takes no scans.
+        `UnsupportedError` if the scan depends on an outer index, or if the public function that reads it takes no
+        scans.
         """
         indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
         if indices:
@@ -278,7 +279,7 @@ class Reader(ConditionReader):
 
     def _read_number(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """Return the node of a number, exact if it is rational. Raise `UnsupportedError` for a complex number, and for
-        an infinite or undefined one that is not a branch of a `Piecewise`.
+        an infinite or undefined one outside of branches of a `Piecewise`.
         """
         yield from ()
         if expr.is_Rational:
@@ -379,7 +380,7 @@ class Reader(ConditionReader):
         return self.graph.pow(*nodes)
 
     def _read_native(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an expression in SymPy's own notation, such as ``Indexed`` or ``Sum``."""
+        """Return the node of an expression of SymPy's own classes, such as ``Indexed`` or ``Sum``."""
         node: Node = yield self._visit(lift_native(expr, self.tensors.values()), scope)
         return node
 
@@ -468,7 +469,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
 
 @cache
 def _read_method(kind: type) -> Callable[[Reader, Any, Scope], Recursion[Node]] | None:
-    """Return the method of `Reader` that reads instances of the class `kind`, from a table in which the first fitting
-    base class counts; None if there is none.
+    """Return the method of `Reader` for instances of the class `kind`, the one of the first matching base class in a
+    table; None if there is none.
     """
     return next((method for base, method in _METHODS if issubclass(kind, base)), None)

@@ -124,8 +124,8 @@ class Applications(ABC):
         return self.graph.call(expr.func, args)
 
     def _read_integer_function(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return a floor, ceiling, remainder, maximum or minimum. If its arguments are indices, it becomes an exact
-        index form, else a function call.
+        """Return the node of a SymPy floor, ceiling, remainder, maximum or minimum: an exact index form if its
+        arguments are indices, else function calls (a remainder becomes ``x - n*floor(x/n)``).
         """
         if on_indices(expr, self.integers) and _number_of_extrema(expr) <= MAX_EXTREMA_IN_INDEX:
             try:
@@ -140,9 +140,7 @@ class Applications(ABC):
         return node
 
     def _read_levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of SymPy's `LeviCivita` symbol, or of the product of index differences that is equal
-        to it.
-        """
+        """Return the node of SymPy's `LeviCivita`, or of the equal product of index differences."""
         if len(expr.args) > MAX_LEVI_CIVITA_INDICES or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
                 f"{expr} is not supported in a tensor expression: LeviCivita takes up to "
@@ -154,8 +152,8 @@ class Applications(ABC):
         return self.graph.call(sympy.LeviCivita, (yield self._read_scalars(expr.args, scope)))
 
     def _read_derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a derivative that SymPy leaves unevaluated, such as that of an undefined function; raise
-        `UnsupportedError` if it is not the derivative of one function by its arguments.
+        """Return the node of a derivative that SymPy leaves unevaluated, such as the derivative of an undefined
+        function. Raise `UnsupportedError` unless it is the derivative of one function with respect to its arguments.
         """
         known = orders_of(expr)
         derivative = None if known is None else Partial(*known)
@@ -184,8 +182,8 @@ class Applications(ABC):
     # -------------------------------------------------------------- whole tensors
 
     def _read_whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of an operation on whole tensors. If an operand depends on an index around it, the operation
-        is written out entry by entry; a matrix function is instead applied to the stack of all matrices.
+        """Return the node of an operation on whole tensors. If an operand depends on an outer index, the operation is
+        written entry by entry; a matrix function is applied to the stack of all matrices instead.
         """
         operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
         bound = frozenset(scope.values())
@@ -197,8 +195,8 @@ class Applications(ABC):
         return _BUILD[type(expr)](self.graph, expr, operands)
 
     def _read_batch_entry(self, expr: Any, matrix: Node, batch: Sequence[int]) -> Node:
-        """Return a function of a matrix that depends on the indices ``batch``, such as ``inv(M_i)``: one stack of all
-        matrices is made, the function applied to it, and its entry taken.
+        """Return a function of a matrix that depends on the indices ``batch``, such as ``inv(M_i)``, as an entry of the
+        function of the stack of all matrices.
         """
         graph = self.graph
         variables, _, body = graph.open(matrix)

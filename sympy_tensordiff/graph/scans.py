@@ -59,9 +59,8 @@ class ScanData(NamedTuple):
 
 
 def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
-    """Return ``(constants, tensors, symbols)`` of a scan (a loop over time): a dictionary from its largest expressions
-    that are equal in all steps to tensor symbols for them, then the tensors and the other free symbols that its steps
-    read.
+    """Return ``(constants, tensors, symbols)`` of a scan (a loop over time): a dictionary from its largest
+    loop-invariant expressions to tensor symbols for them, and the tensors and other free symbols that the steps read.
     """
     moved = {expr: _placeholder(expr) for expr in _unchanged(scan)}
     steps = [step.xreplace(moved) for step in scan.steps]
@@ -78,8 +77,8 @@ def _placeholder(expr: Any) -> Any:
 
 
 def _unchanged(scan: Scan) -> list[Any]:
-    """Return the largest computed expressions in the steps of `scan` that depend on no state, sequence or time, so that
-    they can be computed before the loop.
+    """Return the largest loop-invariant expressions in the steps of `scan`, which depend on no state, sequence or time.
+    They can be computed before the loop.
     """
     bound = set(scan.bound)
     for node in nodes_in(scan.steps):

@@ -28,8 +28,8 @@ class PrivateParts(NamedTuple):
 
 
 class SumParts:
-    """An analysis of the sums in a graph: their terms, and the inner sums and products that only they use. Results are
-    cached; ``work`` has the known work of einsums.
+    """An analysis of the sums in a graph: their terms, and the inner sums and products that nothing else uses. Results
+    are cached. ``work`` has the numbers of operations of einsums, as far as they are known.
     """
 
     def __init__(self, graph: Graph, products: Products) -> None:
@@ -62,8 +62,8 @@ class SumParts:
         return self.private[total]
 
     def shared_terms(self, total: Node) -> Mapping[Node, Fraction]:
-        """Return the products that are terms of ``total`` and are used in other sums only, each with the fraction of
-        its uses that is in ``total``. If all these sums are multiplied out, the product need not be computed.
+        """Return a dictionary from products that are terms of ``total``, and are used in sums only, to the fraction of
+        their uses that is in ``total``. Such a product need not be computed if all these sums are multiplied out.
         """
         if total not in self.shares:
             own = Counter(core_of(term) for term in self.terms_of(total))
@@ -87,8 +87,8 @@ class SumParts:
         return len(direct) + len(outer) if is_term and all(user.op == "add" for user in (*direct, *outer)) else 0
 
     def terms_of(self, total: Node) -> list[Node]:
-        """Return the terms of the sum ``total``; a term that is a scaled or transposed sum which nothing else uses is
-        replaced by its own terms.
+        """Return the terms of the sum ``total``. If a term is a scaled or transposed sum without other uses, its own
+        terms are returned instead.
         """
         inside = self.private_parts(total).sums
         terms: list[Node] = []
@@ -104,8 +104,8 @@ class SumParts:
         return terms
 
     def is_sparse(self, node: Node) -> bool:
-        """Return whether a term is broadcast, diagonal or an outer product: a product with it takes less work than with
-        a matrix.
+        """Return whether a term is broadcast, diagonal or an outer product; multiplying by it takes fewer operations
+        than by a matrix.
         """
         core = node
         if is_view(node):
@@ -132,8 +132,8 @@ class SumParts:
         return len(orders) > 1 and not cancels
 
     def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
-        """Return the number of operations that computing the sum ``total`` of ``volume`` entries takes: its additions,
-        those of inner sums that only it uses, and the multiplications for ``products``.
+        """Return the number of operations for the sum ``total`` with ``volume`` entries: its additions, those of inner
+        sums that nothing else uses, and the multiplications of ``products``.
         """
         additions = sum(len(part.args) for part in (total, *self.private_parts(total).sums))
         return additions * volume + sum(self.work.get(product, 0) for product in products)
@@ -151,7 +151,7 @@ def _permutes(view: Node) -> bool:
 
 
 def _axes_of(term: Node) -> tuple[int, ...]:
-    """Return for each axis of the operand of a permuting view which axis of the view it is."""
+    """Return, for each axis of the operand of a permuting view, the corresponding axis of the view."""
     if not is_view(term):
         return tuple(range(len(term.shape)))
     return tuple([term.data.output.index(label) for label in term.data.inputs[0]])

@@ -49,8 +49,8 @@ class ProductWithSum(NamedTuple):
 
 
 class TermProducts(SumParts):
-    """A base class that decides which sums in a graph are multiplied out term by term: ``(A + B) @ x`` as ``A @ x + B @
-    x``.
+    """A base class that decides which products with sums are multiplied out term by term, ``(A + B) @ x`` as ``A @ x +
+    B @ x``.
     """
 
     def __init__(self, graph: Graph, products: Products) -> None:
@@ -79,13 +79,13 @@ class TermProducts(SumParts):
     def split_in_order(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum as products of two operands, in the order with the fewest
-        multiplications; the work is their number.
+        """Split an einsum into products of two operands, in the order with the fewest multiplications. Return ``(number
+        of multiplications, node)``.
         """
 
     @abstractmethod
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether a part of the result other than the current one also computes `product`."""
+        """Return whether `product` is also computed for another part of the result than the current one."""
 
     def split_by_terms(self, product: ProductWithSum, work: int) -> Recursion[Evaluation | None]:
         """Return ``(work, node)`` for `product` with its sum multiplied out, where the work is the number of
@@ -186,8 +186,8 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return the products that are terms of ``total`` and of other sums, each with the number of operations that
-        multiplying out ``total`` saves for it: its share, if all these sums are multiplied out.
+        """Return a dictionary from the products that are terms of both ``total`` and other sums to numbers of
+        operations. A number is the share of ``total`` in what is saved if all these sums are multiplied out.
         """
         return {
             part: int(self.work.get(part, 0) * share)
@@ -196,16 +196,16 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the work that each use of the sum `total` of ``volume`` entries saves if all of them are multiplied
-        out.
+        """Return the number of operations that each use of the sum `total`, with ``volume`` entries, saves if all uses
+        are multiplied out.
         """
         every = self.private_parts(total).products[-1]
         return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
-        """Return ``((work, node), None)`` for `product` with `term` in place of its sum. If the new product has another
-        sum with several uses, the node is that of all its other factors, and the second item says how it multiplies the
-        sum. Inner products in `opened` are multiplied out.
+        """Multiply `product` by `term` in place of its sum, and return ``((work, node), None)``. If the result contains
+        another sum with several uses, return the product of all other factors, and how it multiplies that sum. Inner
+        products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:
@@ -251,8 +251,8 @@ class TermProducts(SumParts):
         return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
 
     def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for `product` with `term` in place of its sum, as products of two operands. Inner
-        products in `opened` are multiplied out.
+        """Split `product`, with `term` in place of its sum, into products of two operands. Return ``(number of
+        operations, node)``. Inner products in `opened` are multiplied out.
         """
         graph = self.graph
         whole = product.with_term(graph, term)

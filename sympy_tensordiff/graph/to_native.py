@@ -144,8 +144,8 @@ class _Native(ExpressionWriter):
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits of a SymPy sum, outermost first. An empty range ends exactly 1 before it begins, since
-        SymPy gives other empty ranges a negative sum.
+        """Return the limits of a SymPy sum, outermost first. An empty range ends exactly 1 before its start, since
+        SymPy sums over other empty ranges are negative.
         """
         group = self.merging.pop(node, [])
         group += variables
@@ -262,9 +262,9 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return the entry `body` of a tensor with the index ``q`` at all axes of extent 1 that it reads, so that the axes
-    of operands and result match: ``u[k, 0]`` becomes ``u[k, q]``. ``q`` is the index of the tensor's only axis of
-    extent 1; `body` is unchanged if it does not have exactly one.
+    """Return the entry `body` with the index ``q`` at all axes of extent 1 that it reads, ``u[k, q]`` for ``u[k, 0]``;
+    the axes of operands and result then match. ``q`` is the index of the tensor's only axis of extent 1. Without
+    exactly one such axis, `body` is unchanged.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:

@@ -89,8 +89,8 @@ class ExpressionWriter(TensorWriter):
         return self.done[key]
 
     def bounded(self, expr: Any) -> Any:
-        """Return `expr`; if SymPy's own nodes in it are nested so deeply that recursion might fail, wrap it in an equal
-        tensor entry.
+        """Return `expr`, wrapped in an equal tensor entry if SymPy's own nodes in it are nested too deeply for
+        recursion.
         """
         return expr if isinstance(expr, Own) else self.depth.bounded(expr)
 
@@ -178,7 +178,7 @@ class ExpressionWriter(TensorWriter):
         return result
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of an addition. Two guards by a condition and its negation become one `Piecewise`, and
+        """Return the expression of an addition. Two guards with a condition and its negation become one `Piecewise`;
         conditions that all terms share are written around the sum.
         """
         if common := common_rows(node):
@@ -326,8 +326,8 @@ def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None
 
 
 def _case(body: Any, *conditions: Any) -> Any:
-    """Return ``Piecewise((body, conditions), (0, True))``. If `body` is itself a `Piecewise`, or a product with one,
-    the conditions are merged into it.
+    """Return ``Piecewise((body, conditions), (0, True))``. The conditions are merged into `body` if this is a
+    `Piecewise`, or a product with one.
     """
     factors = sympy.Mul.make_args(body)
     cases = [factor for factor in factors if isinstance(factor, sympy.Piecewise)]
@@ -382,8 +382,8 @@ def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
 
 
 def _sign_conditions(node: Node) -> list[Node]:
-    """Return the conditions ``c`` of a comparison ``(-1 if c else 1)*(-1 if d else 1) < 0``, which is true if an odd
-    number of them holds; [] for other comparisons.
+    """Return the conditions ``[c, d, …]`` of a comparison ``(-1 if c else 1)*(-1 if d else 1)*… < 0``, which says that
+    an odd number of them is true; [] for a comparison of another form.
     """
     product, limit = node.args
     if node.data != "lt" or limit.op != "const" or limit.data != 0 or product.op != "mul":
@@ -406,8 +406,8 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
-    """Return the first guard or select inside of the comparison `node`, and all others with the same condition; those
-    inside of sums are not searched.
+    """Return the outermost guard or select in the comparison `node`, followed by all others with its condition. Sums
+    are not searched.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.

@@ -72,8 +72,8 @@ class Forms:
         return sympy.Add(*terms)
 
     def remainder(self, dividend: Affine, divisor: Affine, scope: Scope) -> Any:
-        """Return ``Mod(dividend, divisor)`` in the form that SymPy gives it when a user types it; unevaluated where
-        that form is wrong.
+        """Return ``Mod(dividend, divisor)`` as SymPy evaluates it when a user types it; unevaluated if SymPy's result
+        is wrong.
 
         SymPy 1.14 evaluates ``Mod(2*Mod(i, 3), 3)`` to ``2*Mod(i, 3)``, and does not terminate on some with a divisor
         of several terms whose sign it knows, as ``Mod(p - 2, N + 1)`` with a positive ``N``.
@@ -117,8 +117,8 @@ class Forms:
         return self.symbol(variable, scope)
 
     def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
-        """Return ``function(form/divisor)``, where `function` is floor or ceiling, in the form that SymPy gives it; its
-        slow evaluation is avoided where possible.
+        """Return ``function(form/divisor)`` for floor or ceiling, as SymPy evaluates it. Its slow evaluation is avoided
+        where possible.
         """
         if divisor == 1:
             return self.form(form, scope)
@@ -131,8 +131,8 @@ class Forms:
         return self.form(outside, scope) + function(self.form(inside, scope) / divisor, evaluate=evaluate)
 
     def has_assumptions(self, *forms: Affine) -> bool:
-        """Whether SymPy may simplify ``forms``, since it knows the parity of an index or some index is not a plain
-        symbol.
+        """Whether SymPy could simplify ``forms`` when they are written: an index is an expression, or a symbol with
+        known parity.
         """
         symbols = [self.reader.symbols.get(v, _UNRESTRICTED) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
@@ -148,8 +148,8 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
-        """Return ``(variable, coefficient)`` of the term of `form` to write alone on the left of a constraint: a bound
-        index if there is one, the outermost first, else a free index, else a size.
+        """Return ``(variable, coefficient)`` of the term of `form` to write alone on the left of a constraint: the
+        outermost bound index, else a free index, else a size.
         """
         bound, limits = {v: n for n, (v, _) in enumerate(scope)}, self.reader.limits
 
@@ -186,7 +186,9 @@ class Forms:
         return found, rest.constant
 
     def equation(self, row: Constraint, scope: Scope) -> tuple[Any, Any]:
-        """Return the two sides of an equation as SymPy expressions, normally the leading term alone on the left."""
+        """Return the two sides of an equation as SymPy expressions. The leading term is alone on the left, unless the
+        other terms have both signs: then those of its sign join it, except when only sizes remain on the right.
+        """
         (lead, *others), constant = self.terms(row.form, scope)
         sign = 1 if lead[0] > 0 else -1
         same_side = [term for term in others if term[0] * sign > 0]

@@ -332,8 +332,8 @@ class TensorWriter(Forms, ABC):
         return names
 
     def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return an element-wise function, or several nested ones, as one `TensorFunction` whose operands are the
-        tensors and scalars inside.
+        """Return nested element-wise functions as one `TensorFunction`, whose operands are the tensors and scalars
+        inside.
         """
         symbols: dict[Node, Any] = {}
         template = yield (self._call_template if node.op == "call" else self._choice_template)(node, symbols, scope)
@@ -341,15 +341,15 @@ class TensorWriter(Forms, ABC):
         return TensorFunction(sympy.Lambda(tuple(symbols.values()), template), *operands)
 
     def _call_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return a function call in which placeholder symbols stand for the operands. ``leaves`` maps each operand to
-        its symbol, and new ones are added to it.
+        """Return a function call with placeholder symbols for its operands. ``leaves`` maps operands to these symbols,
+        and gets an entry for each new one.
         """
         args = yield from in_turn(self._leaf_symbol(arg, leaves, scope) for arg in node.args)
         return self.plain(node, args, scope)
 
     def _choice_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return a select or condition in which placeholder symbols stand for the operands. ``leaves`` maps each
-        operand to its symbol, and new ones are added to it.
+        """Return a select or condition with placeholder symbols for its operands. ``leaves`` maps operands to these
+        symbols, and gets an entry for each new one.
         """
         if node.op not in ("select", "compare", "and", "or", "not"):
             leaf: Any = yield self._leaf_symbol(node, leaves, scope)

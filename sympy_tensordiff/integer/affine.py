@@ -60,8 +60,8 @@ class Compound:
         raise NotImplementedError
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return constraints that hold for the nonlinear part at all values of its variables, such as ``0 <= n - 2*q <=
-        1`` for ``q = floor(n/2)``; () if none are known.
+        """Return constraints on the nonlinear term that are true for all values of its variables, such as ``0 <= n -
+        2*q <= 1`` for ``q = floor(n/2)``; () if none are known.
         """
         return ()
 
@@ -229,9 +229,7 @@ class Affine(_Form):
     __rmul__ = __mul__  # type: ignore[assignment]
 
     def divided(self, divisor: int) -> Affine:
-        """Return ``floor(form/divisor)`` for a `divisor` that divides all coefficients, so that only the constant is
-        rounded.
-        """
+        """Return ``floor(form/divisor)`` for a `divisor` of all coefficients; only the constant is rounded."""
         return _affine_of_sorted(tuple([(v, c // divisor) for v, c in self.terms]), self.constant // divisor)
 
     def content(self) -> int:

@@ -94,8 +94,8 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
     """
 
     def count_in_equations(value: Affine) -> int:
-        """Return how many of ``variables`` the equations and congruences contain, counted per row, if the maximum is
-        replaced by ``value``.
+        """Return the number of ``variables`` in the equations and congruences, counted for each row, after ``value`` is
+        substituted for the maximum.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)
@@ -104,8 +104,8 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
 
 
 def decide_clamps(form: Affine, facts: Rows) -> Affine:
-    """Return ``form`` with each maximum and minimum replaced by one of its operands if ``facts`` prove that it equals
-    that one.
+    """Return ``form`` with each maximum or minimum replaced by the operand that ``facts`` prove it equal to; others are
+    unchanged.
 
     >>> from .extrema import minimum_of
     >>> i, n = Affine.variable("i"), Affine.variable("n")
@@ -133,8 +133,8 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
 
 
 def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
-    """Return an inequality with a maximum replaced by the operand that must be the greater one: ``k <= max(f, g)`` is
-    ``k <= g`` if ``k > f`` is known.
+    """Return an inequality with a maximum replaced by its greater operand: ``k <= max(f, g)`` is ``k <= g`` if ``k >
+    f`` is known.
 
     The row follows from the one with either operand in place of the maximum, so the row may be used to decide itself.
     The maximum must not occur in it elsewhere.

@@ -151,8 +151,8 @@ def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
 
 
 def outermost(form: Affine, accepts: Callable[[PositivePart, int], bool]) -> PositivePart | None:
-    """Return a term ``max(0, f)`` of ``form`` for which ``accepts(term, coefficient)`` is true, and which occurs inside
-    of no other such term; None if there is none.
+    """Return a term ``max(0, f)`` of ``form`` that is inside of no other such term and for which ``accepts(term,
+    coefficient)`` is true; None without one.
     """
     parts = [(v, c) for v, c in form.terms if isinstance(v, PositivePart)]
     inside = {v for part, _ in parts for v in part.form.compounds()}

@@ -72,8 +72,8 @@ def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable
 def system_without_quotients(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the rows from which the bounds of the loop over ``variable`` are read, without floors that contain it.
-    Raise LoopBoundError if that is impossible.
+    """Return ``rows``, from which loop bounds of ``variable`` will be read, without floors that contain it. Raise
+    LoopBoundError if a floor cannot be eliminated.
     """
     result: list[Constraint] = []
     for row in rows:
@@ -94,8 +94,8 @@ def _no_bound(row: Constraint) -> LoopBoundError:
 
 
 def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constraint | None:
-    """Return a constraint that bounds the innermost variable of ``row``: the row itself, or a weaker one without
-    floors. None if neither does.
+    """Return a constraint that bounds the innermost variable of ``row``: the row itself, or a weaker constraint without
+    floors. None if neither is a bound.
 
     >>> i = Affine.variable("i")
     >>> innermost_bound(Constraint("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
@@ -178,8 +178,8 @@ BoundForms: TypeAlias = list[tuple[Affine, int]]
 
 
 def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constraint]) -> tuple[BoundForms, BoundForms]:
-    """Return ``(lower bounds, upper bounds)`` of ``variable`` that follow from ``row``, in which a symbol multiplies
-    it, as pairs (form, divisor): ``M*i + r >= 0`` gives ``i >= -floor(r/M)``. Raise LoopBoundError if ``known`` do not
+    """Return ``(lower bounds, upper bounds)`` of ``variable`` from ``row``, in which a symbol multiplies it: ``M*i + r
+    >= 0`` gives ``i >= -floor(r/M)``. A bound is a pair (form, divisor). Raise LoopBoundError if ``known`` does not
     imply the sign of M.
     """
     parts = slope(row.form, variable)
@@ -217,8 +217,8 @@ def positive_divisors(
 
 
 def times_divisors(rows: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """Return the rows that contain ``floor(f/M)`` with a symbol M, each multiplied by M, so that the definition of the
-    floor can be applied.
+    """Return the rows that contain ``floor(f/M)`` with a symbol M, multiplied by M. The definition of the floor can
+    then be applied.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> times_divisors([Constraint("ge", i - quotient_by(p, M)), Constraint("ge", i)])
@@ -246,8 +246,8 @@ def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
 def bounds_by_multiples(
     rows: Sequence[Constraint], variable: Variable, outer: Sequence[Variable], known: Sequence[Constraint]
 ) -> list[Constraint]:
-    """Return bounds of ``outer`` loops that follow from rows in which ``variable`` is multiplied by a symbol: ``r >=
-    M*s`` from ``r >= M*i`` and ``i >= s``.
+    """Return bounds on the ``outer`` loop variables from constraints in which the eliminated ``variable`` is multiplied
+    by a symbol: ``r >= M*i`` and ``i >= s`` give ``r >= M*s`` if ``known`` implies that ``M`` is positive.
     """
     linear = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]
     forms = []

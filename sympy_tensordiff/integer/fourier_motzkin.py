@@ -218,8 +218,8 @@ def constraints_on_union(
 
 
 def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | None:
-    """Return the form f such that ``f >= 0``, which follows from ``row``, bounds the variable from below (``sign`` 1)
-    or above (-1); None if there is none.
+    """Return a form f with ``f >= 0``, implied by ``row``, that bounds the variable from below (``sign`` 1) or above
+    (-1); None without one.
     """
     if row.kind == "mod" or variable in row.form.hidden():
         return None
@@ -228,8 +228,8 @@ def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | N
 
 
 def _simplest_bounds(rows: Iterable[Constraint], variable: Variable, sign: int) -> dict[int, Affine]:
-    """Return a dictionary from the coefficients that ``variable`` has in its lower bounds (``sign`` 1) or upper ones in
-    ``rows`` to the other terms of the simplest bound with this coefficient.
+    """Return the simplest lower (``sign`` 1) or upper bound of ``variable`` in ``rows`` for each coefficient, as a
+    dictionary ``{c: rest}`` for bounds ``c*variable + rest >= 0``.
     """
     forms = [form for row in rows if (form := _bounding_form(row, variable, sign)) is not None]
     forms.sort(key=lambda form: complexity(Constraint("ge", form)), reverse=True)

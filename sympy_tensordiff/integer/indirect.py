@@ -41,7 +41,7 @@ class IndirectIndex(Compound):
         self._hash = hash(("data", tensor, index))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the name, the rank and the index; the range is left out."""
+        """Return the tuple that identifies the entry in comparisons: tensor name, rank and index, without the range."""
         return self.tensor, len(self.index), self.index
 
     def forms(self) -> tuple[Affine, ...]:
@@ -201,8 +201,8 @@ def data_terms(form: Affine) -> dict[Compound, int]:
 
 
 def eliminate_shared_entries(rows: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    """Return ``rows`` with equations combined so that each tensor entry occurs in a single equation, where possible:
-    ``p == 2*x[i]``, ``q == 4*x[i]`` gives ``q == 2*p``.
+    """Return ``rows`` with equations combined so that each tensor entry occurs in one equation only, if possible: ``p
+    == 2*x[i]`` and ``q == 4*x[i]`` give ``q == 2*p``.
 
     >>> p, q, i = (Affine.variable(v) for v in "pqi")
     >>> entry = Affine.variable(IndirectIndex("idx", (i,)))
@@ -266,8 +266,8 @@ def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bo
 
 
 def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[Variable]) -> list[Constraint]:
-    """Return the constraints in ``rows`` that no loop bound can express, such as ``idx[i] == p``, so that the body of
-    the sum over ``variables`` must test them.
+    """Return the constraints in ``rows`` that no loop bound can express, such as ``idx[i] == p``. The body of the sum
+    over ``variables`` must test them.
 
     An inequality may bound one variable by an entry that others select, ``k >= ptr[i]``, if no other row needs the loop
     over ``i`` inside the one over ``k``.

@@ -175,8 +175,8 @@ def order(
 
 
 def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Variable]) -> None:
-    """Raise LoopBoundError if a row like ``i <= p[j]``, with the loop over j inside of that over i, reads an entry that
-    is chosen by the innermost loop: no bounds express it.
+    """Raise LoopBoundError if the innermost loop variable of a constraint selects a tensor entry in it, as ``j`` in ``i
+    <= p[j]`` if the loop over j is inside the one over i: no loop bound expresses this.
     """
     for row in rows:
         innermost = _innermost_selector(row, variables)
@@ -190,8 +190,8 @@ def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Vari
 
 
 def _innermost_selector(row: Constraint, variables: Sequence[Variable]) -> Variable | None:
-    """Return the innermost loop variable of a row if it is in the index of a tensor entry, as j in ``i <= p[j]``; else
-    None.
+    """Return the innermost loop variable that occurs in `row` if it occurs in the index of a tensor entry, as ``j`` in
+    ``i <= p[j]``; else None.
     """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     return innermost if not linear((row,)) and innermost in variables_in_indirect_indices(row.form) else None
@@ -265,8 +265,8 @@ def _empty_nest(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tupl
 
 
 def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]) -> Bounds:
-    """Return the loop bounds of ``variable`` that follow from ``rows``, each of which contains it. An equation gives
-    both bounds.
+    """Return the loop bounds of ``variable`` from ``rows``, all of which contain it. An equation gives a lower and an
+    upper bound.
 
     Raises LoopBoundError if a side has no bound or a row cannot be solved for the variable.
     """

@@ -258,7 +258,8 @@ def quotients_in(form: Affine) -> list[Quotient | SymbolicQuotient]:
 
 
 def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
-    """Return the plain variables that are factors of products in ``forms``, each once.
+    """Return the variables that are factors of nonlinear terms such as ``N*M`` in ``forms``, each once. Factors that
+    are floors or other compounds are left out.
 
     In products of sizes such as ``N*M`` all of them are positive.
     """

@@ -54,7 +54,7 @@ def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
 
 
 def _nesting_depth(variable: Any) -> int:
-    """Return how deeply floors and other nonlinear terms are nested in a variable; 0 for a plain one."""
+    """Return the nesting depth of floors and other nonlinear terms in a variable; 0 for a symbol."""
     if not isinstance(variable, Compound):
         return 0
     return 1 + max((_nesting_depth(v) for form in variable.forms() for v in form.variables()), default=0)
@@ -78,8 +78,8 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)`` for a `form` that contains ``Mod(f, m)``, where `quotient` is its floor in another
-    notation, for instance over a common denominator. ``(form, [])`` if it contains none.
+    """Return ``(rest, remainders)`` for a `form` that contains ``Mod(f, m)`` with its floor `quotient` in another
+    notation, for instance over a common denominator; ``(form, [])`` if it contains none.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))

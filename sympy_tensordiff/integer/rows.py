@@ -122,8 +122,8 @@ def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
 
 
 def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
-    """Return the rows that contain one of ``variables``, and those that share a variable (not one of ``sizes``) with a
-    row returned.
+    """Return the rows that contain one of ``variables``, share a variable with another returned row, or contain nothing
+    but ``sizes``. Variables in ``sizes`` do not connect rows.
     """
     known = set(variables - sizes)
     others = [row.form.atoms() - sizes for row in rows]
@@ -211,8 +211,8 @@ def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: in
 
 
 def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
-    """Return a condition on a single remainder, such as ``p mod 2 == 0``, as a congruence; True or False if it always
-    or never holds; None for other conditions.
+    """Return a condition on a single remainder, such as ``p mod 2 == 0``, as a congruence; True or False if it is
+    always or never true; None for other conditions.
     """
     found = remainders(kind, form)
     if found is None:

@@ -153,8 +153,8 @@ def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tupl
 
 
 def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[Constraint]:
-    """Return the equations that are linear in the variables ``kept`` and in which none of these selects a
-    tensor entry.
+    """Return the equations from which variables in ``kept`` can be solved: they are linear in these, and no variable to
+    be solved is in the index of a tensor entry in any of them.
     """
     result: list[Constraint] = []
     unknowns: frozenset[Variable] = frozenset()
@@ -263,8 +263,8 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
-    """Return the systems into which ``rows`` split by the first row that several remainders satisfy: in each, a
-    congruence for one remainder replaces the row. None if there is no such row.
+    """Return the systems into which ``rows`` split by their first constraint that only certain remainders satisfy. In
+    each system, a congruence for one remainder replaces it. None if there is no such constraint.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.

@@ -127,8 +127,8 @@ def _as_vector(form: Affine, index: dict[Variable, int]) -> Vector:
 
 
 class System:
-    """A system of constraints prepared for exact questions: the equations are solved over the integers, and the
-    inequalities are over independent integers (columns).
+    """A system of constraints prepared for exact answers. The equations are solved over the integers; what remains are
+    inequalities in independent integer unknowns, the columns.
 
     The compounds ``also`` have columns, too.
 
@@ -380,8 +380,8 @@ def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Constrain
 def _inequalities_and_equations(
     rows: Iterable[Constraint], also: Sequence[Compound]
 ) -> tuple[list[Affine], list[Affine], bool]:
-    """Return ``(inequalities, equations, has_derived)``: the forms f of ``f >= 0`` and of ``f == 0`` in ``rows`` and in
-    the definitions of their nonlinear terms, and whether inequalities that follow from these were added.
+    """Return ``(inequalities, equations, has_derived)``: the forms f of ``f >= 0`` and ``f == 0`` in ``rows`` and in
+    the definitions of their nonlinear terms, and whether derived inequalities were added.
 
     Inequalities about products are added for the products in the rows and in ``also``.
     """

@@ -97,8 +97,8 @@ def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
 
 
 def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
-    """Return ``({variable: value}, guards)`` if some variable can have one value only, as ``p <= 3*v <= p + 2``
-    determines v; the value exists where the guards hold. None without one.
+    """Return ``({variable: value}, guards)`` if a variable can have one value only, such as v for ``p <= 3*v <= p +
+    2``. The value exists where the guards are true. None without such a variable.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
     ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.
@@ -118,8 +118,8 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Return ``(value, form)`` if two constraints leave at most one value for ``v``: ``floor(h/c)`` for ``l <= c*v <=
-    h``. The value satisfies them where ``form >= 0``. None if they leave more values.
+    """Return ``(value, form)`` if two constraints ``l <= c*v <= h`` leave at most one value for ``v``, ``floor(h/c)``;
+    it satisfies them where ``form >= 0``. None if they leave more values.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:
@@ -169,8 +169,8 @@ def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> 
 
 
 def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
-    """Return ``({variable: value}, guards)`` for a variable that an equation like ``n*i == p`` determines, with the
-    guard that p is a multiple of n. None without one.
+    """Return ``({variable: value}, guards)`` for a variable that an equation like ``n*i == p`` determines; the guard
+    says that p is a multiple of n. None without such an equation.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
     between 0 and ``M - 1`` is removed from the dividend: ``M*v == p - j`` gives ``floor(p/M)``.
@@ -188,8 +188,8 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return ``rest`` without a term v that is known to be between 0 and ``factor - 1``, the remainder of a division;
-    unchanged if there is none.
+    """Return ``rest`` without its first term ``v`` with ``0 <= v < factor``, the remainder of a division by ``factor``;
+    unchanged if it has none.
     """
     for v, c in rest.terms:
         remainder = Affine({v: 1})
@@ -206,8 +206,8 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
 
 
 def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
-    """Return whether each range is proved to contain an integer, because its upper bounds exceed its lower ones by
-    enough; False if that is unknown.
+    """Return whether all ranges are proved to contain an integer, because upper bounds exceed lower ones by enough.
+    False if this is unknown.
     """
     known = facts
     for limit in limits:
@@ -274,8 +274,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy, so that the result
-    implies ``row`` for all other values. None if these values are unknown.
+    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy; it then implies ``row``
+    for all other values. None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst
@@ -284,8 +284,7 @@ def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Cons
 def find_point(
     rows: Sequence[Constraint], variables: Sequence[Variable], limit: int | None = None
 ) -> dict[Variable, int] | None:
-    """Return an integer point that satisfies ``rows``, which contain no other variables than ``variables``; None if
-    there is none. The search stops with an error after ``limit`` steps.
+    """Return an integer point that satisfies ``rows``, which contain only ``variables``; None if there is none.
 
     Raise `ValueError` if the rows contain another variable, if the search may not end because the system is unbounded,
     or after ``limit`` steps.

@@ -250,8 +250,8 @@ class AxisSizes:
         return self.axes[base]
 
     def _infer_matrix(self, node: Tree) -> Axes:
-        """Return the axes of ``det``, ``inv`` or ``adj``. The operand must be a square matrix, or a number, which then
-        fills one.
+        """Return the axes of ``det(X)`` (none), ``inv(X)`` or ``adj(X)`` (those of X). X must be a matrix, and its axes
+        become equally long; a number stands for a matrix filled with it.
         """
         (operand,) = node.children
         if operand in self.numbers:
@@ -294,10 +294,8 @@ class AxisSizes:
 def size_symbols(
     unified: AxisClasses, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})
 ) -> dict[int, Any]:
-    """Return a size symbol for each group of equally long axes, by the axis that represents it. ``known`` sizes are
-    kept, and new names are not in ``taken``.
-
-    Classes in ``known`` have their sizes; the others have names that are not ``taken``.
+    """Return a dictionary from the axes that represent groups of equally long axes to size symbols: those in ``known``,
+    and new ones whose names are not in ``taken``.
     """
     classes = sorted({unified.root(axis) for axis in range(len(unified.parents))} - known.keys())
     names = (name for name in chain(SIZE_NAMES, (f"n{number}" for number in count(1))) if name not in taken)
@@ -330,8 +328,8 @@ def parse_letters(node: Tree) -> Subscripts:
 
 
 def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
-    """Return a text that says what is wrong with the comma or arrow ``character`` after the letters ``groups``; "" if
-    nothing is.
+    """Return what is wrong with the comma or arrow ``character`` after the letters ``groups``, as text; "" if nothing
+    is.
     """
     if character == "-":
         return (
@@ -361,8 +359,8 @@ def _letter_mistake(character: str) -> str:
 
 
 def _output_mistake(letter: str, groups: list[str]) -> str:
-    """Return why ``letter`` cannot be added to the letters of a product's result, or an empty string if it can.
-    ``groups`` are the letters of each operand, then those of the result.
+    """Return why ``letter`` cannot be added to the letters of a product's result; "" if it can. ``groups`` are the
+    letters of the operands, followed by those of the result.
     """
     *inputs, output = groups
     if letter in output:

@@ -36,7 +36,7 @@ class ThesisBuilder:
         self.rational: set[Tree] = set()  # the chains of rational numbers alone
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """Return the expression of the last of ``nodes``, in which operands come before the nodes that use them."""
+        """Build the expressions of ``nodes``, operands first, and return the last one."""
         for node in nodes:
             if node.kind == "sum":
                 self.extend_chain(node, ("sum",), node.text == "-")
@@ -49,9 +49,9 @@ class ThesisBuilder:
     # -------------------------------------------------------------- chains
 
     def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
-        """Append the right operand of ``node``, a sum or product, to the list of operands of its left operand, if that
-        is one of ``kinds``; else start a list of both. So ``a + b + c`` is built as one sum. ``is_inverse`` says that
-        the right operand is subtracted or a divisor.
+        """Append the right operand of ``node``, a sum or product, to the operands of its left operand if that is one of
+        ``kinds``; else start a new list. So ``a + b + c`` is built as one sum. ``is_inverse`` says that the right
+        operand is subtracted, or is a divisor.
 
         A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
         become one number.

@@ -50,7 +50,7 @@ class Tree:
 
     @property
     def shown(self) -> str:
-        """The part of the source text that the node covers, on one line and shortened for messages."""
+        """The source text of the node for messages, on one line and shortened."""
         return short(" ".join(self.source[self.start : self.end][: 4 * MAX_SHOWN].split()))
 
     def error(self, message: str, position: int | None = None) -> ParseError:
@@ -248,7 +248,7 @@ TERMINALS = {
 
 
 def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -> ParseError:
-    """Return (do not raise) the `ParseError` for a token that the grammar does not allow where it is."""
+    """Return, but do not raise, the `ParseError` for a token that the grammar does not allow at its position."""
     token, expected = error.token, set(error.expected)
     values = error.interactive_parser.parser_state.value_stack if error.interactive_parser else []
     before = [value for value in values if isinstance(value, Token)]
@@ -289,8 +289,8 @@ def _describe_expected(language: Language, expected: set[str]) -> str:
 
 
 def tensor_named(node: Tree, tensors: Mapping[str, Any]) -> Any:
-    """Return the tensor with the name at `node`, in a clause such as ``derivative wrt x``; raise `ParseError` if it
-    does not occur in the formula.
+    """Return the tensor named at `node`, in a clause such as ``derivative wrt x``. Raise `ParseError` if the formula
+    does not contain it.
     """
     if node.text not in tensors:
         raise node.error(

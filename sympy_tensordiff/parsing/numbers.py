@@ -195,8 +195,8 @@ def _float_value(node: Any, parts: list[float | None]) -> float | None:
 
 
 class Operations:
-    """Arithmetic on values of one parsed text, with checks of numbers. Scalars that are nested too deeply are wrapped
-    as tensor entries.
+    """Arithmetic on the values of one parsed text. The length of numbers is checked, and scalars that are nested too
+    deeply for SymPy are wrapped as tensor entries.
     """
 
     def __init__(self) -> None:

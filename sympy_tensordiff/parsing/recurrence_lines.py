@@ -34,8 +34,8 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """The lines after one "where", which define recurrences. ``steps`` maps a name to the line that defines it at time
-    ``t``; ``starts`` maps a state to the line of its first value, at time -1 (or ``T`` if it runs backwards).
+    """The lines after "where", which define recurrences. ``steps`` maps a name to the line that defines it at time
+    ``t``; ``starts`` maps a state to the line of its value at time -1 (at ``T`` if it runs backwards).
     """
 
     def __init__(self, text: RecurrenceReader, lines: str) -> None:
@@ -111,8 +111,8 @@ class Lines:
         return found
 
     def component(self, name: str) -> list[str]:
-        """Return the names to compute in one loop with `name`, in the order of the lines: itself, and the states that
-        depend on it and on which it depends.
+        """Return the names to compute in one loop with `name`, in the order of the lines: the name itself, and the
+        states that depend on it and on which it depends.
         """
         both = [one for one in self.starts if name in self.below[one] and one in self.below[name]]
         return [one for one in self.steps if one == name or one in both]
@@ -171,8 +171,8 @@ class Lines:
     def values(
         self, names: list[str], variables: Mapping[str, Any], rows: dict[str, tuple[Any, Any]], is_reversed: bool
     ) -> dict[str, Any]:
-        """Return the values of `names` after one step, as a dictionary of expressions in the states before the step
-        (`variables`) and in the current rows of sequences; new sequences are added to ``rows``.
+        """Return a dictionary from `names` to their values after one step, as expressions in the states before the step
+        (`variables`) and in the current rows of sequences. New sequences are added to ``rows``.
         """
         values: dict[str, Any] = {}
         for name in names:
@@ -183,9 +183,9 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of `name` after the current step and store it in ``values``; raise an error if it depends on
-        itself at the same time. It is written with the ``variables`` for states before the step and those for the
-        current ``rows`` of sequences.
+        """Compute the value of `name` after the current step, store it in ``values`` and return it. It contains
+        ``variables`` for the states before the step, and row variables of the sequences in ``rows``. Raise an error if
+        the value depends on itself.
         """
         if name not in values:
             values[name] = None
@@ -232,14 +232,15 @@ class Lines:
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the expression of `text`, the right side of a line, within one step. States at the time before become
-        ``variables``, and tensors read at the current time become variables for their rows, which are added to
-        ``rows``.
+        """Return the expression of `text`, the right side of a line, within one step. States at the previous time
+        become ``variables``. Tensors read at the current time become row variables, which are added to ``rows``.
         """
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 
         def row(key: str, sequence: Any) -> Any:
-            """Return the variable for the current row of `sequence`; the text calls it `key`."""
+            """Return the variable that stands for the current row of `sequence`. The first use of `key`, its name in
+            the text, creates it.
+            """
             if key not in rows:
                 name = plain_name(key.rpartition("@")[0])
                 name = name if name.isidentifier() else "r"
@@ -247,7 +248,7 @@ class Lines:
             return rows[key][0]
 
         def replaced(match: re.Match[str]) -> str:
-            """Return the text to insert for a name at a time that `match` has found."""
+            """Return the text to insert for `match`, a name at some time."""
             name, time = (
                 match["base"],
                 (match["time"] or (match["short"] if self.notation.is_latex else "")).replace(" ", ""),
@@ -298,7 +299,7 @@ class Lines:
         """
 
         def replaced(match: re.Match[str]) -> str:
-            """Return the text to insert for a stacked or last state that `match` has found."""
+            """Return the text to insert for `match`, a stacked state or a state at the last time."""
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:
                 return self.whole_text.name_for(self.read_outside_steps(self.constants[name]))
@@ -353,7 +354,9 @@ class Lines:
         return self.stacks[key]
 
     def _stacked(self, name: str, is_before: bool) -> Any:
-        """Compute and return the tensor that `stacked` caches."""
+        """Compute the tensor of the values of `name` in all steps of the recurrence; if `is_before`, the values before
+        each step. (`stacked` caches it.)
+        """
         if name not in self.starts:
             return self.value_of_step("stack", self.steps[name].right, self.steps[name].rest)
         values, variables, *_ = self.recurrence(name)
@@ -366,8 +369,8 @@ class Lines:
     # ------------------------------------------------------------------------ the formula before the lines
 
     def value(self, head: str) -> Any:
-        """Return the expression of the formula `head`, which stands before "where"; None in index notation, whose
-        formulas have a left side.
+        """Return the expression of the formula `head`, the text before "where"; None in index notation, whose formulas
+        have a left side.
         """
         if self.notation.has_left_sides:
             return None

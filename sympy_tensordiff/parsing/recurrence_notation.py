@@ -20,9 +20,7 @@ class RecurrenceReader(Protocol):
         """Return the size that `text` states, such as ``n + 1``."""
 
     def name_for(self, expr: Any) -> str:
-        """Return a new name that stands for the expression `expr`, to be inserted in a text, so that the text can be
-        parsed with the expression in it.
-        """
+        """Return a new name for the expression `expr`. Inserted in a text, it is parsed as this expression."""
 
     def is_declared(self, name: str) -> bool:
         """Return whether `name` is that of a declared tensor."""
@@ -86,8 +84,8 @@ def inside_of(text: str) -> str:
 
 
 def with_braced_rows(text: str, letter: str) -> str:
-    r"""Return LaTeX `text` with ``{...}_{t}`` for each ``\left(...\right)_{t}``, where ``t`` is the `letter` of the
-    time.
+    r"""Return LaTeX `text` with ``\left(...\right)_{t}`` replaced by ``{...}_{t}``, where ``t`` is the time index
+    `letter`. The subscript then belongs to the whole expression.
     """
     ending = re.compile(rf"\\right\)\s*(?=_(\{{\s*{letter}\s*\}}|{letter}(?![A-Za-z])))")
     position = 0

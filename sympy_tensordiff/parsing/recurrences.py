@@ -47,7 +47,7 @@ def _has_steps(lines: str, notation: Notation) -> bool:
 
 class RecurrenceText:
     """One text with recurrences. ``tensors`` are the declared tensors; ``places`` maps names that were inserted in the
-    text to the expressions for which they stand.
+    text to their expressions.
     """
 
     def __init__(self, text: str, notation: Notation, read: Read) -> None:
@@ -111,7 +111,7 @@ class RecurrenceText:
         return self.read(text, left, letter=letter)
 
     def name_for(self, expr: Any) -> str:
-        """Return a new name that stands for the expression `expr`, to be inserted in a text that is then parsed."""
+        """Return a new name for the expression `expr`. Inserted in a text, it is parsed as this expression."""
         known = next((name for name, value in self.places.items() if value is expr), None)
         letters = "".join("abcdefghij"[int(digit)] for digit in str(len(self.places)))
         name = known or f"place{letters}"
@@ -158,9 +158,7 @@ def _shape_text(expr: Any) -> str:
 
 
 def with_recurrences(languages: Mapping[str, Read]) -> dict[str, Read]:
-    """Return the functions that parse each language, extended to read recurrences where the language has a notation for
-    them.
-    """
+    """Return the parse functions of all languages, extended to read recurrences in the languages that have them."""
     return {
         name: partial(read_recurrences, name, read) if name in NOTATIONS else read for name, read in languages.items()
     }

@@ -65,8 +65,8 @@ Fragment: TypeAlias = str | Piece
 
 
 def make_piece(parts: Iterable[Fragment], level: Level, rank: int = 0) -> Piece:
-    """Return a `Piece` of text made of ``parts``, with the precedence ``level`` and the number ``rank`` of axes of its
-    value; raise `UnsupportedError` if the text gets too long to be parsed.
+    """Join ``parts`` to a `Piece` of text with the precedence ``level`` and the number ``rank`` of axes of its value.
+    Raise `UnsupportedError` if the text is too long to be parsed.
     """
     parts = tuple(parts)
     length = sum(len(part) if isinstance(part, str) else part.length for part in parts)
@@ -202,8 +202,8 @@ def repeated_piece(value: Piece, rank: int) -> Piece:
 
 
 def relabelled_piece(operand: Piece, letters: str, output: str) -> Piece:
-    """Return the text ``(letters->output) operand``, which renames the axes of the operand, so that it transposes, sums
-    or takes a diagonal.
+    """Return the text ``(letters->output) operand``, which transposes the operand, sums it over axes, or takes a
+    diagonal.
     """
     return make_piece((f"({letters}->{output}) ", parenthesized(operand, Level.FACTOR)), Level.FACTOR, len(output))
 
@@ -299,8 +299,8 @@ def split_coefficient(term: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def split_fraction(number: Any) -> tuple[Any, Any]:
-    """Return ``(numerator, denominator)`` of a number as it is to be written: ``(3/4, 1)`` if it is written as a
-    decimal (a Float, or a fraction such as 0.75 with few decimals), but ``(1, 4)`` for 1/4 and ``(2, 3)`` for 2/3.
+    """Return ``(numerator, denominator)`` of a number as it is written: ``(3/4, 1)`` if it is written as a decimal (a
+    Float, or a fraction such as 0.75 with few decimals), ``(1, 4)`` for 1/4 and ``(2, 3)`` for 2/3.
     """
     if number.is_Float or (abs(number.p) != 1 and decimal_places(number) is not None):
         return number, S.One
@@ -314,7 +314,7 @@ def is_subtracted(term: Any) -> bool:
 
 
 def scalar_of(node: Any) -> Any:
-    """Return the scalar inside of an entry or comprehension without axes; None for any other node."""
+    """Return the body of a comprehension without axes, or of an entry of one; None for any other node."""
     tensor = node.tensor if isinstance(node, TensorEntry) else node
     return tensor.body if isinstance(tensor, TensorComprehension) and not tensor.rank else None
 

@@ -93,9 +93,7 @@ class ThesisWriter(Rewriting):
         return text.make_piece((text.CONSTANTS[expr],), Level.ATOM)
 
     def symbol(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Return the text of a symbol: its name if it is a scalar, or the operand that a variable of a function's
-        template stands for.
-        """
+        """Return the text of a symbol: the name of a scalar, or the operand for a variable of a function's template."""
         return scope.variables.get(expr) or self.visit_name(expr, scope)
 
     def visit_name(self, expr: Any, scope: FunctionScope) -> Piece:
@@ -220,7 +218,9 @@ class ThesisWriter(Rewriting):
         return text.repeated_piece(result, expr.rank)
 
     def visit_function(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Return the text of a function that the language has, or that is composed of such functions."""
+        """Return the text of a function of the language, or of a composition of such functions. Raise
+        `UnsupportedError` for another function.
+        """
         if expr.func in text.NAMES:
             return text.call_piece(text.NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
         if expr.func not in text.COMPOSED:
@@ -248,7 +248,9 @@ class ThesisWriter(Rewriting):
         return (yield self.visit(found, scope))
 
     def visit_steps(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Return the text of a `Piecewise` between two values, in terms of ``sign`` and ``relu``."""
+        """Return the text of a `Piecewise` with two values, selected by the sign of something, in terms of ``sign`` and
+        ``relu``. Raise `UnsupportedError` for other cases, and if a value that is not selected may be undefined.
+        """
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
         found = text.rewrite_root_quotient(expr)

@@ -119,7 +119,8 @@ def _read_back(whole: str) -> ParsedExpression:
 
 
 def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
-    """Raise `UnsupportedError` if the text leaves open how long a summed axis is, because no tensor has that axis.
+    """Raise `UnsupportedError` if the text does not determine the length of a summed axis, because no tensor has this
+    axis.
 
     An axis of a repeated number or delta may be summed that no tensor has; parsed back, it would have any extent.
     """
@@ -162,8 +163,8 @@ def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> Non
 
 
 def to_index_text(expr: Any) -> str:
-    """Return the text of an expression in index notation; that of a parsed one is a definition with declarations and
-    derivative clauses.
+    """Write an expression in index notation; if it was parsed, as a definition with its declarations and derivative
+    clauses.
     """
     expression, declared, arguments = text_parts(expr)
     expression = for_readers(expression)
@@ -194,9 +195,7 @@ def text_parts(expr: Any) -> tuple[Any, str, str]:
 
 
 def to_matrix_text(expr: Any) -> str:
-    """Return the text of an expression as a matrix formula; that of a parsed one has declarations and derivative
-    clauses.
-    """
+    """Write an expression as a matrix formula; if it was parsed, with its declarations and derivative clauses."""
     is_parsed = isinstance(expr, ParsedExpression)
     expression, declared, arguments = text_parts(expr)
     declared = f"declare {declared} " * bool(declared)

@@ -43,8 +43,8 @@ def derivative(
     *,
     total: bool = False,
 ) -> NDArray[np.object_]:
-    """Return the derivative with respect to ``variables``, one after the other, as an object array; its last axes are
-    those of the variables in this order. With `total`, reads out of bounds are 0.
+    """Return the derivative with respect to ``variables``, one after the other, as an object array. Its last axes are
+    those of the variables, in this order. With `total`, reads out of bounds are 0.
     """
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = [
@@ -72,8 +72,8 @@ def hvp(
     *,
     total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
-    """Return for each variable in `directions` the gradient of a scalar with respect to it, and the derivative of this
-    gradient along all directions. `directions` maps variables to arrays of their shapes.
+    """Return, for each variable in `directions`, the gradient of a scalar with respect to it, and the derivative of
+    this gradient along all directions. `directions` maps variables to arrays with their shapes.
 
     `values`, `sizes` and `total` are those of `evaluate`.
     """
@@ -97,15 +97,15 @@ SeedRule: TypeAlias = Callable[[tuple[int, ...]], tuple[Key, Number]]
 
 
 def _one_key_per_entry(prefix: Key) -> SeedRule:
-    """Return the rule that gives each entry of a variable a differential of its own, with the key ``(*prefix,
-    *position)``, so that dual numbers compute full derivatives.
+    """Return the rule that maps the position of an entry to the key ``(*prefix, *position)`` and the seed 1. Each entry
+    then has its own differential, and dual numbers compute full derivatives.
     """
     return lambda position: (prefix + position, 1)
 
 
 def _one_key_along(direction: NDArray[np.object_]) -> SeedRule:
-    """Return the rule that gives all entries of a variable one differential, scaled by the entries of `direction`, so
-    that dual numbers compute the derivative along it.
+    """Return the rule that gives all entries of a variable one common differential, scaled by the entries of
+    `direction`. Dual numbers then compute the derivative along it.
     """
     return lambda position: ((), direction[position])
 

@@ -43,8 +43,8 @@ EntryReader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]
 
 
 class Interpreter:
-    """Evaluates expressions by plain loops: it compiles them to Python functions over the given values, and calls
-    these.
+    """Evaluates expressions by plain loops: expressions are compiled to Python functions of the given values, and these
+    are called.
 
     `expressions` are those to be evaluated, so that a missing value raises at once; `values`, `sizes` and `total` are
     those of `evaluate`. `functions` maps undefined functions to `Lambda`, `arrays` tensors to object arrays, and

@@ -123,11 +123,11 @@ def _compile_piecewise(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _connective_rule(decisive: bool) -> ScalarRule:
-    """Return the rule that compiles ``And`` (``decisive`` False) or ``Or`` (True) to a function that evaluates it."""
+    """Return the rule that compiles ``And`` (``decisive`` False) or ``Or`` (True) to a Python function."""
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
-        """Return a function that evaluates the "and" or "or" `node`, and stops at the first condition that
-        decides it.
+        """Return a function that evaluates the "and" or "or" `node`, and stops at the first condition that decides the
+        result.
         """
         arguments = [compile_(arg) for arg in node.args]
         return lambda env: _any_is_decisive(arguments, decisive, env) is decisive
@@ -136,7 +136,7 @@ def _connective_rule(decisive: bool) -> ScalarRule:
 
 
 def _extremum_rule(direction: int) -> ScalarRule:
-    """Return the rule that compiles ``Max`` (``direction`` 1) or ``Min`` (-1) to a function that evaluates it."""
+    """Return the rule that compiles ``Max`` (``direction`` 1) or ``Min`` (-1) to a Python function."""
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
         """Return a function that evaluates the maximum or minimum `node`."""
@@ -326,8 +326,8 @@ def compile_function(compile_: Compile, functions: Implementations, node: Basic)
 
 
 def _compile_subs(compile_: Compile, node: sympy.Subs) -> Compiled:
-    """Return a function that evaluates a ``Subs``; its bound variables are renamed first, so that they differ from all
-    other symbols.
+    """Return a function that evaluates a ``Subs``, whose bound variables are first renamed so that no other symbol is
+    equal to them.
     """
     fresh = [sympy.Dummy(str(v), **v.assumptions0) for v in node.variables]
     body = compile_(node.expr.xreplace(dict(zip(node.variables, fresh, strict=True))))

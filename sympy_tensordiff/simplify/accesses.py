@@ -112,8 +112,8 @@ class Accesses:
         """Binders in which all reads are inside, whatever is around them."""
 
     def unproven(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` for each read below `roots` that is not proven in bounds: `row` is the bound on
-        that axis, such as ``i <= n - 1``, which its context does not imply.
+        """Yield ``(access, axis, row)`` for each read below `roots` that is not proved to be in bounds: `row` is the
+        bound on the axis, such as ``i <= n - 1``, that its context does not imply.
 
         Shared nodes without unproven reads below are added to `safe`, and not visited again.
         """
@@ -125,8 +125,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` for each read below `roots` that is not proven in bounds, by one walk over the
-        nodes that are not in ``self.safe``; `row` is the bound on that axis which its context does not imply.
+        """Yield ``(access, axis, row)`` for each read below `roots` that is not proved to be in bounds, in one walk
+        over the nodes that are not in ``self.safe``. `row` is the bound on the axis that the context does not imply.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """
@@ -204,8 +204,8 @@ class Accesses:
             yield self.graph.substitute(body, place), around.inside((), rows, table.op)
 
     def bounds(self, variables: Sequence[int], rows: Rows, around: AccessContext) -> Iterator[Access]:
-        """Yield the accesses of integer tensors in loop bounds, such as ``p[i]`` in ``j <= p[i]``, each in the context
-        of the loops outside of it.
+        """Yield the accesses to integer tensors in loop bounds, such as ``p[i]`` in ``j <= p[i]``, each in the context
+        of its outer loops.
         """
         for n, v in enumerate(variables):
             inner = variables[n + 1 :]
@@ -279,7 +279,7 @@ def check_expression(expr: Any) -> None:
 
 
 class _Check:
-    """Raises `OutOfShapeError` for a read that is always evaluated and whose index is out of bounds for every size."""
+    """Raises `OutOfShapeError` for a read that is always evaluated, and out of bounds for every size."""
 
     def __init__(self, reader: Reader, facts: Rows) -> None:
         self.reader = reader

@@ -222,7 +222,7 @@ def _operands(node: Node, inside: set[Node]) -> list[Operand]:
 
 
 def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
-    """Return the terms of the sum `node` as pairs ``(number, term)``; one in `inside` is replaced by its own terms."""
+    """Return the sum `node` as pairs ``(number, term)``. A term in `inside` is replaced by its own terms."""
     terms: list[tuple[Number, Node]] = []
     stack: list[tuple[Number, Node]] = []
     stack += [(1, arg) for arg in reversed(node.args)]
@@ -241,7 +241,7 @@ def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
 
 
 def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
-    """Return the products and sums that have a single use, in a product or sum into which they can be merged."""
+    """Return the products and sums whose only use is in a product or sum that can absorb them."""
     inside: set[Node] = set()
     weights: dict[Node, tuple[int, int]] = {}
     for node in nodes:
@@ -295,8 +295,8 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return ``x`` for a term ``x*(a + c)`` of an addition, with a tensor ``x``, a scalar ``a`` and a number ``c``,
-    because multiples of ``x`` can be joined with it; None for other terms.
+    """Return ``x`` for a term ``x*(a + c)`` of an addition, with a tensor ``x``, a scalar ``a`` and a number ``c``;
+    multiples of ``x`` can be joined with it. None for other terms.
     """
     factors = graph.factors(term)
     for factor in factors:

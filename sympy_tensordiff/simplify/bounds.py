@@ -387,8 +387,8 @@ def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
 def nest(
     graph: Graph, rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], Rows]:
-    """Return loop bounds of `variables` in an order in which each depends on outer ones only, and the constraints in
-    `rows` that contain none of `variables`.
+    """Return ``(bounds, rest)``: the loop bounds of `variables` in an order in which each depends on outer ones only,
+    and the constraints in `rows` that contain none of `variables`.
 
     Raise `LoopBoundError` if no loop nest expresses the rows; the message has the names of the variables.
     """
@@ -417,9 +417,9 @@ def without_unused_indices(
     facts: Rows,
     may_evaluate: Callable[[Node, Rows], bool],
 ) -> tuple[tuple[Bounds, ...], Node]:
-    """Return `limits` and `body` of the reduction `op` without the indices on which the body does not depend: a maximum
-    ignores them, and a product becomes a power. ``may_evaluate(node, rows)`` says whether a node has a value wherever
-    the constraints `rows` hold.
+    """Return ``(limits, body)`` of the reduction `op` without the indices on which the body does not depend: a maximum
+    ignores them, a product becomes a power. ``may_evaluate(node, rows)`` says whether a node has a value wherever the
+    constraints `rows` are true.
 
     A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. The maximum and the minimum of
     equal values is that value, if there is a value: over an empty range that is infinite. All values count where the

@@ -185,8 +185,8 @@ class _Rewriter:
         return found
 
     def inner_form(self, node: Node) -> Node:
-        """Return the form by the rules of `node`, a part of the formula of an array entry. If no rule applies to it as
-        it is, entries in it are replaced by their formulas first.
+        """Return `node`, a part of the formula of an array entry, rewritten by the rules against cancellation. If no
+        rule applies, formulas are substituted for the entries in it, and the rules are tried again.
         """
         if node not in self.inner_forms:
             found = self.form_as_written(node)
@@ -223,7 +223,9 @@ class _Rewriter:
         return self.graph.add(terms)
 
     def form_as_written(self, node: Node) -> Node:
-        """Return the entry `node` with the rule for its operation applied; its reads are not replaced by formulas."""
+        """Return the scalar `node` rewritten by the rules against cancellation for its operation (sum, power, product,
+        logarithm, arccosine). Formulas are not substituted for its reads.
+        """
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
         if node.op == "pow" and (found := power_near_one(self.graph, node)) is not None:
@@ -268,8 +270,8 @@ class _Rewriter:
         return found
 
     def difference(self, node: Node) -> Node:
-        """Return a sum in which terms that nearly cancel, such as ``exp(u)`` and ``-1``, are joined by a rule, here to
-        ``expm1(u)``; unchanged without such terms.
+        """Return a sum in which nearly cancelling terms are joined, such as ``exp(u)`` and ``-1`` to ``expm1(u)``;
+        unchanged without such terms.
         """
         graph = self.graph
         terms = [self.term(arg) for arg in node.args]
@@ -283,8 +285,8 @@ class _Rewriter:
         return self.of_terms_with_a_factor(node) or node
 
     def of_several_terms(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return the addition `node`, whose terms are `terms`, in the form of the first rule for more than two terms
-        that applies; None if none does.
+        """Return the addition `node`, with the terms `terms`, rewritten by the first rule for more than two terms that
+        applies; None if none does.
         """
         graph = self.graph
         if (found := self.log_cosh(node, terms)) is not None:
@@ -532,8 +534,8 @@ class _Rewriter:
         return None
 
     def of_two_values(self, factor: Number, one: Node, other: Node) -> Node | None:
-        """Return ``factor*(one - other)`` by the rule for their function, as for ``exp(a) - exp(b)``; None if there is
-        none.
+        """Return ``factor*(one - other)`` written without cancellation, for pairs such as ``erf(u) - erf(v)``, ``a/b -
+        1`` or ``1/tanh(u) - tanh(u)``; None if no rule applies.
         """
         graph = self.graph
         if (found := difference_of_gammas(graph, one, other)) is not None:

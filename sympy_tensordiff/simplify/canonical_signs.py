@@ -47,9 +47,9 @@ class Signed(NamedTuple):
 def with_canonical_signs(
     graph: Graph, nodes: Sequence[Node], *, numbers: bool = True, mixed: bool = False
 ) -> list[Node]:
-    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, so that it is computed once; with
-    `numbers`, common divisors of terms are taken out, too. Nodes of whole tensors are unchanged, and unless `mixed`
-    also the expressions that read entries of such nodes.
+    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, which is computed once. With `numbers`,
+    common divisors of terms are taken out, too. Nodes of whole tensors are unchanged; so are the expressions that read
+    entries of these, unless `mixed`.
     """
     work = _Signs(graph, numbers, mixed)
     return [node if node.has_tensor_ops and not mixed else work.root(node) for node in nodes]

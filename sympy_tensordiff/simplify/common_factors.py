@@ -106,8 +106,8 @@ def node_of(graph: Graph, product: PowerProduct) -> Node:
 
 
 def grouped(graph: Graph, body: Node) -> Node:
-    """Return the addition `body` with common factors taken out of all terms, and then of groups of terms where that
-    makes the text shorter; other nodes unchanged.
+    """Return the addition `body` with common factors of all terms taken out, then common factors of groups of terms
+    where this makes the text shorter; other nodes unchanged.
     """
     if body.has_tensor_ops:
         return body
@@ -122,7 +122,9 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
     length = quotients_of(graph).length
 
     def joined(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
-        """Return the sum of `terms` with `common` in front of it; None if it is as long as the terms."""
+        """Return the sum of `terms` with the factors `common` in front of it; None if this is no shorter than the
+        terms.
+        """
         content = common_number([term.number for term in terms])
         scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]
         found = with_common(graph, scaled, common, partial(grouped, graph))
@@ -179,8 +181,8 @@ def joined_groups(
     terms: Sequence[PowerProduct],
     joined: Callable[[Sequence[PowerProduct], Powers], PowerProduct | None],
 ) -> list[PowerProduct]:
-    """Return `terms` with groups that have common factors replaced by ``joined(group, common factors)``, unless that is
-    None. The groups that save the most signs come first.
+    """Return `terms` with groups that have common factors replaced by ``joined(group, common factors)``, unless this is
+    None. Groups that save the most signs come first.
     """
     terms = list(terms)
     while len(terms) > 1:

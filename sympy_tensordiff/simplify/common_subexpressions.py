@@ -143,8 +143,8 @@ class Parts:
         self._numbers = self._always_finite()
 
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node`. For a product, a quotient that occurs in other products is one argument; for
-        a sum or other binder, the only one is its body, always with the same new names for the bound variables.
+        """Return the arguments of `node`. In a product, a quotient that occurs in other products is one argument. The
+        only argument of a sum or other binder is its body, always with the same new names for the bound variables.
         """
         if node.op not in BINDERS:
             return self._grouped.get(node, node.args)
@@ -187,8 +187,8 @@ class Parts:
         return around
 
     def _conditions_of_choices(self, roots: Sequence[Node]) -> dict[Node, frozenset[Node]]:
-        """Return, for each node, the conditions of the choices in whose branches it is: the node is evaluated wherever
-        they are true, and nowhere else. Conditions on bound variables that the node does not have are left out.
+        """Return a dictionary from nodes to the conditions of the choices around them: a node is evaluated exactly
+        where these are true. Conditions on bound variables that the node does not have are left out.
 
         A node has no entry if its uses are under different conditions, none of which implies the others, or under more
         than ``MAX_CONDITION_COMBINATIONS``.
@@ -219,8 +219,8 @@ class Parts:
         return found
 
     def _always_finite(self) -> set[Node]:
-        """Return the nodes that are finite whenever all entries that they read are, so that they may be computed
-        outside of a condition, and those without indices that are computed in any case.
+        """Return the nodes that may be computed outside of a condition: those that are finite whenever the entries that
+        they read are, and those without indices that are computed unconditionally.
         """
         found: set[Node] = set()
         for node in self._nodes:
@@ -232,8 +232,8 @@ class Parts:
         return found
 
     def _constraints_on(self, rows: Rows, node: Node) -> Rows:
-        """Return the constraints in `rows` that restrict the bound variables of `node`, directly or through a variable
-        that they share with such a constraint.
+        """Return the constraints in `rows` that restrict the bound variables of `node`, directly or through variables
+        of other such constraints.
         """
         variables, found = node.free - self._free, set[Constraint]()
         while more := {row for row in rows - found if row.form.atoms() & variables}:
@@ -264,8 +264,8 @@ class Parts:
         return found
 
     def _products_of_quotients(self) -> dict[Node, tuple[Node, ...]]:
-        """Return the products that have a quotient in common with another product, each with its factors where this
-        quotient is one factor: ``(a, exp(x[i])/s)`` for ``a*exp(x[i])/s``.
+        """Return a dictionary from products that share a quotient with another product to their factors, of which the
+        quotient is one: ``(a, exp(x[i])/s)`` for ``a*exp(x[i])/s``.
         """
         products: dict[Node, dict[Key, tuple[Node, ...]]] = {}
         for product in self._nodes:
@@ -360,8 +360,8 @@ class Parts:
         return tuple(axes) if all(axis.extent.atoms() <= self._free for axis in axes) else None
 
     def _without_equal_data(self, rows: Rows, bound: frozenset[int]) -> Rows:
-        """Return `rows` without variables that equal an entry of data, such as ``p`` in ``p = a[t]``, and the range of
-        such a variable, as all entries of `a` lie in it.
+        """Return `rows` without the variables that equal an entry of an integer tensor, such as ``p`` in ``p = a[t]``.
+        The range of such a variable is left out, too, since all entries of `a` are in it.
         """
         for row in sorted(row for row in rows if row.kind == "eq" and row.form.compounds()):
             for v, c in row.form.terms:
@@ -455,9 +455,9 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """Return the arguments of `node` whose use counts when subexpressions are chosen. Arguments that are printed as
-        a part of a function do not count, such as the first ``z`` in ``z - logsumexp(z)`` (a log-softmax), or those of
-        a norm.
+        """Return the arguments of `node` whose use counts for the choice of subexpressions. Arguments that are printed
+        as part of a function do not count, such as those of a norm, or the first ``z`` in ``z - logsumexp(z)`` (a
+        log-softmax).
         """
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm
@@ -582,8 +582,8 @@ def _doubled_exponent(power: Node) -> int:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards of an addition whose body is that of an earlier guard in it, as the second one in ``[i < j]*f +
-    [i > j]*f``. A reader sees one condition there, ``[i != j]*f``, so that the two count once.
+    """Return the guards in additions that have the same body as an earlier guard of the addition, as the second one in
+    ``[i < j]*f + [i > j]*f``. Printed as one condition, ``[i != j]*f``, the two count once.
     """
     found: set[Node] = set()
     for node in nodes:
@@ -620,8 +620,8 @@ def _is_sum_of_squares(node: Node) -> bool:
 
 
 def _divides_by_norm(graph: Graph, choice: Node) -> bool:
-    """Return whether `choice` is ``norm(x) != 0`` and its value divides by that norm, as in the convention that
-    ``x/norm(x)`` is 0 at 0. The norms of all rows of a matrix count, too.
+    """Return whether the condition of `choice` is ``norm(x) != 0`` and its value divides by this norm; ``x/norm(x)`` is
+    0 at 0 by convention. The norms of all rows of a matrix count, too.
     """
     condition, value, _ = choice.args
     if condition.op != "compare" or condition.data != "ne" or not graph.is_zero(condition.args[1]):

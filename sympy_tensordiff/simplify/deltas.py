@@ -86,8 +86,8 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], bod
 
 
 def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
-    """Return the constraints that must be tested in the loop body, because they contain tensor entries, such as
-    ``p[i]``, and are not safe as loop bounds.
+    """Return the constraints that the loop body must test: they contain tensor entries, such as ``p[i]``, and are not
+    safe as loop bounds.
     """
     found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)
@@ -113,8 +113,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the bounds ``0 <= i < n`` that the reads ``p[i]`` in `tests` imply, but only those on a side on which
-    `rows` leave a variable unbounded.
+    """Return the bounds ``0 <= i < n`` that reads ``p[i]`` in `rows` imply, on those sides on which the rows outside of
+    `tests` leave a variable unbounded.
     """
     bounds = [row for row in rows if row not in tests]
     found = []
@@ -210,8 +210,8 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
 
 
 def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split `body` by an inequality in a guard inside of a function: return two guarded terms, one in which it holds
-    and one in which it fails. None if there are none or too many.
+    """Split `body` by an inequality in a guard inside of a function. Return two guarded terms, for the cases that it is
+    true and false; None if there is no such inequality, or too many.
 
     So no loop tests it.
     """
@@ -249,8 +249,8 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Constraint, bool]) -> Node:
-    """Return `body` with constraints of `guards` removed where `known` says that they are true; a guard with a false
-    one becomes 0.
+    """Return `body` with decided constraints removed from `guards`: ``known`` maps constraints to truth values. A guard
+    with a false constraint becomes 0.
     """
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others

@@ -33,8 +33,8 @@ _SERIES_TERMS = 16
 
 
 def exact_difference(graph: Graph, a: Node, b: Node) -> Node | None:
-    """Return ``a - b`` if it is a multiple of the difference of two inputs (tensor entries, scalars or numbers), which
-    has no rounding error where they are close; else None.
+    """Return ``a - b`` if it is a multiple of the difference of two inputs (tensor entries, scalars or numbers); else
+    None. Such a difference has no rounding error if the inputs are close.
     """
     difference = graph.add((*_terms(a), *map(graph.neg, _terms(b))))
     parts = [graph.split_coefficient(term) for term in difference.args] if difference.op == "add" else []
@@ -57,8 +57,8 @@ def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
 
 
 def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node | None:
-    """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate where a is close to b, with ``g(u) = u -
-    log1p(u)`` for the logarithms. None unless the other terms cancel the linear parts of the logarithms.
+    """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate for a close to b, with ``g(u) = u -
+    log1p(u)`` in place of the logarithms. None unless the other terms cancel the linear parts of the logarithms.
 
     `arguments` maps the results of `log_of_close_quotient` to the quotients.
     """
@@ -93,8 +93,8 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 
 def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other`` for ``one/other = a/b`` with an `exact_difference`, or one that has fewer terms than b, if
-    no term has more divisors; else None.
+    """Return ``one - other`` as ``other*(a - b)/b``, where ``one/other = a/b`` and ``a - b`` is known exactly or has
+    fewer terms than ``b``. None if there is no such quotient, or if the result has more divisors than both.
     """
     if not (_has_divisor(graph, one) or _has_divisor(graph, other)):
         return None

@@ -44,8 +44,8 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
 
 def _is_made(node: Node, written: Collection[Node]) -> bool:
-    """Whether `node` is a comprehension or sum that the program made (it is not in `written`) and that uses no index of
-    an outer sum.
+    """Whether `node` is a comprehension or sum that the program made (it is not in `written`), and that uses no index
+    of an outer sum.
     """
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 

@@ -145,8 +145,8 @@ class CommonFactor(NamedTuple):
 
 
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
-    """Return `roots` with common factors of sums taken out, ``a*b + a*c`` as ``a*(b + c)``, if the result is not longer
-    and, by the cost `model`, not more costly.
+    """Return `roots` with common factors of sums taken out, ``a*(b + c)`` for ``a*b + a*c``, if the result is no longer
+    and, by the cost `model`, no more costly.
 
     `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
     store.
@@ -328,8 +328,8 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
-        """Return the common factor times the sum of its cofactors; None if that is longer or costs more than the terms.
-        `where` maps the number of each term that is divided to the position of the factor in it.
+        """Return the common factor times the sum of its cofactors; None if this is longer or costs more than the terms.
+        `where` maps numbers of terms to the position of the factor in the term.
         """
         graph = self.graph
         terms = [self.terms[n] for n in where]
@@ -417,7 +417,9 @@ class _Sum:
         return not grows and self.model.is_no_worse(after, before, self.given, _LOWER_ORDERS)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
-        """Return the nodes between `terms` and `leaves` that nothing else uses, so that they vanish with the terms."""
+        """Return the nodes between `terms` and `leaves` without other uses; they are not needed any more if the terms
+        are replaced.
+        """
         inside: Uses = Counter(terms)
         freed: set[Node] = set()
         for node in sorted({node for term in terms for node in _above(term, leaves)}, key=lambda n: -n.id):
@@ -458,8 +460,8 @@ def _scalars_of(part: Node) -> list[Node]:
 
 
 def _roles(term: ContractionParts, place: int) -> dict[Label, Role]:
-    """Return the roles of the labels of the result, ``("axis", n)`` for axis ``n``, and of those summed in the operand
-    at `place`: ``("sum", n)``, numbered in order of appearance, after those of the result.
+    """Return the roles of labels in the operand at `place`: ``("axis", n)`` for axis ``n`` of the result, ``("sum",
+    n)`` for summed labels, numbered in order of appearance after those of the result.
     """
     roles: dict[Label, Role] = {label: ("axis", n) for n, label in enumerate(term.output)}
     for label in term.parts[place][1]:

@@ -68,8 +68,8 @@ def input_facts(graph: Graph, roots: Sequence[Node], positive: Rows | None = Non
 
 
 def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Rows:
-    """Return the constraints that extents are positive, ``n >= 1`` for each extent below `roots` (and each factor of a
-    product such as ``m*n``), with those that the user declared.
+    """Return the constraints ``n >= 1`` for each extent below `roots`, and for each factor of a product such as
+    ``m*n``, together with the constraints that the user declared.
     """
     extents = extents_of([*roots, *graph.integers.values()])
     sizes = extents if linear(extents) else [*extents, *map(Affine.variable, factors_of_products(extents))]
@@ -82,9 +82,8 @@ Seen = set[tuple[Node, Rows]]
 
 
 def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
-    """Return the constraints on sizes and free indices that make all reads below `root` lie in bounds, for reads that
-    no condition protects. `known` decides which ranges are not empty. Nodes in `seen` are left out; new ones are added
-    to it.
+    """Return the constraints on sizes and free indices that make all unconditional reads below `root` be in bounds.
+    `known` implies which ranges are not empty. Nodes in `seen` are skipped; visited ones are added to it.
     """
     found: list[Constraint] = []
     for node, context, bound in iterate_unconditional(graph, root, known, set() if seen is None else seen):
@@ -151,8 +150,8 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Return the constraints that hold at each place below `roots` where an index is divided by `divisor`, one system
-    for each place. Constraints that contain quotients are left out.
+    """Return the systems of constraints under which an index is divided by `divisor` below `roots`, one for each place.
+    Constraints that contain quotients are left out.
     """
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
@@ -197,8 +196,8 @@ Selection = tuple[Node, int]
 
 
 def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
-    """Convert `exprs` to nodes. An integer tensor ``p`` without declared range, which indexes as in ``x[p[i]]``, gets
-    the range of that axis of ``x``.
+    """Convert `exprs` to nodes. An integer tensor ``p`` without a declared range that is used as an index, as in
+    ``x[p[i]]``, gets the range of this axis of ``x``.
     """
     nodes = [reader.read(expr) for expr in exprs]
     found = implied_ranges(reader.graph, nodes)
@@ -209,8 +208,8 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return a dictionary from the name of each integer tensor ``p`` whose entries all index some axis, as in
-    ``x[p[i]]``, to that read and axis. The length of the axis bounds all entries of ``p``.
+    """Return a dictionary from integer tensors ``p`` whose entries all index an axis, as in ``x[p[i]]``, to this read
+    and axis. The length of the axis bounds all entries of ``p``.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.
@@ -248,8 +247,8 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
 
 
 def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
-    """Return the names of the integer tensors that occur in an index of a computed tensor of which an entry or a
-    diagonal is read, as ``p`` in ``[x[p[i]]]_i[j]``.
+    """Return the names of the integer tensors in indices inside of a computed tensor from which an entry or a diagonal
+    is read, as ``p`` in ``[x[p[i]]]_i[j]``.
     """
     parts = reachable(*roots)
     inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]

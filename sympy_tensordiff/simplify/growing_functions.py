@@ -215,8 +215,8 @@ def _bessel_in(factor: Node) -> Node | None:
 
 
 def _scaled(graph: Graph, factor: Node, u: Node) -> tuple[Node, Fraction]:
-    """Return ``(new factor, p)``: `factor` with scaled Bessel functions of `u` in place of plain ones, which divides it
-    by ``exp(abs(u))**p``.
+    """Return ``(new factor, p)`` for `factor` with its Bessel functions of `u` replaced by scaled ones, so that
+    ``factor = new factor*exp(abs(u))**p``.
     """
     if is_call(factor, sympy.besseli) and factor.args[1] is u:
         return graph.call(scaled_besseli, factor.args), Fraction(1)
@@ -268,8 +268,8 @@ def _contains_square(graph: Graph, square: Node, term: Node) -> bool:
 
 
 def _with_exponential_outside(graph: Graph, product: Node) -> Node:
-    """Return a product with ``erfc`` and a sum, all terms of which have one exponential in common, with that in front
-    of the sum; another product unchanged.
+    """Return a product with ``erfc`` and a sum, whose terms have a common exponential, with this exponential moved in
+    front of the sum; another product unchanged.
     """
     if not any(is_call(part, sympy.erfc) for factor in product.args for part in (factor, *factor.args[:1])):
         return product
@@ -311,7 +311,7 @@ def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
 
 
 def integral_of_erfc(graph: Graph, total: Node) -> Node | None:
-    """Return a sum with ``c*u*erfc(u) - c*exp(-u**2)/sqrt(pi)``, whose terms nearly cancel where u is large, by
+    """Return a sum with ``c*u*erfc(u) - c*exp(-u**2)/sqrt(pi)``, whose terms nearly cancel for large u, in terms of
     `erfcx_slope`; None for other sums.
 
     Expected improvements and prices of options have it, as ``x*Phi(x) + phi(x)`` of a normal distribution.
@@ -392,8 +392,8 @@ def with_bounded_quotients(graph: Graph, product: Node, order: int = 1) -> Node:
 
 
 def _with_divisors_outside(graph: Graph, product: Node) -> Node:
-    """Return a product with ``exp(u)`` or ``cosh(u)`` and a sum all of whose terms are divided by ``expm1(u)`` or
-    ``sinh(u)``, with that divisor in front of the sum; another product unchanged.
+    """Return a product of ``exp(u)`` or ``cosh(u)`` and a sum whose terms are all divided by ``expm1(u)`` or
+    ``sinh(u)``, with this divisor in front of the sum; another product unchanged.
     """
     growing = [arg for arg in product.args if arg.op == "call" and arg.data in _DIVISORS]
     for below in (graph.call(_DIVISORS[arg.data], arg.args) for arg in growing):

@@ -65,9 +65,9 @@ def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint
 def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
-    """Return `body` rewritten by the equation `row`, such as ``p[i] == j``, which contains tensor entries: each
-    subexpression uses whichever side leaves it fewer free indices. `solution` is the equation solved for the entry,
-    empty if only a multiple of it is known. The variables in `fixed` are sizes, not indices.
+    """Return `body` rewritten by the equation `row`, such as ``p[i] == j``, which contains tensor entries. Each
+    subexpression uses the side of the equation that leaves it fewer free indices. `solution` is the equation solved for
+    the entry; it is empty if only a multiple of the entry is known. Variables in `fixed` are sizes, not indices.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
@@ -93,8 +93,8 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return each of `factors` in an equal form with the fewest free indices, made by one of `rewrites`; on a tie the
-    one whose arguments have the fewest.
+    """Return `factors` in equal forms with the fewest free indices, each made by one of `rewrites`. Among equally good
+    ones, the form whose arguments have the fewest indices is used.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
@@ -143,8 +143,8 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
     tested = {one.args[0] for one in conditions if unequal_forms(one)}
 
     def without_entries(node: Node) -> Node:
-        """Return `node` with the tensor entries in its own index forms replaced by equal indices; unchanged if a
-        condition tests it.
+        """Return `node` with equal indices in place of the tensor entries in its own index forms; unchanged if `node`
+        is in a condition.
         """
         if node in tested:
             return node
@@ -186,8 +186,8 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 
 
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
-    """Return `terms` with guards ``[p == 0]`` and ``[p >= 1]`` as ``[p <= 0]`` and ``[p >= 1]``, where ``p >= 0`` is
-    known, so that they read as if and else.
+    """Return `terms` with guards ``[p == 0]`` and ``[p >= 1]`` written as ``[p <= 0]`` and ``[p >= 1]`` where ``p >=
+    0`` is known. They are then one choice, with an if and an else.
 
     So the two are one choice.
     """
@@ -278,8 +278,8 @@ class GuardJoiner:
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
     def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
-        """Return a body that can replace those of `one` and of `two` where each applies: ``i`` for the bodies ``i``
-        and, at ``i == 0``, ``0``. None if there is none.
+        """Return a body that equals the bodies of `one` and `two` where their conditions are true: ``i`` for the bodies
+        ``i`` and, at ``i == 0``, ``0``. None if there is none.
         """
         if one.body is two.body:
             return one.body

@@ -58,7 +58,7 @@ class Logarithms:
     # -------------------------------------------------------------- laws
 
     def logarithm(self, node: Node) -> Node:
-        """Return the logarithm of `node`, rewritten so that a `node` which may overflow is not computed."""
+        """Return the logarithm of `node`, rewritten without computing a `node` that may overflow."""
         graph = self.graph
         factors = self.factors(node)
         if len(factors) > 1:
@@ -118,8 +118,8 @@ class Logarithms:
         return self.graph.factors(rest) if number == 1 else (self.graph.const(number), *self.graph.factors(rest))
 
     def of_factors(self, node: Node, factors: Sequence[Node]) -> Node:
-        """Return ``log(a*b)`` as ``log(a) + log(b)`` for factors that may overflow and whose sign is known; the other
-        factors stay in one logarithm.
+        """Return ``log(a*b)`` as ``log(a) + log(b)`` for factors of known sign that may overflow. The other factors
+        remain in one logarithm.
         """
         graph = self.graph
         if self.numbers and (joined := _of_determinants(graph, factors)) is not None:
@@ -138,8 +138,8 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def of_power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Return ``log(a**b)`` as ``b*log(a)``, or as ``b*log(abs(a))`` in code for kernels, if the signs allow it;
-        else the plain logarithm.
+        """Return ``log(a**b)`` as ``b*log(a)`` or, for kernels, as ``b*log(abs(a))``, if the signs permit; else the
+        logarithm unchanged.
         """
         graph = self.graph
         power = exponent.data if exponent.op == "const" else None

@@ -309,13 +309,15 @@ class _Readable(_Logistic):
         return found[0], self.graph.mul([factor for factor in factors if factor is not found[0]])
 
     def subtracted(self, base: Node) -> int:
-        """Return how many more terms of ``u`` are subtracted than added, where `base` is ``sigmoid(u)``."""
+        """Return the number of negative terms minus the number of positive terms of ``u``, where `base` is
+        ``sigmoid(u)``.
+        """
         argument = base.args[0]
         terms = argument.args if argument.op == "add" else (argument,)
         return sum(1 if self.graph.split_view(term)[0] < 0 else -1 for term in terms)
 
     def expanded(self, terms: Iterable[Node]) -> Node:
-        """Return the sum of `terms`, with products of additions multiplied out where that gives few terms."""
+        """Return the sum of `terms`, with products of additions multiplied out if this gives few terms."""
         graph = self.graph
         total = graph.add(terms)
         parts: list[Node] = []

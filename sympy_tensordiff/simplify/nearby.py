@@ -52,8 +52,8 @@ MAX_POLE_ORDER = 4
 
 
 def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Distance) -> Node | None:
-    """Return ``factor*(one - other)``, where `one` is ``f(a)`` and `other` ``f(b)`` for one function f, in a form that
-    loses no digits if a is close to b; None without a rule. ``distance(a, b)`` returns ``a - b`` accurately, or None.
+    """Return ``factor*(one - other)``, for `one` ``f(a)`` and `other` ``f(b)`` with one function f, in a form that
+    loses no digits for a close to b; None without a rule. ``distance(a, b)`` returns an accurate ``a - b``, or None.
     """
     if one.op == other.op == "mul":
         found = _difference_of_softmaxes(graph, one, other, distance)

@@ -134,15 +134,15 @@ class NodeProperties:
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:
-    """Return whether `node` contains a condition, a guard or a select with 0, that makes it exactly 0 where it fails.
-    The answer is False if that takes more than ``MAX_VISITED_NODES`` nodes to find out.
+    """Return whether `node` contains a condition, a guard or a select with a branch 0, that makes it exactly 0 where it
+    is false. The answer is False if more than ``MAX_VISITED_NODES`` nodes would have to be visited.
     """
     return _is_chosen(graph, node, [MAX_VISITED_NODES])
 
 
 def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
-    """Return whether `node` contains a condition, a guard or a select with 0, that makes it exactly 0 where it fails.
-    Each visited node takes 1 from ``budget[0]``, and at 0 the answer is False.
+    """Return whether `node` contains a condition, a guard or a select with a branch 0, that makes it exactly 0 where it
+    is false. Each visited node decreases ``budget[0]``; the answer is False if the budget is used up.
     """
     budget[0] -= 1
     if budget[0] < 0:
@@ -205,7 +205,7 @@ def is_power_of_positive_symbol(node: Node) -> bool:
 
 
 def is_power(node: Node) -> bool:
-    """Whether `node` is ``u**n`` for a positive constant integer n, so that it is 0 where ``u`` is 0."""
+    """Whether `node` is ``u**n`` for a positive integer n; it is then 0 where ``u`` is 0."""
     exponent = node.args[1] if node.op == "pow" else None
     return exponent is not None and exponent.op == "const" and isinstance(exponent.data, int) and exponent.data > 0
 
@@ -234,8 +234,8 @@ def divisor_constraints(forms: Iterable[Affine]) -> Rows:
 
 
 def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:
-    """Yield each entry of an integer tensor in `rows`, such as ``p[i]``, as a node, with the constraints that hold
-    where it is read.
+    """Yield each integer-tensor entry in `rows`, such as ``p[i]``, as ``(node, constraints)``; the constraints are true
+    where the entry is read.
 
     The rows of a range are tested where the loops around it run, those of a guard where the others hold.
     """
@@ -247,8 +247,8 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield those of the constraints `rows` that hold when `row`, one of them, is tested: in a guard (no `variables`)
-    all others, in a loop nest over `variables` those of outer loops. Constraints that contain `entry` are left out.
+    """Yield the constraints in `rows` that are true when `row`, one of them, is tested: all others in a guard (no
+    `variables`), those of outer loops in a loop nest over `variables`. Constraints that contain `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 

@@ -87,8 +87,8 @@ class _Norms:
         return done[root]
 
     def is_use_of_norm(self, node: Node) -> bool:
-        """Return whether `node` is a negative power of an array entry that holds a sum of squares, or its comparison
-        with 0, and the roots of that array are stored.
+        """Return whether `node` is a negative power of an array entry, or its comparison with 0, for an array of sums
+        of squares whose square roots are stored.
         """
         if node.op not in ("pow", "compare") or node.args[0].op != "read" or node.args[1].op != "const":
             return False
@@ -96,9 +96,8 @@ class _Norms:
         return is_use and self.tables.get(node.args[0].args[0]) is not None
 
     def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
-        """Return `node` rewritten by a norm if it is a power or comparison of one of `bases`: ``norm**(2*p)`` for
-        ``base**p``, ``norm > 0`` for ``base > 0``. Other nodes are unchanged. `old` is the node before its arguments
-        were rewritten.
+        """Return a power or comparison of one of `bases` in terms of its norm: ``norm**(2*p)`` for ``base**p``, ``norm
+        > 0`` for ``base > 0``. Other nodes are unchanged. `old` is `node` before its arguments were rewritten.
         """
         if old.op not in ("pow", "compare") or old.args[0] not in bases or old.args[1].op != "const":
             return node

@@ -100,8 +100,8 @@ def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) 
 def simplify_derivatives(
     graph: Graph, nodes: Sequence[Node], facts: Rows, sizes: frozenset[int], function: Sequence[Node]
 ) -> list[Node]:
-    """Return the derivatives `nodes` of `function` as a reader would write them: no Kronecker deltas under sums, tight
-    ranges, guards only around reads that may be out of bounds.
+    """Return the derivatives `nodes` of `function` in the form that an engineer would write: without Kronecker deltas
+    under sums, with tight ranges, and with guards only around reads that may be out of bounds.
 
     `facts` are the constraints on sizes and free indices; the variables in `sizes` are never bound. `function` is the
     differentiated expression, with other inputs such as cotangents.

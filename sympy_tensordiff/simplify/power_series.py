@@ -103,7 +103,7 @@ def _monomial(factor: Fraction, order: int, length: int) -> Series:
 
 
 def _power_of(part: Node, visit: Callable[[Node], Series | None]) -> Series | None:
-    """Return the series of the power `part`, where ``visit(base)`` returns that of its base; None unless its exponent
+    """Return the series of the power `part`; ``visit(base)`` returns the series of its base. None unless its exponent
     is rational and its base has a series.
     """
     base, exponent = part.args
@@ -163,8 +163,8 @@ def shifted(series: Series, order: int) -> Series:
 
 
 def _call(function: Any, arg: Series, length: int) -> Series | None:
-    """Return the series of ``function(arg)`` for a series `arg` that is 0 at 0 (1 for the logarithm); None
-    otherwise.
+    """Return the first ``length`` terms of the series of ``function(arg)``; None if `arg` is not 0 at 0 (1 for the
+    logarithm), or if all these terms are 0.
     """
     inner: list[Fraction] = [*[Fraction(0)] * max(arg.order, 0), *arg.coefficients][:length]
     if function is sympy.log:

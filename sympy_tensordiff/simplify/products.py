@@ -359,8 +359,8 @@ def _power(graph: Graph, base: Node, exponent: int) -> Node:
 
 
 def _occurrences(product: ContractionParts, label: Label) -> int:
-    """Return how often `label` occurs in the operands. For a label of the result, return a number that is too large for
-    any rule to match.
+    """Return the number of occurrences of `label` in the operands; for a label of the result, a number too large for
+    any rule.
     """
     if label in product.output:
         return len(product.parts) + 3

@@ -37,8 +37,8 @@ MAX_TERMS_SUMMED = 8
 
 
 class ProductsOfSums:
-    """Builds nested sums of products in which each factor is inside only those sums that it depends on: ``Sum_i a[i] *
-    Sum_j b[j]``.
+    """Builds nested sums of products, with each factor inside of only those sums on whose index it depends: ``Sum_i
+    a[i] * Sum_j b[j]``.
 
     The variables in `sizes` are never bound. `may_evaluate` says whether a node may be evaluated where it was not
     before, given the constraints that hold there. With `flat`, sums over several variables stay as they are, for passes
@@ -54,8 +54,8 @@ class ProductsOfSums:
         self.flat = flat
 
     def of(self, limits: Limits, body: Node, facts: Rows) -> Node:
-        """Return the sum of `body` within the loop bounds `limits`, outermost first. Factors are moved out of loops
-        they do not depend on, if `facts` show that this is safe.
+        """Return the sum of `body` within the loop bounds `limits`, outermost first. Factors are moved out of loops in
+        which they do not change, if `facts` show that this is safe.
         """
         if not self.flat:
             tests, inner = self.graph.split_index_choice(body)
@@ -206,8 +206,8 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits` if its terms, summed one by one over all of `limits` or
-        over the innermost one, cancel so that at most one remains; else None.
+        """Return the sum of the addition `body` over `limits` if all but at most one of its terms cancel when they are
+        summed one by one, over all of `limits` or over the innermost one; else None.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))

@@ -81,7 +81,7 @@ def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
 
 
 def quotients_of(graph: Graph) -> Quotients:
-    """Return the work on quotients of `graph`, which is made when it is first needed."""
+    """Return the `Quotients` of `graph`; they are created when they are first needed."""
     found: Quotients = graph.quotients or Quotients(graph)
     graph.quotients = found
     return found
@@ -518,7 +518,7 @@ def _content_of(
     polynomial: Polynomial, *, common: bool = False, greatest: bool = False, cancelled: Sequence[Node] = ()
 ) -> Term:
     """Return the factor to take out of the sum `polynomial`: a number, such as ``2`` for ``2*a + 4*b``, and the common
-    denominator. With `common`, common factors are included; with `greatest`, a divisor is included only if all terms
+    denominator. With `common`, common factors are included. With `greatest`, a divisor is included only if all terms
     have it. Divisors in `cancelled` are taken out even if only some terms have them.
     """
     if not polynomial:

@@ -52,8 +52,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """The constraint ``form >= 0`` that some read of the original function is in bounds, with the ranges and conditions
-    under which that read is made.
+    """The constraint ``form >= 0`` by which a read of the original function is in bounds, and the ranges (``rows``) and
+    ``conditions`` under which this read is made.
 
     It holds for all values of `variables`.
     """
@@ -65,7 +65,8 @@ class _Written(NamedTuple):
 
 
 class WrittenReads:
-    """The reads of the function the user wrote. A derivative may assume that these are in bounds.
+    """Decides whether a derivative may assume that a read is in bounds: it may if the function that the user wrote
+    already requires this (`holds`).
 
     `function` are the expressions as written, `facts` the constraints on sizes and free indices.
     """
@@ -79,8 +80,8 @@ class WrittenReads:
         self.tries = 0
 
     def holds(self, row: Constraint, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Return whether the original function requires the constraint `row` for some read of its own, where `facts`
-        and `conditions` hold, so that a derivative may assume it.
+        """Return whether a derivative may assume the constraint `row`, because the original function requires it for
+        one of its own reads where `facts` and `conditions` are true.
         """
         key = (row, facts, conditions)
         if key not in self.answers:
@@ -109,8 +110,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield every extension of `forms`, which maps some variables of `read` to index forms, to further variables,
-        such that each constraint of `read` on these becomes one of `facts`.
+        """Yield the extensions of `forms`, a dictionary from some variables of `read` to index forms, to all its
+        variables. After the substitution, each constraint of `read` on these variables is one of `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -228,8 +229,8 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[IndirectIndex, Rows] | None:
-        """Return the first entry of an integer tensor in an index of `node`, such as ``p[i]``, that may be read out of
-        bounds, with the constraints known there; None if there is none.
+        """Return the first ``p[i]`` in an index of `node` for which no proof is found that ``i`` is within the shape of
+        ``p``, with the constraints known at that place; None if all are proved.
         """
         if not self.graph.integers:
             return None
@@ -244,8 +245,8 @@ class _Explicit:
         return None
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """Return ``(form, constraints)`` for each of `rows` whose form contains an entry of an integer tensor, such as
-        ``p[i]``. The constraints are `facts` and those of the other `rows` that hold when it is tested.
+        """Return ``(form, constraints)`` for each of `rows` that contains an integer-tensor entry, such as ``p[i]``.
+        The constraints are `facts`, and the other `rows` that are true when it is tested.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
@@ -295,8 +296,8 @@ class _Explicit:
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
         """Return guarded terms that add up to `node`: one for `entry` in bounds, the others for `entry` out of bounds.
-        `variables`, `rows` and `body` are the parts of `node`, a guard, sum or other binder; `known` are the
-        constraints that hold around it.
+        `variables`, `rows` and `body` belong to `node`, a guard, sum or other binder; `known` are the constraints
+        around it.
 
         Raises `UnsupportedError` if the entry bounds a variable of a product, a maximum or a minimum.
         """

@@ -24,9 +24,7 @@ CASES_LIMIT = 16
 
 
 class RemainderSum(NamedTuple):
-    """A sum for sizes in one residue class, after its equation is eliminated: the variables, constraints and body of
-    the sum.
-    """
+    """A sum for sizes in one residue class, after an equation is eliminated: its variables, constraints and body."""
 
     variables: list[int]
     rows: Rows

@@ -81,8 +81,8 @@ _LARGEST_FRACTION = 10**6
 
 
 class Powers(dict[Node, Number]):
-    """The bases whose powers make up a variable ``u``, with their exponents: ``{x: 1, y: -1}`` for ``u = x/y``. It also
-    stores the power series in ``u`` that are known so far, and the addends that were split into terms.
+    """The bases and exponents of a variable ``u``: ``{x: 1, y: -1}`` for ``u = x/y``. It also stores the power series
+    in ``u`` and the expansions of addends that are known so far.
     """
 
     def __init__(self, exponents: Mapping[Node, Number]) -> None:
@@ -221,8 +221,8 @@ def _may_cancel(node: Node) -> bool:
 def _with_entries_of(
     graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> dict[Node, Node]:
-    """Return a dictionary from each of ``nodes`` to its form with reads of `arrays` replaced by the formulas of the
-    entries; only formulas of plain arithmetic are inserted. Those of `choices` are replaced by the formulas there.
+    """Return a dictionary from ``nodes`` to their forms with reads of `arrays` replaced by the formulas of the entries,
+    if these are simple arithmetic. Formulas in `choices` take precedence.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -253,8 +253,8 @@ def _with_entries_of(
 
 
 def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
-    """Return ``base**exponent`` for a positive base by the exponential. Where the base is a sum, a negative number in
-    the exponent, as derivatives have it, is an exponent of its own.
+    """Return ``base**exponent`` for a positive base as an exponential. If the base is a sum, a negative number in the
+    exponent, as derivatives have it, remains an exponent.
     """
     numbers = [number for number in _constants(exponent) if base.op == "add" and number.data < 0]
     logarithm = graph.call(sympy.log, (base,))
@@ -304,8 +304,8 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
 def _is_inside_of_term(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
-    """Return whether all `members` of a group come from one of several terms of `node` multiplied out: that term gets
-    the series, and the other ones may have their own.
+    """Return whether all `members` of a group come from a single one of several terms of `node`. This term then gets
+    the series, and the other terms may have their own.
     """
     if node.op != "add":
         return False
@@ -335,7 +335,7 @@ def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[
 def _by_terms(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], variables: Sequence[Variable]
 ) -> list[SeriesChoice]:
-    """Return the series, in the first of `variables` that has any, of groups of terms of the addition `node`; [] if no
+    """Return the series of groups of terms of the addition `node`, in the first of `variables` that has any; [] if no
     terms cancel.
     """
     args = [(arg, term) for arg in node.args for term in _terms_of(whole[arg])]
@@ -365,9 +365,9 @@ def _is_near(graph: Graph, variable: Variable, radius: float) -> Node:
 
 
 def _multiplied_out(graph: Graph, terms: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Return `terms` with one sum in each product with divisors multiplied out, such as that of
-    ``(c + d + (c + d)*x/t)/t`` or ``(t + 1/s)*exp(-s*t)``; () if there is no such product, or more than
-    `MAX_SPREAD_TERMS`.
+    """Return `terms` with one sum multiplied out in each product with divisors, such as the sum in ``(c + d + (c +
+    d)*x/t)/t`` or ``(t + 1/s)*exp(-s*t)``; () if there is no such product, or if there are more than `MAX_SPREAD_TERMS`
+    terms.
 
     What is added in the sum may depend on more than ``u``, or have a pole that no series in ``s*t`` has.
     """
@@ -453,7 +453,7 @@ def _series_of_group(
 
 
 def variables_far_out(graph: Graph, parts: ArithmeticParts, node: Node) -> list[Variable]:
-    """Return the variables ``1/b`` in which `node` can be expanded where a letter b is large.
+    """Return the variables ``1/b`` in which `node` can be expanded for large b.
 
     Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
     Logarithms of b have to cancel.
@@ -571,8 +571,8 @@ class _Unit(NamedTuple):
 
 
 def _unit(graph: Graph, total: Node, variable: Variable) -> _Unit | None:
-    """Return the sum `total` as a power of the variable and a factor that tends to 1 where it is large; None if there
-    is no such form.
+    """Return the sum `total` as a power of the variable times a factor that tends to 1 for large values of the
+    variable; None if it has no such form.
     """
     series = variable.powers.series(total, _COEFFICIENTS_TO_TELL) if total.op == "add" else None
     if series is None or series.order >= 0 or series.coefficients[0] != 1:
@@ -605,7 +605,7 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         """The variables so far: nodes of one graph have most of them in common."""
 
     def variable(self, found: Variable) -> Variable:
-        """Return the first variable that equals `found`, with the series that are known so far."""
+        """Return the first variable equal to `found`, which has the series that are known so far."""
         return self._variables.setdefault((found.node, found.lead, found.side), found)
 
     def __missing__(self, node: Node) -> frozenset[Node]:
@@ -723,7 +723,9 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
-    """Return the series of the sum of `terms`, without their common ``rest``; None if a term has no series."""
+    """Return the first `length` terms of the series of the sum of `terms`, each without its factor ``rest``, which all
+    share; None if a term has no series.
+    """
     found = [powers.series_of_product(term.order, term.factors, length) for term in terms]
     known = [one for one in found if one is not None]
     return None if len(known) < len(found) else total(known)
@@ -761,8 +763,8 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the relative rounding error at `u`, in units of the last place: the larger one of two bounds,
-    for the sum of `terms` and for its `series`.
+    """Return a bound of the relative rounding error at `u`, in units of the last place: the larger of the bounds for
+    the sum of `terms` and for its `series`.
     """
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))

@@ -57,8 +57,8 @@ def shares_less_number(graph: Graph, node: Node) -> Node | None:
 
 
 def difference_of_powers_by_one(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other`` as ``(b - c*a)*a**p`` for ``b*a**p`` and ``c*a**(p + 1)`` if ``b - c*a`` has fewer terms
-    than the sum a; None for other values.
+    """Return ``b*a**p - c*a**(p + 1)``, the difference of `one` and `other`, as ``(b - c*a)*a**p`` if ``b - c*a`` has
+    fewer terms than the sum ``a``; else None.
     """
     factors = graph.factors(one), graph.factors(other)
     for power in factors[0]:

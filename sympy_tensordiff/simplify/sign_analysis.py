@@ -34,8 +34,8 @@ FactsOfArguments = Sequence[SignFacts]
 
 
 def sign_facts(graph: Graph, node: Node) -> SignFacts:
-    """Return what the structure of `node` shows of its sign, and whether it is flat (derivative 0 where the value is
-    0). Results are stored in ``graph.signs``.
+    """Return the sign of `node`, as far as its structure shows it, and whether `node` is flat (derivative 0 where the
+    value is 0). Results are stored in ``graph.signs``.
     """
     known = graph.signs
     for part in reachable(node, known=known):
@@ -75,8 +75,8 @@ def _scalar(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 
 def _power(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a power, and whether it is flat (derivative 0 where the value is 0), from those of the base
-    and a constant exponent.
+    """Return the sign of a power, and whether it is flat (derivative 0 where the value is 0), from these facts of its
+    base. If the exponent is not constant, the facts of a nonnegative base are returned, else nothing is known.
     """
     base, exponent = arguments[0], node.args[1]
     if exponent.op != "const":
@@ -149,8 +149,8 @@ def _total(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 
 def _is_over_axes(node: Node) -> bool:
-    """Return whether each index of the sum `node` runs over a whole axis of a tensor that it reads there, so that the
-    range is not empty: extents are positive.
+    """Return whether each index of the sum `node` runs over a whole axis of a tensor that the sum reads. Its range is
+    then not empty, since extents are positive.
     """
     reads = [part for part in reachable(node.args[0]) if part.op == "read" and part.args[0].op == "tensor"]
     axes = {axis for part in reads for axis in zip(part.data, part.args[0].shape, strict=True)}

@@ -201,7 +201,7 @@ def _merge_group(
         alike.setdefault(tests, []).append(term._replace(number=number * term.number))
 
     def merged(inner: Node) -> Node:
-        """Return `inner`, what is left of merged sums, with sums in it merged in turn, and common factors taken out."""
+        """Return `inner`, the remaining body of merged sums, with its own sums merged and common factors taken out."""
         is_addition = inner.op == "add" and levels
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
 

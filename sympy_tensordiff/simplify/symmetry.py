@@ -136,8 +136,8 @@ def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
 
 def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
     """Return 1 if exchanging the axes `a` and `b` leaves the einsum `node` unchanged, -1 if it changes the sign, 0 if
-    neither is known: the product of the signs of the operands with both axes, if the product of the others stays the
-    same.
+    neither is known. The sign is the product of the signs of operands with both axes, if the product of the other
+    operands is invariant.
     """
     first, second = node.data.output[a], node.data.output[b]
     if first == second:
@@ -162,8 +162,8 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -> tuple[int, list[Operand]]:
-    """Return ``(sign, operands)`` with the exchangeable axes of symmetric operands sorted: the first axis of the
-    result, then summed ones, then others. Exchanges in antisymmetric operands change the sign.
+    """Return ``(sign, operands)`` of an einsum with the axes of symmetric operands in a standard order: the first axis
+    of the result, then summed ones, then others. An exchange of two axes of an antisymmetric operand changes the sign.
     """
 
     def rank(label: Label) -> int:
@@ -237,7 +237,7 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     first: dict[Node, Node] = {}
 
     def rewriting(node: Node) -> Node:
-        """Return the first node found so far that is the same product as `node`, in whatever grouping."""
+        """Return the first visited node that is the same product as `node`, whatever its grouping."""
         same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
         return first.setdefault(same, node)
 
@@ -251,8 +251,8 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
 
     def rewriting(node: Node) -> Node:
-        """Return the product `node` with its connected groups of operands as inner products; unchanged if all operands
-        are connected.
+        """Return the product `node` with each connected group of operands as an inner product; unchanged if all
+        operands are connected.
         """
         if not is_core(node):
             return node
@@ -299,8 +299,8 @@ def symmetric_nodes(graph: Graph, roots: Sequence[Node]) -> dict[Node, bool]:
 
 
 def with_symmetric_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with the indices of entries of computed symmetric matrices in one order, so that ``inv(K)[i, p]``
-    is ``inv(K)[p, i]``, and with canonical signs if that changes them.
+    """Return `roots` with the indices of entries of computed symmetric matrices in one order, ``inv(K)[p, i]`` for
+    ``inv(K)[i, p]``. If anything changes, the signs are made canonical, too.
     """
     tensors = {node.args[0] for node in reachable(*roots) if node.op == "read" and len(node.data) == 2}
     known = symmetric_nodes(graph, [tensor for tensor in tensors if tensor.op != "tensor"])
@@ -371,8 +371,8 @@ def _ordered_product(
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Whether the product may be symmetric: the tensors with the first label of the result are the same as those with
-    the second. This is necessary, not sufficient.
+    """Whether the product may be symmetric: the operands with the first label of the result are the same tensors as
+    those with the second. This condition is necessary, not sufficient.
     """
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)

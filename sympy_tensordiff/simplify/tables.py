@@ -37,9 +37,9 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return `entry`, which depends on the indices `axes`, written by reads of new comprehensions (tables), so that it
-    is computed once. One table holds its dense terms; each guarded term has a smaller table of its own, read under its
-    guard.
+    """Return `entry`, which depends on the indices `axes`, as reads of new comprehensions (tables), so that it is
+    computed once for each index. One table contains the dense terms. Each guarded term has a smaller table, read under
+    its guard.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """
@@ -58,8 +58,8 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
 
 
 def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:
-    """Return the entry at `axes` of a new comprehension with the body `entry`; `entry` itself if there are no axes or
-    it is a number or a read.
+    """Return the entry at `axes` of a new comprehension with the body `entry`; `entry` itself if it is a number or a
+    read, or if there are no axes.
     """
     if not axes or entry.op in ("const", "read"):
         return entry
@@ -122,9 +122,9 @@ def _size(written: Node, most: int) -> int:
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:
-    """Return `roots` with each comprehension that is read at one index replaced by its body at that index, and with
-    entries of operations on comprehensions in index notation. With `is_input`, for a function that is to be
-    differentiated, fewer reads are replaced.
+    """Return `roots` with comprehensions that are read at one index replaced by their body there, and with entries of
+    operations on comprehensions written in index notation. With `is_input`, for a function that will be differentiated,
+    fewer reads are replaced.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration. An entry that is used several times is at most a sum over one index and
@@ -204,7 +204,7 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
             binders[arg] = binders.get(arg, frozenset()) | inside
 
     def is_alone(read: Node) -> bool:
-        """Whether nothing is computed twice, and no table is lost, if the entry `read` is written out."""
+        """Whether the entry `read` can be written out without computing anything twice or losing a table."""
         height = read.args[0].args[0].height
         is_plain = all(isinstance(v, int) and form == Affine.variable(v) for form in read.data for v, _ in form.terms)
         is_small = is_plain and height == 1 and len(binders.get(read, ())) <= 1

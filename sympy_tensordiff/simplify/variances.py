@@ -25,9 +25,7 @@ MAX_TERMS = 6
 
 
 class ScaledSum(NamedTuple):
-    """A product ``factor*total``, where ``total`` is either the sum ``value`` or an array entry that stores
-    that sum.
-    """
+    """A product ``factor*total``. ``total`` is the sum ``value``, or an array entry that stores it."""
 
     factor: Node
     total: Node
@@ -35,13 +33,10 @@ class ScaledSum(NamedTuple):
 
 
 def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return `roots` with covariances ``mean(x*y) - mean(x)*mean(y)`` computed as ``mean((x - mean(x))*(y -
-    mean(y)))``, which loses no digits. Those inside of sums are unchanged; `arrays` maps stored arrays to their
-    entries.
+    """Return `roots`, numbers and comprehensions, with covariances ``mean(x*y) - mean(x)*mean(y)`` computed as
+    ``mean((x - mean(x))*(y - mean(y)))``, which loses no digits. Those inside of sums are unchanged.
 
-    `roots` are numbers and comprehensions.
-
-    `roots` are numbers and comprehensions; `arrays` maps arrays that are computed before to their entries.
+    `arrays` maps arrays that are computed before to their entries.
     """
     return [_with_covariances(graph, root, arrays) for root in roots]
 
@@ -130,8 +125,8 @@ def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Scaled
 
 
 def _value(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> Node | None:
-    """Return the formula of `factor`: itself if it is a sum; the formula of the array entry that it reads if that
-    contains a sum as a factor. Otherwise None.
+    """Return the formula of `factor`, with array entries replaced by their definitions, if it is a sum or has a sum as
+    a factor; else None.
     """
     if factor.op == "sum":
         return factor

@@ -33,7 +33,9 @@ REDUCTIONS = (IndexedSum, IndexedMax, IndexedMin)
 
 
 class _GradientTerm(NamedTuple):
-    """One term of a gradient: it adds ``value`` to the entry at ``position``, for all index values in ``binders``."""
+    """A term of a gradient, which adds ``value`` to the entry at ``position`` for all values of the indices in
+    ``binders``.
+    """
 
     binders: tuple[IndexRange, ...]
     value: Expr

@@ -215,7 +215,7 @@ class BlockOperator(StructuredOperator):
 
     @property
     def has_dense_terms(self) -> bool:
-        """Whether a term that fills a whole block, so that it is not stored, belongs to this block."""
+        """Whether a term belongs to this block that fills a whole block of the matrix, and is therefore not stored."""
         terms = [term for group in self._derivative.dense_groups for term in group.terms]
         places = {(t.row.tensor, t.column.tensor) for t in terms}
         places |= {(t.column.tensor, t.row.tensor) for t in terms if t.mirrored}
@@ -227,8 +227,8 @@ class BlockOperator(StructuredOperator):
         return self._whole.sparse_part[self._rows, self._columns]
 
     def _dense_times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
-        """Return the block (or its transpose) times ``vector``: the vector is padded with zeros for the whole matrix,
-        and the rows of the block are taken from the product.
+        """Return the block (or its transpose) times ``vector``. The vector is padded with zeros and multiplied by the
+        whole matrix; the rows of the block are taken from the product.
         """
         given, taken = (self._rows, self._columns) if transposed else (self._columns, self._rows)
         full = np.zeros(self._whole.shape[0 if transposed else 1])

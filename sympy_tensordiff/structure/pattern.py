@@ -23,8 +23,8 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class TermGroup(NamedTuple):
-    """The terms of a derivative that have the same index ranges and conditions, so that one loop computes their values.
-    ``dense`` says that the terms fill whole blocks of the matrix.
+    """Terms of a derivative with the same index ranges and conditions; one loop computes their values. ``dense`` says
+    that the terms fill whole blocks of the matrix.
     """
 
     binders: tuple[IndexRange, ...]
@@ -128,8 +128,8 @@ def find_pattern(
 def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
-    """Return the CSR pattern of a matrix of ``shape`` for entries at the flat positions ``keys``. Entries at one
-    position become one entry, which adds up their values, numbered in ``sources``. ``total`` is the number of values;
+    """Return the CSR pattern of a matrix of ``shape`` with entries at the flat positions ``keys``. Entries with equal
+    positions become one, and ``sources`` numbers the values that are added for each. ``total`` is the number of values;
     ``points`` is stored in the result.
     """
     all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
@@ -167,8 +167,8 @@ def _flat_positions(
     starts: Sequence[NDArray[Any]],
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row numbers and the column numbers of ``term`` at all ``points``; raise if an index is out of bounds.
-    ``starts`` are the first rows and columns of each tensor.
+    """Return the row numbers and column numbers of ``term`` at all ``points``. Raise an error if an index is out of
+    bounds. ``starts`` has the first rows and columns of each tensor.
     """
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1

@@ -85,7 +85,7 @@ RangeFunction = Callable[[Environment], tuple[Any, Any]]
 def _loop_ranges(
     binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
 ) -> tuple[list[RangeFunction], list[Any]]:
-    """Return ``(ranges, rest)``: for each of ``binders`` a function that computes the range of its index from the
+    """Return ``(ranges, rest)``: a function for each of ``binders`` that computes the range of its index from the
     values of outer ones, and the ``conditions`` that these ranges do not imply.
     """
     loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}

@@ -99,8 +99,8 @@ def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol
 def _solve_by_method(
     operator: LinearOperator, matrix: Any, b: Vector, method: str, shift: float, rtol: float
 ) -> tuple[Vector, str]:
-    """Solve ``(A + shift*I) x = b`` with the given ``method`` ("auto": the best one) and return ``x`` with a
-    description of the method. ``matrix`` is the sparse part of A plus the shift.
+    """Solve ``(A + shift*I) x = b`` with the given ``method`` ("auto": the best one). Return ``x`` and a description of
+    the method. ``matrix`` is the sparse part of A plus the shift.
     """
     if method in ("cg", "minres"):
         return _solve_iteratively(operator, b, method, shift, rtol), f"{method}: asked for"
@@ -142,9 +142,9 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return the factors of the part of a matrix whose terms fill blocks, as a product of low rank; computed once. None
-    if the rank is above a quarter of the rows, if the sparse part is empty (then the matrix is probably singular), or
-    if the operator is a block of a larger matrix.
+    """Return the two low-rank factors of the dense part of a matrix, the sum of its terms that fill blocks; computed
+    once. None if the rank is above a quarter of the rows, if the sparse part is empty (the matrix is then probably
+    singular), or if the operator is a block of a larger matrix.
     """
     if not hasattr(operator, "_factors"):
         may_be_regular = hasattr(operator, "_call") and operator.sparse_part.nnz > 0
@@ -357,8 +357,8 @@ def _rows(matrix: Any) -> NDArray[np.int64]:
 
 
 def _equal_diagonal_blocks(matrix: Any) -> NDArray[np.int64] | None:
-    """Return the rows of each block of a block diagonal matrix, as one row of an array per block. None unless there are
-    several blocks of equal, small size.
+    """Return the rows of the blocks of a block diagonal matrix, as an array with one row for each block. None unless
+    there are several blocks of equal, small size.
     """
     count, labels = connected_components(matrix, directed=False)
     sizes = np.bincount(labels)
@@ -419,8 +419,8 @@ def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[A
 
 
 def _separate_term(term: DerivativeTerm) -> _SeparatedTerm | None:
-    """Return the value of ``term`` as a factor that depends on the row indices times one that depends on the column
-    indices; None if that is impossible or a range is not constant.
+    """Return the value of ``term`` as a function of the row indices times a function of the column indices; None if it
+    is no such product, or if a range is not constant.
     """
     indices = {b.index for b in term.binders}
     if any(c.free_symbols & indices for c in term.conditions):

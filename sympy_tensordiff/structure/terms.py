@@ -44,8 +44,8 @@ def over_time(expr: Any) -> Any:
 
 
 class _OverTime(Rewriting):
-    """A rewriting that replaces each scan without dependent states by a comprehension or sum over its time, so that it
-    is an ordinary formula. A scan with states that depend on earlier ones is refused.
+    """A rewriting that replaces scans without dependent states by comprehensions or sums over time, which are ordinary
+    formulas. Raises `UnsupportedError` for a scan whose states depend on earlier ones.
     """
 
     def visit_scan(self, expr: Scan, scope: Any) -> Recursion[Any]:
@@ -291,8 +291,8 @@ def _depends_on_reals(condition: Any) -> bool:
 
 
 def _eliminate_determined_indices(term: DerivativeTerm) -> DerivativeTerm:
-    """Return the term without the indices that an equation with an index array determines, as ``j == idx[i]``, so that
-    these need not be searched.
+    """Return the term without the indices that an equation with an index array determines, such as ``j == idx[i]``.
+    These need not be enumerated.
 
     Under ``i == f[e]`` the points are those of ``e`` alone. Equations of affine forms stay: ranges express them.
     """

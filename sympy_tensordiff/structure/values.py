@@ -66,7 +66,7 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """The terms, each with the name of the kernel result that contains its value in place of the value."""
+        """The terms, each with the name of the kernel result that contains its value in place of this value."""
         terms: list[DerivativeTerm] = []
         first = 0
         for group, number in zip(self.groups, self._value_counts, strict=True):
@@ -245,8 +245,8 @@ def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[An
 
 
 def _extract_square_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return ``values`` in which square roots that several of them contain are computed once: they are read from
-    comprehensions over ``axes``.
+    """Return ``values`` with square roots that several of them contain read from comprehensions over ``axes``, so that
+    they are computed once.
 
     Half-integer powers of one base are powers of its square root.
     """

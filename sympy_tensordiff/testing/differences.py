@@ -47,8 +47,8 @@ _Pullback: TypeAlias = Callable[[dict[Any, Any], FloatArray], FloatArray]
 
 
 class _Slope(NamedTuple):
-    """The central differences along one direction, with a flag for each entry that says if it is smooth there, and the
-    size of rounding errors.
+    """The central differences along one direction, whether the function is smooth there (one flag for each entry), and
+    an estimate of the rounding errors.
     """
 
     value: FloatArray
@@ -216,7 +216,7 @@ def _check_variable(
     expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float, candidate: Expr | None
 ) -> float:
     """Return the relative error of the derivative with respect to ``wrt``, compared with differences at the first
-    random point where the expression is smooth. ``candidate`` is the derivative if the user gave one, else None.
+    random point at which the expression is smooth. ``candidate`` is the user's derivative, or None.
     """
     expressions = (expression, wrt) if candidate is None else (expression, wrt, candidate)
     points = _draw_points(expression, wrt, expressions, sizes, seed)
@@ -248,8 +248,8 @@ def _check_variable(
 def _compile_jacobian(
     expression: Expr, wrt: Expr, candidate: Expr | None, expressions: tuple[Expr, ...], values: dict[Any, Any]
 ) -> Callable[[dict[Any, Any]], FloatArray]:
-    """Return a function that computes, from a dictionary of inputs, the Jacobian of ``expression`` with respect to
-    ``wrt``, or the derivative ``candidate`` that the user gave.
+    """Return a function from a dictionary of inputs to the Jacobian of ``expression`` with respect to ``wrt``, or to
+    the user's derivative ``candidate``.
     """
     arguments, _ = call_arguments(expressions, values)
     kernel = lambdify(arguments, jacobian(expression, wrt) if candidate is None else candidate, backend="numpy")
@@ -282,7 +282,7 @@ def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Call
 
 
 def _pullback_from_jacobian(compute_jacobian: Callable[[dict[Any, Any]], FloatArray]) -> _Pullback:
-    """Return a function that multiplies a cotangent by the Jacobian, which it computes."""
+    """Return a function that computes the Jacobian and multiplies a cotangent by it."""
     return lambda drawn, weights: np.asarray(
         np.tensordot(weights, compute_jacobian(drawn), axes=weights.ndim), np.float64
     )

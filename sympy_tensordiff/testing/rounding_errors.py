@@ -145,8 +145,8 @@ class Perturbation(Rewriting):
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def reduction(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a sum or product, its body visited, plus a symbol for its unknown rounding error: ``n`` terms or
-        factors round ``n - 1`` times. An extremum rounds nothing itself; only its body is visited.
+        """Return a sum or product, with a rewritten body, plus a symbol for its unknown rounding error: ``n`` terms or
+        factors are rounded ``n - 1`` times. An extremum is not rounded; only its body is rewritten.
         """
         expr = self.with_new_indices(expr, scope)
         inner = (*scope, *expr.ranges())
@@ -213,9 +213,9 @@ class Perturbation(Rewriting):
         return TensorEntry(tensor, *expr.indices)
 
     def at_times(self, size: Any, limits: Sequence[IndexRange], offsets: Sequence[Any]) -> Any:
-        """Return `size`, the size of an error in a step of the recurrence, as an entry of the tensor that holds it for
-        all times and all values of the bound indices. ``limits`` are the ranges of the time and of these indices,
-        ``offsets`` their first values.
+        """Return `size`, the size of an error in a step of the recurrence, as an entry of a tensor over all times and
+        all values of the bound indices. ``limits`` are the ranges of the time and of these indices, ``offsets`` their
+        first values.
         """
         (_, *inner), (_, *lows) = limits, offsets
         if any(symbol in end.free_symbols for symbol, _, _ in inner for _, *ends in inner for end in ends):
@@ -259,8 +259,8 @@ class Perturbation(Rewriting):
     # ------------------------------------------------------------ unknowns
 
     def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[IndexRange, ...]) -> Any:
-        """Return `value` plus a new symbol for the unknown rounding error of ``part``, and record it; `value` itself if
-        ``weight`` is 0.
+        """Return `value` plus a new symbol for the unknown rounding error of ``part``, which is recorded; `value`
+        itself if ``weight`` is 0.
         """
         if weight == 0:
             return value

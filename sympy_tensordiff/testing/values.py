@@ -177,8 +177,8 @@ Interval = tuple[int | None, int | None]
 
 
 def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = None) -> dict[str, tuple[int, int]]:
-    """Return a dictionary from the name of each integer tensor that is used as an index to the smallest and the largest
-    value that its entries may have, so that random ones can be drawn.
+    """Return a dictionary from each integer tensor used as an index to the smallest and largest value of its entries,
+    for drawing random ones.
 
     Parameters
     ----------
@@ -256,8 +256,8 @@ class _IndexArrayRanges(Accesses):
             self.constrain_read(form, extent, substitute_all(access.around.rows, self.size_values))
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the tensor that ``read`` takes an entry from, with the context ``around``, so that all entries of the
-        tensor are visited and not only this one.
+        """Yield the tensor of which ``read`` takes an entry, with the context ``around``. All entries of the tensor are
+        then visited, not only this one.
         """
         yield from ((arg, around) for arg in read.args)
 

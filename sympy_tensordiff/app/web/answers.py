@@ -215,8 +215,8 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return a formula in LaTeX in two notations, as a whole and with names for its parts: ``"latex"`` is the one that
-    reads best, and ``"other"`` the second one. There is no ``"other"`` if the formula has no parts.
+    """Return the LaTeX of a formula, ``"latex"``, and a second notation, ``"other"``: one of them is the whole formula,
+    the other has names for its parts. The first one reads best; there is no ``"other"`` for a formula without parts.
     """
     best = formula(lambda: str(td.latex(expr)), typeset)
     in_parts = formula(lambda: str(td.latex(expr, parts=True)), typeset)
@@ -227,7 +227,7 @@ def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
 
 
 def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:
-    """Return the answer to "is the expression convex?": a certificate that it is convex or concave, with the proof as a
+    """Return the answer to "is the expression convex?": a certificate of convexity or concavity, with the proof as a
     formula, or an error message.
     """
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]

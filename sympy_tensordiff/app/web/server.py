@@ -117,8 +117,8 @@ class _Answers(_Handler):
 
 
 def is_local_request(request: HTTPServerRequest, port: int) -> bool:
-    """Return whether a request names this machine and ``port`` as its host, and does not come from a page of another
-    site except by a link, so that it may be answered.
+    """Return whether a request may be answered: its host is this machine with ``port``, and it does not come from a
+    page of another site, except by a link.
 
     The host name is checked because any site may point its own name to this machine (DNS rebinding).
     """

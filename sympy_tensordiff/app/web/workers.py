@@ -161,8 +161,8 @@ class _Worker:
 
 @cache
 def _context() -> SpawnContext | ForkServerContext:
-    """Return the context that starts workers: where the system has it, by forks of one process that has imported the
-    package, so that the replacement of a worker takes a tenth of a second.
+    """Return the multiprocessing context that starts workers. On Linux, it forks one process that has imported the
+    package, so that replacing a worker takes a tenth of a second.
     """
     if not sys.platform.startswith("linux"):
         return multiprocessing.get_context("spawn")

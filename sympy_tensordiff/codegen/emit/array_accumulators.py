@@ -30,8 +30,8 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return ``s`` in place of an addition ``s + t`` of accumulators that can be joined, and record the joining;
-        other terms of the addition remain. Other nodes are unchanged.
+        """Return an addition ``s + t`` of accumulators that can be joined as ``s``, and record that ``t`` is joined
+        with it; other terms of the addition remain. Other nodes are unchanged.
         """
         if not isinstance(node, Operation) or node.function != "add":
             return node
@@ -43,8 +43,8 @@ def with_joined_sums(
         return kept[0] if len(kept) == 1 else replace(node, arguments=kept)
 
     def change(statement: Statement) -> tuple[Statement, ...]:
-        """Return the statements that replace `statement` if it defines or updates an accumulator that is joined with
-        another one.
+        """Return the statements that replace `statement`: an update of a joined accumulator updates the common one
+        instead, its definition is dropped. Other statements are unchanged.
         """
         if not isinstance(statement, Set) or statement.name not in joined:
             return (statement,)

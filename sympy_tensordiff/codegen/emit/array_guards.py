@@ -33,8 +33,8 @@ Conditions: TypeAlias = frozenset[Condition]
 
 
 class UseConditions(NamedTuple):
-    """The conditions under which values are used that have infinite derivatives elsewhere, as boolean expressions in
-    the indices of a kernel.
+    """The conditions under which a kernel uses values whose derivatives are infinite elsewhere, as boolean expressions
+    in its indices.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
     """
@@ -108,8 +108,8 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = _as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Add `conditions`, expressed in the axes of the array, to those under which the entries that `load` reads are
-        used.
+        """Record that the entries that `load` reads are used where `conditions`, expressed in the axes of the array,
+        are true. Only the conditions that all reads of an array have in common are kept.
         """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):
@@ -123,8 +123,8 @@ class _UsesInKernel:
         self.common[load.array] = self.common.get(load.array, found) & found
 
     def _nodes(self, value: Scalar, conditions: Conditions) -> Iterator[tuple[Scalar, Conditions]]:
-        """Yield each node of the expression `value` with the conditions under which it is used: ``conditions`` and
-        those of the ``select`` nodes around it.
+        """Yield each node of the expression `value` with the conditions under which it is used: ``conditions``, and
+        those of the ``select`` operations around it.
         """
         stack = [(value, conditions)]
         while stack:
@@ -146,8 +146,8 @@ class _UsesInKernel:
 
 
 def _differences(rows: Iterable[Constraint], inner: set[str]) -> Iterator[Condition]:
-    """Yield a form that is not 0 for each constraint in `rows` that orders two of the indices `inner`: ``i - j`` for
-    ``i > j``.
+    """Yield ``i - j``, which is not 0, for each constraint in `rows` such as ``i > j`` between two of the indices
+    `inner`.
     """
     for row in rows:
         if row.kind == "ge" and sorted(c for _, c in row.form.terms) == [-1, 1] and row.form.atoms() <= inner:

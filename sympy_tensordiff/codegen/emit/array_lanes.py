@@ -68,7 +68,7 @@ class Lanes:
         return frozenset(self.dim(axis) for form in forms for axis in self.axes_in(form))
 
     def varying_rows(self, rows: Rows) -> Rows:
-        """Return the constraints that contain an index of a dimension, so that they may hold for some entries only."""
+        """Return the constraints that contain an index of a dimension; they may be true for some entries only."""
         return tuple([row for row in rows if self.dims_of(row.form)])
 
     def has(self, name: str) -> bool:
@@ -84,13 +84,11 @@ class Lanes:
         return len(self.dims) - 1 - self.dims.index(dim)
 
     def with_outer(self, *spans: Span) -> Lanes:
-        """Return the lanes with the dimensions `spans` added in front, as outermost ones."""
+        """Return the dimensions with `spans` added in front, as outermost ones."""
         return Lanes((*spans, *self.dims), self.images)
 
     def replace(self, old: Span, new: Span, image: Affine | None = None) -> Lanes:
-        """Return the lanes with the dimension ``old`` replaced by ``new``. ``image`` is the old index as a form in the
-        new one.
-        """
+        """Return the dimensions with ``new`` in place of ``old``. ``image`` is the old index as a form in the new."""
         images = self.images
         if image is not None:
             images = {axis: form.substitute({old.axis: image}) for axis, form in images.items()} | {old.axis: image}

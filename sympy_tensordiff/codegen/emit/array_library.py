@@ -94,7 +94,9 @@ def pure_driver(program: Program, names: FormNames, functions: Functions, dialec
 def pure_module_text(
     program: Program, dialect: Dialect, names: FormNames, pieces: Sequence[str], constants: str = ""
 ) -> str:
-    """Return the text of a module that consists of the function texts ``pieces``, with the imports that they need."""
+    """Return the text of a module of `dialect`, which consists of the function texts ``pieces`` and the imports that
+    they use. ``names`` are the names of the program in the text.
+    """
     words = set(WORD.findall("\n".join(pieces)))
     arguments = ", ".join(names(argument.name) for argument in program.arguments)
     outputs = ", ".join(names(output.name) for output in program.outputs)

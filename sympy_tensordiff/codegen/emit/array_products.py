@@ -34,8 +34,8 @@ _MAX_FACTORS = 8
 
 
 def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
-    """Print a loop that only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call, and return True. Return
-    False for other loops.
+    """Print a loop that only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call. Return False, and print
+    nothing, for other loops.
 
     Also for products that would need an array with an axis for each index.
     """
@@ -72,8 +72,8 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
 
 
 def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
-    """Append ``s += a*b``, whose factors vary along different dimensions, as one ``einsum`` call, and return True.
-    Return False if that does not apply, or the library's compiler does not fuse sums with their terms.
+    """Print ``s += a*b``, with factors along different dimensions, as one ``einsum`` call. Return False, and print
+    nothing, for other additions, or if the library's compiler does not fuse sums with their terms.
 
     A mask stays with the factors that vary along its dimensions only.
     """
@@ -121,7 +121,7 @@ def product_of(factors: Sequence[Scalar]) -> Scalar:
 
 
 class FactorGroup(NamedTuple):
-    """Factors that become one operand of a product, and the dimensions along which their product varies.
+    """Factors that become one operand of a product. ``dims`` are the dimensions along which their product varies.
 
     ``is_computed``: an array is computed for it. ``is_wide``: it has more entries than the arrays it is computed from.
     """
@@ -167,8 +167,9 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Return the arrangement of the factors in one or two operands with the least work, or in more operands if the
-        library's compiler fuses sums. None if an ordinary sum is as good, or there are too many factors.
+        """Return the grouping of the factors into one or two operands with the fewest operations; more operands are
+        allowed if the library's compiler fuses sums. None if an ordinary sum is as good, or if there are too many
+        factors.
         """
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]
@@ -335,9 +336,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``: a sum over `wide`, the
-    range of all entries, with zeros added, so that it can be one product. ``tests`` are the texts of tests that factors
-    are finite, since ``0*inf`` is nan. None if it is not possible.
+    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``: the sum over `wide`, the
+    range of all entries, with zeros added, which can be one product. ``tests`` are the texts of tests that the factors
+    are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):
@@ -368,8 +369,8 @@ def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions
 
 
 def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> bool:
-    """Print a windowed sum like ``sum_k w[k]*x[p - k]``, where k is limited by the ends of x, as one call, and return
-    True. Return False for other loops.
+    """Print a windowed sum such as ``sum_k w[k]*x[p - k]``, whose range the ends of x limit, as one library call.
+    Return False, and print nothing, for other loops.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

@@ -67,8 +67,8 @@ class Frame(NamedTuple):
 
 
 class StoredValue(NamedTuple):
-    """The properties of a named array of the generated code: the dimensions in which it was computed, those along which
-    its values differ, and its mask.
+    """The properties of a named array of the generated code: the dimensions in which it was computed (``lanes``), those
+    along which its values differ (``varies``), and its mask, if any.
     """
 
     lanes: Lanes
@@ -131,8 +131,8 @@ class VectorPrinter(ScalarPrinter):
         return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
-        """Return the text of an integer variable: the name of an array of its values if it is an index of a current
-        dimension.
+        """Return the text of an integer variable. If it is the index of a current dimension, this is the name of an
+        array of its values.
         """
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
 
@@ -188,8 +188,8 @@ class VectorPrinter(ScalarPrinter):
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
-        """Return the text of a named value. An array gets axes of length 1 where it lacks a current dimension, so that
-        it broadcasts.
+        """Return the text of the value `name`, which broadcasts against the current dimensions: an array gets axes of
+        length 1 for those that it lacks.
         """
         home, text = self.stored.get(name), self.names(name)
         if home is None or not home.varies:
@@ -226,8 +226,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
     def _part_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of a slice that may extend beyond the ends of an array, as a call
-        ``part(x, (start, length), ...)`` that pads it with zeros; "" if the index is not a slice.
+        """Return the text ``part(x, (start, length), ...)`` of a slice of an array that may extend beyond its ends,
+        where ``part`` pads with zeros; "" if the index is not a slice.
         """
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
@@ -258,7 +258,7 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
-        """Return pairs ``(axis, constraint)``, one for each bound that a masked read may break; [] if it is in bounds
+        """Return ``(axis, constraint)`` for each bound that a masked read may violate; [] for a read that is in bounds
         or is not masked.
         """
         load = Load(array, tuple(index))
@@ -327,8 +327,8 @@ class VectorPrinter(ScalarPrinter):
         return f"{name}.{self.dialect.transpose}({', '.join(map(str, order))})", [texts[n] for n in order]
 
     def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
-        """Return ``{axis: (dimension, c)}`` for the axes that are read at ``(i + c) % extent`` for all i, so that they
-        can be rolled by c.
+        """Return ``{axis: (dimension, c)}`` for the axes that are read at ``(i + c) % extent`` for all i: a roll of the
+        axis by c replaces this read.
         """
         found: dict[int, tuple[Span, Affine]] = {}
         for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):
@@ -398,8 +398,8 @@ class VectorPrinter(ScalarPrinter):
         return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
     def in_lane_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
-        """Return the text of ``name[texts]`` with its axes, which are `dims`, transposed into the order of the current
-        dimensions.
+        """Return the text of ``name[texts]``, broadcast against the current dimensions: its axes `dims` are transposed
+        into their order, and ``None`` is inserted for missing dimensions.
         """
         order = [self.lanes.dims.index(dim) for dim in dims]
         texts = list(texts)
@@ -450,8 +450,8 @@ class VectorPrinter(ScalarPrinter):
         return super().operation(node)
 
     def _with_guards(self, node: Operation) -> Operation:
-        """Return `node` with guarded arguments for the singular functions that are its factors: where a mask is false,
-        their arguments are replaced by numbers at which the derivatives are finite.
+        """Return `node`, a product, with guards on the arguments of its singular functions: where a mask is false, an
+        argument is replaced by a number at which the derivative is finite.
 
         A library that differentiates ``where(mask, 1/x, 0)`` multiplies the derivative of ``1/x`` by 0, which is nan at
         ``x = 0``.
@@ -470,7 +470,9 @@ class VectorPrinter(ScalarPrinter):
         return Operation(node.function, (Operation("guarded", (first, safe)), *rest))
 
     def _guarded_text(self, value: Scalar, safe: Scalar) -> tuple[str, int]:
-        """Return ``value`` as text, replaced by ``safe`` at entries that are masked, and its precedence."""
+        """Return ``(text, precedence)`` of ``value``, with ``safe`` in its place at entries where one of the current
+        masks is False.
+        """
         masks, texts = self.masks, list[str]()
         for number, mask in enumerate(masks):
             if self.varies(mask) and self.varies(mask) <= self.varies(value):

@@ -51,8 +51,8 @@ A minimum image in three dimensions takes 1.8 of the time of JAX's own gradient,
 
 
 class Narrowing:
-    """Restricts the dimensions of array code to the entries at which conditions hold, and appends the code for that:
-    tests, ranges and masks.
+    """Restricts the dimensions of array code to the entries at which conditions are true, and prints the tests, ranges
+    and masks for this.
     """
 
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
@@ -85,8 +85,8 @@ class Narrowing:
         return frame._replace(mask=Name(mask))
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
-        """Return a frame in which the index called ``axis`` only has the values in ``wanted``. Code printed in it runs
-        only if there are any.
+        """Return a frame in which the index ``axis`` has only the values in ``wanted``. Code in this frame runs only if
+        there are such values.
         """
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
@@ -111,8 +111,8 @@ class Narrowing:
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
-        """Return the greatest (``sign`` 1) or least value of a form over all entries. If it is not a form itself,
-        append code that computes it, and return a new variable.
+        """Return the greatest (``sign`` 1) or least value of a form over all entries. If it is no form, print its
+        computation, and return a new variable.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:
@@ -142,9 +142,9 @@ class Narrowing:
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
-        """Append a loop over blocks of ``span``, so that temporaries stay small: an array along it and ``others`` has
-        at most ``times*BLOCK`` entries, if possible. Return the range of one block and the frame inside the loop;
-        ``span`` and ``frame`` if no loop is needed.
+        """Print a loop over blocks of ``span``, so that an array along it and ``others`` has at most ``times*BLOCK``
+        entries, if possible. Return the range of one block and the frame inside the loop. Without need for a loop,
+        return ``span`` and ``frame``.
         """
         lengths = [dim.length for dim in (span, *others)]
         if self.values.dialect.is_fused:
@@ -166,8 +166,8 @@ class Narrowing:
         return Span(span.axis, low, stop), frame
 
     def without_dominated(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
-        """Return ``forms`` without those that another one dominates: one that is at least as large for a maximum
-        (``sign`` 1), or as small for a minimum, where ``known`` holds.
+        """Return ``forms`` without those that cannot be the maximum (``sign`` 1) or minimum (-1), because another form
+        is provably as large, or as small, where ``known`` holds.
         """
         kept: list[Affine] = []
         for form in dict.fromkeys(forms):
@@ -184,8 +184,9 @@ class Narrowing:
         return frame.child(f"if {self.values.condition(some)}:", (some,))
 
     def _extreme(self, frame: Frame, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Frame]:
-        """Return ``(extreme, frame)``: the maximum (``sign`` 1) or minimum of forms, as one of them or as a new
-        variable that the code computes, and the frame in which this variable is known.
+        """Return ``(form, frame)`` for the maximum (``sign`` 1) or minimum of forms: one of them if it is proved to be
+        extreme, else a new variable, whose assignment is printed. Constraints on this variable are known in the new
+        frame.
         """
         kept = self.without_dominated(forms, sign, frame.known)
         if len(kept) == 1:
@@ -222,8 +223,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((row,), others)`` for a constraint that relates the loop to a dimension to which no other constraint
-    relates it; ``((), ())`` without one.
+    """Return ``((row,), others)`` for the first constraint that contains exactly one dimension which no other
+    constraint contains; ``((), ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -265,9 +266,7 @@ class Additions:
         """The lines that add to all entries of an accumulator."""
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
-        """Return whether an addition to the accumulator ``name`` applies to all its entries, so that it needs no mask
-        of its own.
-        """
+        """Return whether an addition applies to all entries of the accumulator ``name``; it then needs no mask."""
         return frame.mask == self.values.stored[name].mask
 
     def single_addition(self, body: Sequence[Statement], frame: Frame) -> Set | None:
@@ -372,8 +371,8 @@ class Additions:
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
         """Return ``(text, dimensions, sum)`` for adding an array, ``text``, to a part of the accumulator ``name``.
-        Either the new text pads the array with zeros to the whole accumulator, and ``sum`` is "", or ``sum`` is the
-        format of the sum of the accumulator and the array. ``dimensions`` are those along which the array varies.
+        Either the new text pads the array with zeros to the shape of the accumulator, and ``sum`` is "", or ``sum`` is
+        a format for the sum of accumulator and array. ``dimensions`` are those along which the array varies.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
@@ -484,5 +483,5 @@ def reduce_copies(text: str, counts: Sequence[str], reduction: Reduction) -> str
 
 
 def calls_user_function(value: Scalar) -> bool:
-    """Return whether a value calls a function of the user, which may be called only where its result is used."""
+    """Return whether a value calls a user function, which must be called only where its result is needed."""
     return any(isinstance(part, Operation) and isinstance(part.function, External) for part in subexpressions(value))

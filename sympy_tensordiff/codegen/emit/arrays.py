@@ -108,8 +108,8 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
 
 
 def block_constant(pieces: Iterable[str]) -> str:
-    """Return the line of code that defines ``BLOCK``, the number of entries that loops over blocks compute at once, if
-    one of the texts uses it; else "".
+    """Return the line of code that defines ``BLOCK``, the number of entries that are computed at once in a loop over
+    blocks; "" if none of the function texts `pieces` uses it.
     """
     has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
     return (
@@ -118,14 +118,14 @@ def block_constant(pieces: Iterable[str]) -> str:
 
 
 def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
-    """Return the texts of the NumPy functions of a recurrence: first the functions of its body, and last the function
-    that runs the body in a loop.
+    """Return the texts of the NumPy functions of a recurrence: first those of its steps, and last the function that
+    runs the loop.
     """
     return [*_body_functions(step, DIALECTS["numpy"]), recurrence_text(step, names)]
 
 
 def _body_functions(step: Recurrence, dialect: Dialect) -> list[str]:
-    """Return the texts of the functions of a recurrence's body; the last runs one step."""
+    """Return the texts of the functions of one time step of a recurrence. The last of them runs the step."""
     name = step_function(step)
     own = module_names(step.body, {*dialect.own_names, name})
     if not dialect.is_pure:
@@ -144,8 +144,8 @@ def print_steps(program: Program, names: FormNames, name: str = "run") -> list[s
 
 
 def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tuple[Functions, list[str]]:
-    """Return the functions of all steps of a program, and separately the texts of functions that its
-    recurrences call.
+    """Return ``(functions, texts)``: the functions of all steps of a program, and the texts of further functions that
+    its recurrences call.
     """
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
@@ -175,8 +175,8 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
 
 
 def compared_arrays(program: Program) -> frozenset[str]:
-    """Return the names of the arrays whose entries are tested for equality with a value that is not a number, such as
-    their maximum.
+    """Return the names of the arrays whose entries are compared (equal or not) with a value other than a number, such
+    as their maximum.
     """
     found = set[str]()
     for kernel in program.nests:
@@ -259,7 +259,9 @@ class KernelPrinter:
         return "\n".join([head_text(self.kernel, self.passed), *lines])
 
     def masked(self, frame: Frame, condition: Scalar) -> Frame:
-        """Append the definition of a mask; return the frame in which values are used where it holds."""
+        """Print the definition of a mask for `condition`, unless it is defined, and return a frame in which values are
+        computed where the mask is true.
+        """
         key = condition, frame.mask, id(frame.block)
         if key not in self.used_masks:
             mask = self.names.fresh("mask")
@@ -279,7 +281,7 @@ class KernelPrinter:
         return f"np.broadcast_to({text}, {tuple_text(map(self.values.form, self.box))})" if self.box else text
 
     def print_body(self, body: tuple[Statement, ...], frame: Frame) -> None:
-        """Append statements over the dimensions of ``frame``."""
+        """Print statements as array operations, whose dimensions are the vectorised loops of ``frame``."""
         with self.values.inside(frame):
             for number, statement in enumerate(body):
                 if self.prints_cases(body[number:], frame):
@@ -301,9 +303,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """Append the rest of the kernel in two versions, and a test that selects one: a fast version without the loop
-        that only a rare condition needs, for calls in which it holds for no entry, and a complete one. Return False,
-        and append nothing, if `body` has no such loop.
+        """Print the rest of the kernel twice if a rare condition alone needs one loop of `body`: without the loop for
+        calls in which the condition never holds, and with it for others; return True. Else print nothing and return
+        False.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -365,7 +367,7 @@ class KernelPrinter:
         frame.block.line(f"return {self.dialect.barrier.format(text) if self.is_compared else text}")
 
     def print_let(self, statement: Set, frame: Frame) -> None:
-        """Append the assignment of a name; its value is an array if it differs between the entries computed
+        """Print the assignment of a name. Its value is an array if it differs between the entries that are computed
         together.
         """
         condition = self.conditions.get((self.kernel.array, statement.name))
@@ -506,8 +508,8 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
-        """Append a Python loop over the range ``wide``, which contains the ranges of ``loop`` for all entries. An
-        iteration computes only the entries whose own range contains the value of the loop variable.
+        """Print a Python loop over the range ``wide``, which contains the ranges of ``loop`` for all entries. Each
+        iteration computes only the entries whose range contains the loop variable.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))
@@ -520,8 +522,8 @@ class KernelPrinter:
         )
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append a loop over i that adds to entries like ``2*i + a`` as a Python loop over the few values of ``a``,
-        with array operations over all i, and return True. Return False for other loops.
+        """Print a loop over ``i`` that adds to entries ``2*i + a``, with few values of ``a``, as a Python loop over
+        ``a`` around array operations over all ``i``. Return False, and print nothing, if the loop has another form.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.
@@ -543,8 +545,9 @@ class KernelPrinter:
         return True
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Print a sum whose range depends on the entry as a sum over `wide`, which contains all of these ranges, with
-        zeros added. If a factor is infinite or nan, a Python loop runs instead. Return whether anything was printed.
+        """Print a sum whose range depends on the entry as a sum over `wide`, which contains the ranges of all entries,
+        with zeros added. A Python loop follows for the case of an infinite or nan factor. Return whether anything was
+        printed.
         """
         found = over_widest_range(loop, wide, frame, self.additions)
         if found is None:

@@ -178,8 +178,8 @@ class CFile:
         return self.loop_over_time(step, body, self.loop_printer)
 
     def loop_over_time(self, step: Recurrence, body: CFile, printer: type[CRecurrencePrinter]) -> StepText:
-        """Return the function of a recurrence, as its ``printer`` prints it, preceded by the functions of its ``body``,
-        the file of one step.
+        """Return the C function of a recurrence, printed by ``printer``, preceded by the functions of one time step,
+        whose file is ``body``.
         """
         name, body.is_body = body.options.name, True
         pieces, entries = body.function_texts()
@@ -273,8 +273,8 @@ class CFile:
     # ------------------------------------------------------------------------ functions of the file
 
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
-        """Return ``(temporaries, work)``: C expressions for the numbers of entries of each temporary array, by name,
-        and of the work memory that single steps need.
+        """Return ``(temporaries, work)``: a dictionary from temporaries to C expressions for their numbers of entries,
+        and the list of C expressions for the scratch memory that single steps need.
         """
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}
@@ -324,7 +324,7 @@ class CFile:
         return "\n".join(lines)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the number of entries of scratch memory that ``search`` needs, the file part that
+        """Return the C expression for the number of entries of scratch memory that ``search`` needs: the file that
         searches for out-of-bounds indices.
         """
         return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
@@ -450,8 +450,8 @@ class CFile:
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. This is
-        a generator that yields nothing, since the method of a subclass yields lines that compute them.
+        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. The
+        method is a generator, which yields nothing here, since a subclass yields lines that compute them.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"

@@ -223,7 +223,9 @@ class CPrinter(CForms, NestPrinter):
         self.line(depth, "}")
 
     def print_block_of(self, statement: Loop | If, path: StatementPath) -> None:
-        """Append the lines of a loop or guard and of its body, with pragmas in front of a loop."""
+        """Print a loop or guard at ``path`` with its body. Pragmas precede a loop that may run in parallel or be
+        vectorised.
+        """
         depth = len(path)
         if (
             isinstance(statement, Loop)
@@ -243,8 +245,8 @@ class CPrinter(CForms, NestPrinter):
         self.line(depth, "}")
 
     def declared_in(self, path: StatementPath) -> set[str]:
-        """Return the names that are declared inside of the statement at ``path``, so that each iteration of a loop has
-        its own copies.
+        """Return the names that are declared inside of the statement at ``path``: each iteration of a loop has its own
+        copies of them.
         """
         inside = [names for place, names in self.declared.items() if place[: len(path)] == path != place]
         return {name for names in inside for name in names}
@@ -264,8 +266,8 @@ class CPrinter(CForms, NestPrinter):
         return all(entry.index[:1] == (iteration,) for entry in entries if entry.array in written)
 
     def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
-        """Return the scalars to which each iteration of ``loop`` adds one term, so that iterations can be summed in
-        parallel; [] if the loop has other effects.
+        """Return the scalars to which each iteration of ``loop`` adds one term; [] if the loop has other effects. Such
+        iterations can be summed in parallel.
         """
         own, found = self.declared_in(path), list[str]()
         body = loop.body
@@ -281,8 +283,8 @@ class CPrinter(CForms, NestPrinter):
         return found[::-1] if is_own and is_unread and isinstance(loop.step, int) and loop.step > 0 else []
 
     def print_partial_sums(self, loop: Loop, path: StatementPath, totals: Sequence[str]) -> None:
-        """Append a loop that computes each of ``totals`` as `PARTIAL_SUMS` independent sums, and one that adds these
-        up, so that cores can share the work.
+        """Print a loop that computes `PARTIAL_SUMS` independent partial sums of each of ``totals``, on several cores,
+        and a second loop that adds these up.
         """
         part, step = self.names.fresh("part"), loop.step
         assert isinstance(step, int)
@@ -322,7 +324,7 @@ class CPrinter(CForms, NestPrinter):
 
 
 def alloc_size(alloc: Alloc) -> int | None:
-    """Return the number of entries of an array of a nest; None if it depends on sizes."""
+    """Return the number of entries of a local array; None if it depends on sizes."""
     size = 1
     for ends in alloc.shape:
         form = _extent(ends)
@@ -381,8 +383,8 @@ def _mentioned_names(body: Sequence[Statement]) -> set[str]:
 
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
-    """Return the accumulators to which the innermost ``loop`` adds, so that a pragma can declare them for
-    vectorisation; [] if it has other effects. Names ``inside`` are declared in the loop.
+    """Return the accumulators to which the innermost ``loop`` adds, for the pragma that lets compilers vectorise a sum;
+    [] if it has other effects. Names ``inside`` are declared in the loop.
     """
     if has_few_steps(loop):
         return []

@@ -43,7 +43,7 @@ class CRecurrencePrinter:
         self.size = " + ".join([*sizes, scratch])
 
     def entries(self, shape: Sequence[Affine]) -> str:
-        """Return the number of entries of an array of the recurrence's body as C text."""
+        """Return the C text of the number of entries of an array of a time step."""
         return "*".join(self.forms.form(extent.substitute(self.integers), UNARY) for extent in shape) or "1"
 
     def row(self, array: str, shape: Sequence[Affine]) -> str:
@@ -166,8 +166,8 @@ class CudaBlockRecurrencePrinter(CRecurrencePrinter):
         self.entry = self.names.fresh("entry")
 
     def loop_over_entries(self, result: str, text: str) -> list[str]:
-        """Return the lines in which the threads of a block run the statement `text` for the entries of a `result` of
-        the steps that belong to the block, and wait for each other.
+        """Return CUDA lines in which the threads of a block run the statement `text` for their entries of `result`, an
+        array of a step, followed by a barrier. With a batch axis, each block has the entries of one batch index.
         """
         shape, axis, i = self.results[result], self.axes.get(result), self.index
         own = without_axis(shape, axis)

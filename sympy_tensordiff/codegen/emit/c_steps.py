@@ -128,7 +128,7 @@ class CStepPrinter:
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
         """Return the C function of a step with the body ``lines``. Its parameters are the names of the program that
-        occur in the lines, and the arrays of work memory in ``work``.
+        occur in the lines, and the scratch arrays in ``work``.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
@@ -155,7 +155,9 @@ DETERMINANT_KINDS = {"det": 0, "logdet": 1, "logabsdet": 2}
 
 
 class CLibraryCallPrinter:
-    """Prints the C body of a linear-algebra step, which handles the matrices of a batch one by one in ``work``."""
+    """Prints the C body of a linear-algebra step. It computes the matrices of a batch one after the other, in the
+    scratch memory ``work``.
+    """
 
     def __init__(self, step: Solve | Apply, names: FormNames, shapes: Shapes, factor: str) -> None:
         self.step = step
@@ -176,8 +178,8 @@ class CLibraryCallPrinter:
         self.lines += self.forms.loops(axes, [line])
 
     def array(self, wish: str, shape: Sequence[Affine]) -> str:
-        """Append the declaration of an array of this ``shape`` in the work memory of the step; return its new name,
-        which is like ``wish``.
+        """Print the declaration of an array with this ``shape`` in the scratch memory of the step, and return its name,
+        which resembles ``wish``.
         """
         name = self.names.fresh(wish)
         place = "".join(f" + {self.forms.entries(one)}" for one in self.entries)
@@ -229,8 +231,9 @@ class CLibraryCallPrinter:
         self.lines.append(f"{self.code} |= {call};")
 
     def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
-        """Append C code that stores an inverse or determinant, computed from the triangular ``factors`` of a matrix;
-        the other parameters are names of loop variables. Raise NotInCError for other functions.
+        """Append C code that stores the inverse or determinant of a matrix, given the name ``factors`` of its
+        triangular factors. ``batch``, ``row`` and ``column`` are names of loop variables. Raise NotInCError for other
+        functions of a matrix.
         """
         value = [*batch, row, column] if step.function == "inv" else batch
         index = [value[axis] for axis in step.axes] if step.axes else value

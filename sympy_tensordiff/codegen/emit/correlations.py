@@ -26,8 +26,8 @@ def task_name(step: Correlation) -> str:
 
 
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
-    """Return the texts of two functions for a correlation: one that computes a single task, and one that runs all
-    tasks, on several cores if ``is_parallel``.
+    """Return the texts of two functions for a correlation: the first computes a single task, the second runs all tasks,
+    on several cores if ``is_parallel``.
     """
     found = tiling(step, shapes)
     assert found is not None
@@ -192,11 +192,11 @@ class _TiledCorrelation:
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def place(view: Load) -> str:
-            """Return the text of the offset of a block's first entry in an array."""
+            """Return the text of the offset of a tile's first entry in the array that `view` reads."""
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
         def step(view: Load, label: str) -> str:
-            """Return the text of the stride of ``label`` in an array."""
+            """Return the text of the stride of ``label`` in the array that `view` reads."""
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 
         rows = f"min({ROWS}, {self.extent(tiles.rows, UNARY)} - {self.texts[tiles.rows]})"

@@ -414,7 +414,7 @@ class CudaFile(CFile):
         return "*".join(self.forms.form(extent, UNARY) for extent in extents) or "1"
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that launch a kernel, guarded if it may have no threads, or that call a recurrence."""
+        """Yield the lines that launch a kernel or call a recurrence. A launch that may have no threads is guarded."""
         function, _, rest = functions(step).partition("(")
         if isinstance(step, Recurrence):
             loop, launch = self.loops.get(step.array, (None, ""))
@@ -488,8 +488,8 @@ class CudaFile(CFile):
 
 
 class CudaLoopBody(CudaFile):
-    """Prints the functions of one step of a recurrence that blocks run. Threads of a block wait for each other after
-    each kernel, since the next one reads what they have filled.
+    """Prints the CUDA device functions of one step of a recurrence that each thread block runs by itself. A barrier
+    follows each kernel, since the next kernel reads its results.
     """
 
     step_printer = CudaLoopStepPrinter

@@ -63,7 +63,7 @@ def has_cupy() -> bool:
 
 
 def require_library(step: Step) -> None:
-    """Raise UnsupportedError, which names what ``step`` computes, if CuPy is not available."""
+    """Raise UnsupportedError if CuPy is not available. The message says what ``step`` computes."""
     if not has_cupy():
         raise UnsupportedError(
             f"{_computed_value(step)} cannot be computed without a library for matrices, which there is none of "

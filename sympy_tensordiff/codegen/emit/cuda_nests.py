@@ -60,9 +60,8 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Return the name of a new kernel parameter for `form`, which has one value in all threads. None if
-        ``passed_constants`` leaves it out, so that it is computed in the kernel. In both cases, append `form` to
-        ``constants``.
+        """Return the name of a new kernel parameter for `form`, which has the same value in all threads, and append
+        `form` to ``constants``. None if ``passed_constants`` leaves it out; the kernel then computes it.
         """
         number = len(self.constants)
         self.constants.append(form)
@@ -132,8 +131,8 @@ class CudaPrinter(NestPrinter):
         return self.strided_index(array, index) or self.horner_index(array, index)
 
     def strided_index(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of an entry's offset as indices times strides, with strides that are kernel parameters; "" if
-        none of them is a parameter.
+        """Return the text of an entry's offset as a sum of indices times strides, where strides are kernel parameters;
+        "" if no stride is a parameter.
         """
         shape = self.shapes[array]
         rest = sum((times(form, *shape[n:]) for n, form in enumerate(index, 1)), Affine())
@@ -390,8 +389,8 @@ def _kernel_text(
     shapes: Shapes,
     chosen: Collection[int] | None,
 ) -> KernelText:
-    """Return the printed function of a step. The forms in it that have one value in all threads become parameters:
-    those with the numbers ``chosen``, or all for None.
+    """Return the printed function of a step. Forms in it that have the same value in all threads become parameters:
+    those with numbers in ``chosen``, or all of them for None.
     """
     if not isinstance(nest, BlockNest):
         printer = CudaPrinter(names, step, shapes, chosen)
@@ -406,7 +405,9 @@ def _kernel_text(
 
 
 def loop_kernel_text(step: Kernel | FusedKernels, names: FormNames, prover: Prover, batch: int | None) -> KernelText:
-    """Return the function in which blocks that run a loop over time run a kernel, see `CudaPythonLoopPrinter`."""
+    """Return the device function of a kernel inside of a recurrence whose loop over time runs on the GPU. The threads
+    of a block compute it together, see `CudaPythonLoopPrinter`.
+    """
     nest, extents = checked_nest(step, prover), _needed_extents(step, prover.shapes)
     printer = CudaPythonLoopPrinter(names.copy(), step, prover.shapes, batch)
     return _function_text(printer, step, names, nest, "by the threads of a block", extents)
@@ -420,8 +421,8 @@ def _function_text(
     threads: str,
     extents: Sequence[Affine],
 ) -> KernelText:
-    """Return the function of a step with the nest ``body``. Its docstring says what the ``threads`` do, its arguments
-    are what the text needs, also of ``extents``.
+    """Return the function of a step with the loop nest ``body``. Its docstring says what ``threads`` compute. Its
+    arguments are the names that the text or ``extents`` need.
     """
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])

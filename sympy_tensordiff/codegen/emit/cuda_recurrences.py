@@ -99,8 +99,8 @@ def loop_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _DeviceLoop:
-    """Prints the function of one recurrence. It maps the names of the body to variables of the function: ``states`` for
-    arguments, ``results`` for results, and ``spare`` for the second buffer of results that become states.
+    """Prints the function of one recurrence. It maps arrays of a time step to variables of the function: ``states`` for
+    arguments, ``results`` for results, ``spare`` for the second buffers of results that become states.
     """
 
     last_parameters: tuple[str, ...] = ("stream", "memory")
@@ -143,13 +143,13 @@ class _DeviceLoop:
         return "\n".join(block.render())
 
     def entries(self, name: str, level: int = 0) -> str:
-        """Return the number of entries of the array ``name`` of the recurrence's body as text."""
+        """Return the text of the number of entries of the array ``name`` of a time step."""
         shape: Sequence[Affine] = [extent.substitute(self.integers) for extent in self.shapes[name]]
         return "*".join(self.form(extent, UNARY if shape[1:] else level) for extent in shape) or "1"
 
     def row(self, array: str, name: str) -> str:
-        """Return the text of the slice for the current time of ``array``, which stores the values at all times. The
-        recurrence's body reads or fills it as its array ``name``.
+        """Return the text of the row of ``array`` at the current time. ``array`` stores the values of all times; a time
+        step reads or fills one row, as its array ``name``.
         """
         count = self.entries(name, PRODUCT)
         if count == "1":
@@ -157,8 +157,8 @@ class _DeviceLoop:
         return f"{self.names(array)}[{self.time}*{count}:({self.time} + 1)*{count}]"
 
     def launch(self, task: str, name: str, *arrays: str) -> str:
-        """Return the line that launches the kernel of a task ("fill", "copy" or "add") with one thread per entry of the
-        array ``name`` of the body.
+        """Return the Python line that launches the kernel for a task ("fill", "copy" or "add") on ``arrays``, with one
+        thread for each entry of the array ``name`` of a step.
         """
         kernel = "fill_zeros" if task == "fill" else f"{task}_entries"
         return f"{kernel}[(*launch(({self.entries(name, SUM)},)), stream)]({', '.join(arrays)})"
@@ -221,5 +221,5 @@ class BlockLoopPrinter(_DeviceLoop):
         return f"step_of_{self.name}({', '.join(passed)}, work)"
 
     def memory_lines(self, array: str, name: str) -> list[str]:
-        """Return the lines that take an array for the result ``name`` of the body from the memory of the loop."""
+        """Return the lines that take an array for the result ``name`` of a time step from the memory of the loop."""
         return [f"{array} = work[:{self.entries(name)}]", f"work = work[{self.entries(name, PRODUCT)}:]"]

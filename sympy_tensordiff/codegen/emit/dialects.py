@@ -88,7 +88,7 @@ class Dialect:
 
     @property
     def own_names(self) -> frozenset[str]:
-        """The names that modules of this dialect use themselves, so that programs must avoid them."""
+        """The names that modules of this dialect define or import; programs must not use them."""
         if not self.is_pure:
             return frozenset({"real", "BLOCK", *NUMPY_HELPERS, *LIBRARY_NAMES})
         modules = re.findall(r"\w+", " ".join(self.imports))

@@ -99,8 +99,7 @@ _SUBSCRIPTS = re.compile(rf'"[\w,.]*->\w*"|{WORD.pattern}')
 
 
 def text_up_to_renaming(text: str, names: Collection[str]) -> str:
-    """Return ``text`` with each of ``names`` replaced by a number, so that functions which differ only in names have
-    equal texts.
+    """Return ``text`` with numbers in place of ``names``. Functions that differ in names only then have equal texts.
 
     >>> text_up_to_renaming("x = f(y, x)", {"x", "y"}) == text_up_to_renaming("u = f(x, u)", {"u", "x"})
     True
@@ -160,8 +159,8 @@ def module_text(
     library: str = "",
     constants: str = "",
 ) -> str:
-    """Return the text of a module that consists of the function texts ``pieces``, with the imports that they need of
-    the standard library, NumPy and ``modules``.
+    """Return the text of a module: a header, imports, and the function texts ``pieces``. Only names that occur in the
+    pieces are imported, from the standard library, NumPy and ``modules``.
     """
     text = "\n".join(pieces)
     lines = [f"import {module}" for module in STANDARD_MODULES if f"{module}." in text]
@@ -257,7 +256,7 @@ class Temporaries:
         return () if array is None else array.shape
 
     def work_constraints(self, step: Step) -> list[Constraint]:
-        """Return the constraints on sizes under which a step has work to do; [] if it always has."""
+        """Return the constraints on sizes under which a step has anything to compute; [] if it always has."""
         return [Constraint("ge", form - 1) for form in self.work_extents(step) if not self.is_positive(form)]
 
     def nonempty_condition(self, extents: Iterable[Affine]) -> str:

@@ -94,8 +94,8 @@ class Precision:
 
     @property
     def round(self) -> float:
-        """The number 1.5*2**digits. Adding it to a number rounds that to an integer, which is then in the last bits of
-        the sum.
+        """The constant ``1.5*2**digits``. Adding it to a number rounds that number to an integer, which is then in the
+        last bits of the sum.
         """
         return 1.5 * 2.0**self.digits
 
@@ -178,7 +178,7 @@ def _exp(a: Precision) -> str:
 
 
 def _half_exponential(a: Precision) -> str:
-    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which is finite also for a
+    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``. The half is also finite for a
     few sizes at which ``exp(size)`` overflows.
     """
     high = a(a.exp_range[1] + 2)
@@ -211,8 +211,8 @@ def _sinh(a: Precision) -> str:
 
 
 def _nearest_integer(a: Precision) -> str:
-    """Return the lines of code that compute n, the integer nearest to ``c/log(2)``, and ``shifted``, n plus a large
-    constant, so that the last bits of ``shifted`` are n.
+    """Return the lines of code that compute the integer n nearest to ``c/log(2)``, and ``shifted``, the sum of n and a
+    large constant, whose last bits are n.
     """
     return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
     n = shifted - {a(a.round)}"""
@@ -361,8 +361,8 @@ def _softplus(a: Precision) -> str:
 
 
 def _sine_near(a: Precision, quarters: int) -> str:
-    """Return the text of the body of ``sin(x + quarters*pi/2)`` for angles that are not large: large ones count as 0,
-    infinite ones give nan.
+    """Return the text of the body of ``sin(x + quarters*pi/2)``, valid for angles that are not large. Large angles
+    count as 0, infinite ones give nan.
     """
     rest = "t - n*{1!r} - n*{2!r}" if a.bits == 64 else "real(t - n*{1!r})"
     value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"

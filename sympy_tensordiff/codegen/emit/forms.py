@@ -214,7 +214,7 @@ def tuple_text(texts: Iterable[str]) -> str:
 
 
 def _opposite(extremum: Extremum) -> Extremum:
-    """Return the extremum with its coefficient negated, for printing after a minus sign."""
+    """Return the maximum or minimum with the opposite coefficient, for printing after a minus sign."""
     return extremum._replace(coefficient=-extremum.coefficient)
 
 
@@ -226,7 +226,7 @@ INDENT = "    "
 
 
 class TextBlock:
-    """Lines of text with one indentation, with nested blocks, and slots to be filled with lines later."""
+    """Lines of text with one indentation, with nested blocks and placeholders that are filled in later."""
 
     def __init__(self) -> None:
         self._items: list[str | tuple[str, TextBlock] | TextBlock] = []

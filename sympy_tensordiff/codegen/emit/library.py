@@ -344,7 +344,7 @@ class LibraryCall:
         return f"{text}.reshape({', '.join(axes)})"
 
     def split(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return the text of an array, which has one axis per group of labels, reshaped to one axis per label."""
+        """Return the text of an array with one axis per group of labels, reshaped to one axis per label."""
         if all(len(group) == 1 for group in groups):
             return text
         labels = [*batch, *(label for group in groups for label in group)]
@@ -392,9 +392,7 @@ class LibraryMatrices(NamedTuple):
 
 
 def as_matrices(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a batched matrix product. If the result is stored transposed, it is written as ``(A B).T
-    == B.T A.T``.
-    """
+    """Return a contraction as a batched matrix product, ``B.T A.T`` if its result is stored transposed."""
     (left, right), out = step.operands, list(step.output)
     rows = [label for label in out if label not in right.labels]
     columns = [label for label in out if label not in left.labels]

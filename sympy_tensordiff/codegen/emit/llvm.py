@@ -102,7 +102,7 @@ class Module:
         nodes.append(f'{masked} = !{{!"llvm.loop.vectorize.predicate.enable", i1 true}}')
 
         def node(match: re.Match[str]) -> str:
-            """Return the reference to a new metadata node that replaces the placeholder at a loop."""
+            """Return the reference to a new metadata node, in place of the placeholder (`match`) that marks a loop."""
             properties = "!0" if match[1] == "0" else f"{unrolled if match[2] == 'u' else rolled}, !{match[1]}"
             properties += {"s": f", {scalar}", "p": f", {masked}"}.get(match[2], "")
             nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, {properties}}}")
@@ -264,8 +264,8 @@ class Builder:
         return self.new(f"add nsw i64 {whole}, {self.new(f'sext i1 {below} to i64')}")
 
     def call(self, result: str, name: str, values: Sequence[str], kind: str) -> str:
-        """Append the call of the function `name`, whose arguments are all of type `kind`, and return its value. It is
-        declared if it is new.
+        """Emit a call of the function `name`, whose arguments all have the type `kind`, and return its value. A new
+        function is declared.
         """
         self.module.declare(name, result, [kind] * len(values))
         return self.new(f"call {result} @{name}({', '.join(f'{kind} {value}' for value in values)})")

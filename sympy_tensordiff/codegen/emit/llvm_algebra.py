@@ -89,7 +89,9 @@ def _suffix(real: str) -> str:
 
 
 def factorized(module: Module) -> str:
-    """Define the LLVM function that overwrites a matrix by its triangular factors, and return its symbol."""
+    """Define the LLVM function that overwrites a matrix by its LU factors with row pivoting, and stores the row
+    exchanges in an extra row below. Return its symbol.
+    """
     f = _MatrixFunction(module)
     largest, place = f.slot(f.real), f.slot("i64")
     with f.loop("0", "%n") as k:
@@ -123,7 +125,7 @@ def solved(module: Module, is_transposed: bool) -> str:
     f.line(f"store i32 0, ptr {code}")
 
     def exchange(k: str) -> None:
-        """Emit the exchange of two rows of the right sides that step ``k`` of the factorization has exchanged in the
+        """Emit the exchange of two rows of the right sides: those that step ``k`` of the factorization exchanged in the
         matrix.
         """
         other = f.exchanged(k)
@@ -131,12 +133,14 @@ def solved(module: Module, is_transposed: bool) -> str:
             f.exchange("%x", k, other, "%m")
 
     def eliminate(row: str, low: str, high: str) -> None:
-        """Emit the subtraction of multiples of the rows ``low`` to ``high - 1``, which are solved, from ``row``."""
+        """Emit the elimination of the solved rows ``low`` to ``high - 1`` from ``row`` of the right sides."""
         with f.loop(low, high) as k:
             f.subtract("%x", row, f.entry(k, row) if is_transposed else f.entry(row, k), k, ("0", "%m"), "%m")
 
     def divide(row: str) -> None:
-        """Emit the division of a row by the diagonal entry of the matrix."""
+        """Emit the division of ``row`` of the right sides by the diagonal entry of the factors. If that entry is 0, the
+        code stores the error code for a singular matrix.
+        """
         diagonal = f.entry(row, row)
         with f.when(lambda: f.compare("oeq", diagonal, "0.0")):
             f.line(f"store i32 {SINGULAR}, ptr {code}")
@@ -248,15 +252,17 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         return self.new(f"load {self.real}, ptr {self.entry_pointer(array, index)}")
 
     def store(self, value: str, index: Sequence[Affine]) -> None:
-        """Emit code that stores the product of a value and the step's factor in an entry of the result."""
+        """Emit code that stores ``value`` in an entry of the result, after multiplication by the constant factor of the
+        linear algebra step.
+        """
         if self.step.factor != 1:
             factor = real_text(float(self.step.factor), self.real)
             value = self.new(f"fmul {FLAGS} {self.real} {value}, {factor}")
         self.line(f"store {self.real} {value}, ptr {self.entry_pointer(self.step.array, index)}")
 
     def factorize(self, target: str, place: Sequence[Affine], source: Sequence[Affine] = ()) -> None:
-        """Emit code that copies the operand's matrix at the batch index ``source`` (by default ``place``) to
-        ``target[place]``, and replaces it by its factors.
+        """Emit code that copies the operand's matrix at the batch index ``source`` (default: ``place``) to
+        ``target[place]``, and factorizes it there.
         """
         with self.axes([("row", self.n), ("column", self.n)]) as index:
             value = self.load(self.operand, [*(source or place), *index])

@@ -28,9 +28,8 @@ from sympy_tensordiff.integer.products import times
 
 
 def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a matrix product, for BLAS. In a triangular one, the label whose value bounds the sum
-    always belongs to the rows of the result, if need be by exchanging the operands. Those of another contraction are
-    exchanged if its result is then written in place.
+    """Return a contraction as a matrix product, for BLAS. Its operands are exchanged if the result can then be written
+    in place, or, for a triangular contraction, if the label that bounds the sum is not a row of the result.
     """
     found = as_matrices(step)
     if isinstance(step, Trapezoid):
@@ -41,10 +40,9 @@ def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
 def matrix_order(
     labels: Sequence[int], both: Sequence[int], first: Sequence[int], second: Sequence[int]
 ) -> bool | None:
-    """Return how BLAS reads an array with the axes `labels` in place, one matrix for each entry of the batch labels
-    ``both``: False if ``first`` are the rows of the matrices in memory and ``second`` their columns, True if it is the
-    other way round. None if it cannot: the axes of a group are not next to each other, or the columns are not
-    contiguous.
+    """Return how BLAS can read an array with the axes `labels` in place, as one matrix for each batch index (``both``):
+    False if ``first`` are the rows in memory and ``second`` the columns, True for the opposite. None if it cannot: the
+    axes of a group are separate, or the columns are not contiguous.
     """
     rest = [label for label in labels if label not in both]
     is_turned = bool(first and second) and rest == [*second, *first]
@@ -76,8 +74,8 @@ def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
 
 
 def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) -> Affine:
-    """Return the number of independent parts, such as rows or batch entries, of a step's result. The function of the
-    step computes a range of them, so that threads can share the work.
+    """Return the number of parts of a step's result that can be computed independently, such as rows, blocks of rows or
+    batch entries. Each thread computes a range of them.
     """
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]
@@ -91,8 +89,7 @@ def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) 
 
 
 class Copies:
-    """Adds kernels to a program that copy operands of matrix products and correlations into the axis order that these
-    can read.
+    """Adds kernels to a program that copy operands of matrix products and correlations into a suitable order of axes.
 
     ``width`` is the number of entries that lanes are padded to a multiple of; ``lanes`` are the copied operands of
     correlations, by result.
@@ -139,8 +136,8 @@ class Copies:
         found, known, is_triangular = matrices_of(step), extents(step, self.shapes), isinstance(step, Trapezoid)
 
         def ordered(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
-            """Return ``operand``, or a copy of it with the batch labels, ``first`` and ``second`` in this order if BLAS
-            cannot read it in place.
+            """Return ``operand`` if BLAS can read it in place; else a copy with its labels in the order batch,
+            ``first``, ``second``.
             """
             labels = [*found.both, *first, *second]
             if list(operand.labels) == labels or is_transposed(operand, found.both, first, second):
@@ -162,8 +159,8 @@ class Copies:
         self.add_copy(step.array, step.output, name, found.order)
 
     def add_correlation(self, step: Correlation) -> None:
-        """Add a kernel that copies one operand of a correlation, with the axis of its vector lanes last and padded with
-        zeros to whole vectors.
+        """Add a kernel that copies one operand of a correlation. In the copy, the axis of vector instructions is the
+        last one, padded with zeros to whole vectors.
         """
         tiles = tiling(step, self.shapes)
         assert tiles is not None

@@ -148,7 +148,7 @@ class LlvmStepPrinter:
         return self.shared_function(step, product, product.function(), (LOW, HIGH), part_count(step, shapes), division)
 
     def recurrence_function(self, step: Recurrence) -> StepFunction:
-        """Return the function of a recurrence; it calls the functions of its body's steps in a loop over time."""
+        """Return the function of a recurrence, which calls the functions of a time step in a loop."""
         body = step.body
         copies = Copies(fuse(body, Prover(body)), BYTES // self.module.size)
         body = copies.program
@@ -191,9 +191,9 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         division: int | str = BLOCKS,
     ) -> StepFunction:
-        """Add a printed function to the module, unless it has one with the same text, and return its record. `ends` are
-        the names of its two parameters for a range of parts of the work, `extent` is the number of all parts,
-        `division` the number or kind of the ranges among threads.
+        """Add the printed function ``text`` to the module, unless an equal one exists, and return its record. `ends`
+        are the names of the parameters for a range of parts, `extent` is the number of parts, and `division` says how
+        they are divided among threads.
         """
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}

@@ -117,7 +117,7 @@ class LlvmFormPrinter(Builder):
         return self.add(total, self.times(value, str(factor)))
 
     def atom(self, atom: Variable) -> str:
-        """Emit one variable of a form (a plain one, a product, a quotient or an array entry), and return its value."""
+        """Emit one variable of a form (a symbol, product, quotient or array entry), and return its value."""
         if isinstance(atom, IndexProduct):
             return reduce(self.times, [self.form(Affine.variable(factor)) for factor in atom.factors])
         if isinstance(atom, Quotient | SymbolicQuotient):
@@ -198,8 +198,8 @@ class LlvmFormPrinter(Builder):
         return self.pointer_at(self.base(array), offset, self.entry_type(array))
 
     def checked(self, place: str, extent: str) -> str:
-        """Emit code that replaces the index ``place`` by 0 if it is not in ``range(extent)``, and records that, so that
-        the call raises an error. Return the index.
+        """Emit code that checks that the index ``place`` is in ``range(extent)``. If it is not, the code replaces it by
+        0 and sets a flag, for which the call raises an error. Return the index.
         """
         self.module.declared["outside"] = "@outside = internal global i32 0"
         is_inside = self.new(f"icmp ult i64 {place}, {extent}")

@@ -111,9 +111,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return self.new(f"add nsw i64 {low}, {whole}")
 
     def hoist_quotients(self, loop: Loop) -> bool:
-        """If `loop` has conditions, emit the quotients by sizes in it that are the same in all iterations before the
-        loop. Return False if one of them cannot be moved: then the loop must not be vectorised, since LLVM 22.1
-        computes it wrongly.
+        """Emit the loop-invariant quotients by sizes before `loop`, if it contains conditions. Return False if one of
+        them cannot be moved; the loop must then not be vectorised, because LLVM 22.1 miscompiles it.
         """
         if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
             isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)

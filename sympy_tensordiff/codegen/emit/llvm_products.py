@@ -194,8 +194,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return self.length_of(labels[list(labels).index(label) + 1 :])
 
     def offset_of_batch(self, place: str, both: Sequence[int], labels: Sequence[int]) -> str:
-        """Emit the number of entries in front of the matrix number ``place`` of the batch in an array with the axes
-        ``labels``, and return its value. ``both`` are the batch labels; the last one counts fastest.
+        """Emit the offset of matrix number ``place`` of the batch in an array with the axes ``labels``, in entries, and
+        return its value. ``both`` are the batch labels; the last one counts fastest.
         """
         if list(labels[: len(both)]) == list(both):
             return self.times(place, self.length_of(labels[len(both) :]))
@@ -308,8 +308,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
-        """Emit the part of a triangular product that takes one matrix product per block of rows: over the terms that
-        all rows of the block have. ``ends`` are the first block and the end of the blocks.
+        """Emit one matrix product for each block of rows of a triangular product, over the summation indices that all
+        rows of the block have. ``ends`` are the first block and the end of the blocks.
         """
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))

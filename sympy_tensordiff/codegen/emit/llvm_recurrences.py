@@ -49,16 +49,16 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """The slots of the pointers of the last values that are kept, by array."""
 
     def form_in_body(self, form: Affine) -> str:
-        """Emit the value of an integer form over the sizes of the body, and return it."""
+        """Emit the value of an integer form over the sizes of a time step, and return it."""
         return self.form(form.substitute(self.forms))
 
     def body_entries(self, shape: Sequence[Affine]) -> str:
-        """Emit the number of entries of an array of the recurrence's body, and return its value."""
+        """Emit the number of entries of an array of a time step, and return its value."""
         return reduce(self.times, [self.greatest(["0", self.form_in_body(extent)]) for extent in shape], "1")
 
     def body_variable(self, name: str) -> Affine:
-        """Return the variable for an integer `name` of the body, distinct from all variables of the program
-        around it.
+        """Return the variable for an integer `name` of a time step. It differs from all variables of the enclosing
+        program.
         """
         return Affine.variable(f"body {name}")
 
@@ -100,7 +100,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.slotted.add(name)
 
     def compute_sizes(self, timed: bool) -> None:
-        """Emit the sizes of the recurrence's body that differ from step to step (``timed``), or the other ones."""
+        """Emit the sizes of a time step that change with the time (``timed``), or all others."""
         for size in self.body.sizes:
             if (size.name in self.step.timed) == timed:
                 ends = [self.form_in_body(form) for form in size.lows or size.highs]
@@ -108,9 +108,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
 
     def point(self, name: str, pointer: str) -> None:
-        """Let the body read its argument `name` at ``pointer``, the address of a scalar or of the first entry of an
-        array.
-        """
+        """Set the address, ``pointer``, at which a time step reads its argument `name`, a scalar or an array."""
         (self.pointers if self.given[name] else self.numbers)[name] = pointer
 
     def prepare_results(self) -> None:
@@ -181,12 +179,12 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.line(f"store ptr {other}, ptr {self.pointers[name]}")
 
     def run_step(self, function: Any) -> None:
-        """Emit the call of the function of one step of the recurrence's body."""
+        """Emit a call of `function`, which computes one kernel or library call of the recurrence's time step."""
         self.values |= dict(zip(function.ends, ("0", self.form_in_body(function.extent)), strict=True))
         self.add_code(self.call_step(function, self.argument_value))
 
     def argument_value(self, name: str, kind: str) -> str:
-        """Emit the pointer or value that is passed for `name`, a parameter of a step of the body, and return it.
+        """Emit the pointer or value to pass for `name`, a parameter of a function of the time step, and return it.
         ``kind`` is "a" for an array, "i" for an integer, "r" for a real number.
         """
         if kind == "a":
@@ -205,7 +203,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
     # -------------------------------------------------------------- memory
 
     def memory(self, name: str, shape: Sequence[Affine]) -> str:
-        """Emit the allocation of an array of the body, on the stack if it is small, and return its pointer."""
+        """Emit the allocation of the array `name` of a time step, on the stack if it is small; return its pointer."""
         entries = self.most_entries(shape) if self.step.is_timed(shape) else self.body_entries(shape)
         if is_number(entries) and int(entries) * self.module.size <= MAX_STACK_BYTES:
             return self.slot(f"[{entries} x {self.module.real}], align 64")

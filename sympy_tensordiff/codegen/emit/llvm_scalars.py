@@ -138,8 +138,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.call_function(function, values)
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> Value:
-        """Emit ``value if condition else otherwise``, and return its value. Only the chosen one is computed, unless
-        both cost nothing.
+        """Emit ``value if condition else otherwise``, and return its value. Only the selected branch is computed,
+        unless both are free of cost.
         """
         test = self.truth(condition)
         if isinstance(value, Number | Name) and isinstance(otherwise, Number | Name):
@@ -148,9 +148,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.choice(test, lambda: self.scalar(value), lambda: self.scalar(otherwise))
 
     def truth(self, condition: Scalar) -> str:
-        """Emit a condition as a boolean (i1). A condition that was stored in an array is a number, which is compared
-        with 0.
-        """
+        """Emit a condition as a boolean (i1). A condition that an array stores is a number, and is compared with 0."""
         value, kind = self.scalar(condition)
         if kind == "i1":
             return value
@@ -171,7 +169,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Emit the condition that all arguments but the first hold, and return its value."""
+            """Emit the condition that all arguments but the first are true, and return its value and type."""
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
         if function == "and":
@@ -272,7 +270,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         x = self.convert(x, "double"), "double"
 
         def number(value: float) -> Value:
-            """Return a constant in double precision."""
+            """Return the text of ``value`` in double precision, and its type."""
             return real_text(value, "double"), "double"
 
         def series() -> Value:

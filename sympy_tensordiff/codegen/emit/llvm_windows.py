@@ -18,7 +18,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class LlvmCorrelationPrinter(LlvmNestPrinter):
-    """Prints the function of a range of tasks of a correlation; its right operand is copied into vector lanes.
+    """Prints the function that computes a range of tasks of a correlation. A copy of the right operand has the axis of
+    vector instructions last.
 
     ``is_wide``: vectors have 64 bytes.
     """
@@ -66,7 +67,7 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         first = [] if tiles.solved is None else [v for v in left if v in output.index[tiles.tasks[-1]].atoms()]
 
         def enter(labels: Sequence[str], step: int = 1) -> None:
-            """Enter a loop over each of the labels, in steps of ``step``."""
+            """Begin a loop over each of ``labels``, in steps of ``step``."""
             for label in labels:
                 self.values[label] = stack.enter_context(self.loop("0", self.form(self.extents[label]), step))
 
@@ -93,7 +94,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def offset(view: Load, forms: Sequence[Affine]) -> str:
-            """Emit the offset of the entry at the indices ``forms`` (missing last ones: 0), and return its value."""
+            """Emit the offset of the entry at the indices ``forms`` in the array that ``view`` reads (missing last
+            indices are 0), and return its value.
+            """
             total, shape = "0", self.shapes[view.array]
             for form, extent in zip(forms, shape, strict=False):
                 total = self.add(self.times(total, self.form(extent)), self.form(form))
@@ -106,7 +109,7 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
         def step(view: Load, label: str) -> str:
-            """Emit the stride of the index ``label`` in a read, and return its value."""
+            """Emit the stride of the index ``label`` in the read ``view``, and return its value."""
             return offset(view, [Affine.of(form.coefficient(label)) for form in view.index])
 
         left_rows = self.new(f"sub nsw i64 {self.form(self.extents[tiles.rows])}, {self.values[tiles.rows]}")

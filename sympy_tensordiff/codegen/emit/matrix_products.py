@@ -42,8 +42,8 @@ def needs_no_copies(step: ContractionStep) -> bool:
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
     def has_axis_order(labels: Labels, first: Labels, second: Labels) -> bool:
-        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order, as BLAS
-        can read a matrix.
+        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order; BLAS
+        can then read the matrices in place.
         """
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
@@ -55,8 +55,8 @@ def needs_no_copies(step: ContractionStep) -> bool:
 
 
 def product_text(step: ContractionStep | Trapezoid, names: FormNames, is_parallel: bool) -> str:
-    """Return the function of a matrix product, or of a triangular one, without decorator. With ``is_parallel``, it runs
-    on several cores.
+    """Return the function of a matrix product, possibly triangular, without its decorator. With ``is_parallel``, it
+    uses several cores.
     """
     return _MatrixProduct(step, names.copy(), is_parallel).print()
 
@@ -122,8 +122,8 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Append a loop over blocks of rows of a triangular contraction. For each block, one matrix product sums the
-        terms that all rows of the block have; the others are not added here.
+        """Print a loop over blocks of rows of a triangular contraction. One matrix product per block sums the terms
+        that all of its rows have; the remaining terms are not added here.
         """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]
         for name, text in zip(names, matrices, strict=True):
@@ -171,8 +171,9 @@ class _MatrixProduct:
         return array + "{}" + ".T" * is_turned
 
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
-        """Return the text of an operand as a matrix, with one axis per group of labels (a vector for a single group),
-        and ``{}`` for its index in a batch. An array that BLAS cannot read in place is copied first.
+        """Return the text of an operand as a matrix with one axis for each group of labels, or as a vector for a single
+        group. The placeholder ``{}`` stands for its batch index. An array that BLAS cannot read in place is copied
+        first.
         """
         labels, array = list(operand.labels), self.names(operand.array)
         order = [label for group in (both, *groups) for label in group]

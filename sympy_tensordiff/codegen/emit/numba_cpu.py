@@ -75,12 +75,12 @@ class NumbaPrinter(NestPrinter):
         return super().variable(array) + dot + attribute
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of an entry's subscript. Numba knows that the indices in it are not negative."""
+        """Return the text of an entry's subscript, with indices that Numba knows to be nonnegative."""
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
-        """Return the text of an index. It is wrapped in ``at(...)``, which tells Numba that it is not negative, unless
-        that is evident.
+        """Return the text of an index, wrapped in ``at(...)`` unless it is evidently nonnegative. Numba then does not
+        test for negative indices.
         """
         return self.form(form) if self.is_never_negative(form) else f"at({self.form(form)})"
 
@@ -339,8 +339,8 @@ def _step_functions(
 
 
 def _compiled_recurrence(step: Recurrence, names: FormNames, decorators: Decorators) -> list[str]:
-    """Return the texts of a recurrence's functions for Numba, without decorators: first the functions of its body, and
-    last the function that runs it.
+    """Return the texts of a recurrence's functions for Numba: first those of the steps, and last the function that runs
+    the recurrence. The last one has no decorator.
     """
     prover = Prover(step.body)
     body, name = fuse(step.body, prover), step_function(step)

@@ -227,8 +227,8 @@ def compute_text(
 def loop_pieces(
     step: Recurrence, names: FormNames, axes: Mapping[str, int], name: str, decorator: str = "@cuda.jit(device=True)\n"
 ) -> list[str]:
-    """Return the functions with which blocks run a recurrence; the last one, called ``name``, is a kernel or, in the
-    steps of another recurrence, a function. ``axes`` are the axes of the batch.
+    """Return the functions by which blocks of threads run a recurrence. The last one, ``name``, is a kernel, or a
+    device function if the recurrence is in the steps of another one. ``axes`` are the batch axes.
     """
     body, prefix = step.body, f"step_of_{name}"
     own = module_names(body, OWN_NAMES | {name, prefix})
@@ -259,8 +259,8 @@ def loop_pieces(
 def loop_lines(
     loop: BlockRecurrence, host: Sequence[str], names: FormNames, temporaries: Temporaries, dtype: str, in_step: bool
 ) -> list[str]:
-    """Return the lines that run a recurrence on the GPU: one launch in which blocks run the loop over time or, if the
-    steps turn out to be large, the lines ``host``, in which the host runs it. ``in_step`` says whether this is in a
+    """Return the lines that run a recurrence on the GPU. Usually one launch runs the whole loop over time; if the steps
+    turn out to be large, the lines ``host`` run, in which the host runs the loop. ``in_step`` says whether this is a
     step of another recurrence.
     """
 

@@ -12,8 +12,8 @@ from sympy_tensordiff.codegen.ir.walk import filled_arrays
 
 
 def step_function(step: Recurrence) -> str:
-    """Return the name of the function that runs one time step of a recurrence. It differs from those of recurrences
-    nested in its body.
+    """Return the name of the function that runs one time step of a recurrence. Recurrences nested in its steps have
+    other names.
     """
     return f"step{_depth(step) or ''}_{step.array}"
 
@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the texts of functions for a recurrence's body (``pieces`` and ``entries``) with all functions that
-    `pieces` define renamed, so that two recurrences in a module do not clash.
+    """Return the function texts ``pieces`` and ``entries`` of a recurrence, with the functions that `pieces` define
+    renamed. So two recurrences can be in one module.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]
@@ -44,8 +44,8 @@ def recurrence_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _Loop:
-    """Prints the NumPy function of one recurrence. ``values`` and ``results`` give the texts for arguments and results
-    of its body.
+    """Prints the NumPy function of one recurrence. ``values`` and ``results`` map arguments and results of a time step
+    to their texts.
     """
 
     def __init__(self, step: Recurrence, names: FormNames) -> None:

@@ -23,8 +23,8 @@ from sympy_tensordiff.integer.rows import Rows
 def check_bounds(
     nest: Sequence[Statement], step: Kernel | FusedKernels, prover: Prover, block: tuple[str, str] | None = None
 ) -> None:
-    """Raise VerificationError if the nest of a step may read or write out of bounds. If it computes only a part of the
-    first axis, `block` has the names of the first index and of one past the last.
+    """Raise VerificationError if the loop nest of a step may read or write out of bounds. `block` is given if the nest
+    computes only a part of the first axis: the names of the first index and of one past the last.
     """
     checker = _BoundsChecker(step, prover)
     rows: Rows = ()
@@ -80,8 +80,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return those constraints in ``rows`` that limit the axis to the block of a thread, such as ``i < stop``, each
-        replaced by the weaker one that holds in all blocks: ``i < n``. Other constraints are left out.
+        """Return the constraints in ``rows`` that limit the axis to the block of a thread, such as ``i < stop``, each
+        weakened to the one that is true in all blocks, ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(
@@ -92,8 +92,8 @@ class _BoundsChecker:
         )
 
     def check_access(self, load: Load, rows: Rows) -> None:
-        """Raise VerificationError if a read or write may be out of bounds where the constraints ``rows`` hold. Accepted
-        without proof are accesses that depend on integer arrays, which are checked in each call.
+        """Raise VerificationError if a read or write may be out of bounds where the constraints ``rows`` are true.
+        Accesses that depend on integer arrays are accepted without proof, since each call checks them.
         """
         for axis, row in self.prover.unproved_bounds(load, rows, self.shapes[load.array]):
             by_data = data_entries([row.form]) or not self.data.isdisjoint(row.form.atoms())

@@ -52,8 +52,8 @@ class _StepKey:
 
 
 def uses(step: Step) -> Uses:
-    """Return the names that the function of a step needs as parameters, besides the arrays that it fills. Results are
-    cached.
+    """Return the names that the function of a step needs as parameters, apart from the arrays that it fills. Results
+    are cached.
     """
     return _uses(_StepKey(step))
 
@@ -90,7 +90,7 @@ def _uses(key: _StepKey) -> Uses:
 
 
 def _uses_of_fused(step: FusedKernels) -> Uses:
-    """Return the names that the function of fused kernels needs as parameters, without the arrays that they fill."""
+    """Return the names that the function of fused kernels needs as parameters, apart from the arrays that it fills."""
     found = [uses(kernel) for kernel in step.kernels]
     filled = {kernel.array for kernel in step.kernels}
     extents = step.extent, *(extent for _, extent in step.inner)

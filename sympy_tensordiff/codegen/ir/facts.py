@@ -118,8 +118,8 @@ class Prover:
         return is_empty(rows, self._simple_facts) or is_empty(rows, self._facts_of(rows)[1])
 
     def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
-        """Return the sizes on which ``rows`` depend and that the host computes as maxima or minima. Also return the
-        known constraints that contain no other computed size, which are the ones a proof needs.
+        """Return ``(sizes, facts)`` for a proof about ``rows``: the sizes in them that the host computes as maxima or
+        minima, and the known constraints that contain no other computed sizes.
         """
         used = self._sizes_in(rows)
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
@@ -144,14 +144,16 @@ class Prover:
     def unproved_bounds(
         self, load: Load, context: Sequence[Constraint], shape: Sequence[Affine] | None = None
     ) -> list[tuple[int, Constraint]]:
-        """Return pairs ``(axis, constraint)``, one for each bound of a read that does not follow from the constraints
-        ``context``; [] if the read is in bounds.
+        """Return ``(axis, constraint)`` for each bound of a read that the constraints ``context`` do not imply; [] if
+        the read is in bounds.
         """
         rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
 
     def unproved(self, kernel: Kernel) -> Iterator[tuple[Read, int, Constraint]]:
-        """Yield the reads of a kernel that may be out of bounds, each with an axis and the bound that is not proved."""
+        """Yield ``(read, axis, bound)`` for each read of a kernel that may be out of bounds, with the bound that is not
+        proved.
+        """
         for read in reads(kernel, self.shapes):
             yield from ((read, axis, row) for axis, row in self.unproved_bounds(read.load, read.context))
 
@@ -223,8 +225,9 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return systems of constraints, at least one of which holds if `condition`, which joins nothing by "and", is true
-    (or false, for ``holds=False``): those of all operands of an "or", two for ``i != j``, one for another comparison.
+    """Return systems of constraints, at least one of which is true if `condition` is true (or false, for
+    ``holds=False``): those of all operands of an "or", two for ``i != j``, one for another comparison. `condition` is
+    no conjunction.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):
@@ -235,8 +238,8 @@ def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
-    """Yield pairs ``(part, truth value)`` that together say that `condition` is true (or false, for ``holds=False``):
-    ``(a, True), (b, True)`` for ``a and b``, ``(a, False), (b, False)`` for ``not (a or b)``.
+    """Yield pairs ``(condition, truth value)`` that are together equivalent to `condition` being true (or false, for
+    ``holds=False``): ``(a, True), (b, True)`` for ``a and b``, ``(a, False), (b, False)`` for ``not (a or b)``.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("not", "and" if holds else "or"):
@@ -264,7 +267,7 @@ def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
 
 
 def nonzero_forms(condition: Scalar) -> Iterator[Affine]:
-    """Yield the integer forms that are not 0 where a condition holds: ``i - j`` for ``i != j and i > 0``."""
+    """Yield the integer forms that are not 0 where a condition is true: ``i - j`` for ``i != j and i > 0``."""
     for part, holds in _conjuncts(condition, True):
         if isinstance(part, Operation) and part.function == ("ne" if holds else "eq"):
             left, right = map(integer_form, part.arguments)
@@ -331,7 +334,7 @@ def with_integers(value: Scalar, known: Mapping[str, Scalar]) -> Scalar:
 
 
 class Read(NamedTuple):
-    """A read (or store) in a kernel, its statement, and the constraints that hold where it is executed.
+    """A read (or store) in a kernel, with its statement and the constraints that are true where it is executed.
 
     ``choices`` are the conditions of the enclosing ``select`` operations that decide whether it happens.
     """
@@ -377,8 +380,8 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """Yield the reads of a single statement, without its body, and the array entry that it sets. The constraints
-    ``rows`` hold there.
+    """Yield the reads of a single statement, without those in its body, and the array entry that it sets. The
+    constraints ``rows`` are true there.
 
     ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
     them.

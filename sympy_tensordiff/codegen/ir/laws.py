@@ -149,8 +149,8 @@ def _check_identifier(where: str, name: str) -> None:
 
 
 def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) -> None:
-    """Raise VerificationError if a kernel is malformed: it uses an undefined name, uses a name both as an integer and
-    as a real number, or sets entries of an array other than its own.
+    """Raise VerificationError if a kernel is malformed: it uses an undefined name, uses one name both as an integer and
+    as a real number, or sets entries of an array that it does not fill.
     """
     where, inside, used = f"kernel {kernel.array}", list(statements(kernel.body)), list(forms(kernel.body))
     shapes = array_shapes(program)
@@ -255,7 +255,7 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
 
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError if an accumulator is updated by another reduction than it was initialised for, or is read
+    """Raise VerificationError if an accumulator is initialised for one reduction and updated by another, or is read
     before the loop that updates it has ended.
     """
     starts, read = declared(inside), set[str]()
@@ -278,8 +278,8 @@ def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
 
 
 class NestLaws:
-    """Checks a loop nest for errors: names used before they are set, wrong ranks, or writes to an array or entry that
-    is not the function's own. Such a nest is a bug of this package.
+    """Checks a loop nest for errors: names used before they are set, wrong ranks, and writes to arrays or entries that
+    do not belong to the function. An error is a bug of this package.
 
     The function gets values for the names `known`, and writes to the arrays `filled` and those that it allocates. If
     other threads write other entries, `block` has the two integers that bound the first index of its own entries. Each
@@ -384,8 +384,8 @@ class NestLaws:
                 self.check_complete(load)
 
     def check_complete(self, load: Load) -> None:
-        """Raise VerificationError if ``load`` reads an array that the nest fills, inside of the loop that still fills
-        it.
+        """Raise VerificationError if ``load`` reads an array that the nest fills while an enclosing loop is still
+        filling it.
         """
         for index, enclosing in self.written[load.array]:
             common = [loop for loop in self.enclosing_loops if any(loop is other for other in enclosing)]
@@ -403,8 +403,8 @@ class NestLaws:
                     )
 
     def check_write(self, statement: Set) -> None:
-        """Raise VerificationError if an assignment changes a bound of an enclosing loop, or writes to an array that the
-        function does not fill, or to an entry that another thread or block computes.
+        """Raise VerificationError if an assignment changes a bound of an enclosing loop, writes to an array that the
+        function does not fill, or writes to an entry that another thread or block computes.
         """
         target = statement.target
         if isinstance(target, Name):

@@ -66,7 +66,9 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """The allocation of a local array in the function of a nest, with the dtype of the array ``like``."""
+    """A statement that allocates a local array in the function of a loop nest. ``like`` names an array with the same
+    dtype.
+    """
 
     name: str
     shape: tuple[Ends, ...]
@@ -75,7 +77,7 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A point at which each thread of a block waits until all threads of the block have reached it."""
+    """A barrier: each thread of a block waits until all threads of the block have reached it."""
 
 
 Statement: TypeAlias = "Loop | If | Set | Alloc | Barrier"

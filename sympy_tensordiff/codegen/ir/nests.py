@@ -59,7 +59,7 @@ def real(value: Scalar) -> Scalar:
 
 
 def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) -> tuple[Statement, ...]:
-    """Return a nest in which the scalars that are keys of ``names`` are replaced by other names or by array entries.
+    """Return a nest with the scalars in ``names`` replaced by other names or by array entries.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> with_scalars([Set(Name("s"), Number(2), "sum")], {"s": Name("t")})
@@ -83,7 +83,7 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return a statement in which scalars replace the arrays that are used at a single entry."""
+        """Return a statement with scalars in place of the arrays of which only one entry is used."""
         new = with_parts(old, lambda value: rewrite_scalar(value, changed))
         if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:
             new = Set(Name(new.target.array), real(new.value))

@@ -132,8 +132,8 @@ class ConstantKernel(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Scatter(Kernel):
-    """A kernel that adds values to entries of an ``array`` that was filled before, such as ``y[p[k]] += v[k]``. It
-    loops over its ``axes``, which have the lengths ``extents``.
+    """A kernel that adds values to entries of an ``array`` that an earlier step has filled, as in ``y[p[k]] += v[k]``.
+    Its loops run over ``axes`` with the lengths ``extents``.
 
     The body adds to any entries instead of setting its own, or takes the maximum, or the minimum, of each and a value.
     Instances that change one entry run one after the other, in the order of the axes and loops; on a device in any
@@ -320,15 +320,15 @@ class FusedKernels:
 
     @property
     def filled(self) -> tuple[str, ...]:
-        """The arrays that the fused kernels fill, without temporaries that are stored one row at a time."""
+        """The arrays that the fused kernels fill, except temporaries of which one row at a time is stored."""
         rows = {array.name for array in self.rows}
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A state of a `Recurrence`: the array with its first value, and the names that it has as an argument and as a
-    result of the body.
+    """A state of a `Recurrence`: the array of its first value, and its names as an argument and as a result of a time
+    step.
     """
 
     argument: str
@@ -385,7 +385,7 @@ class Recurrence:
 
     @property
     def timed(self) -> frozenset[str]:
-        """The integers of the body that differ from step to step: the time, and sizes computed from it."""
+        """The integers of a time step that change with the time: the time, and sizes computed from it."""
         found = {self.time} if self.time else set()
         for size in self.body.sizes:
             if any(not found.isdisjoint(form.atoms()) for form in (*size.lows, *size.highs)):

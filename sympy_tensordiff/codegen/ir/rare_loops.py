@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition, a name or its negation, that guards all updates of outer accumulators in ``loop``: if it is
-    false, the loop can be skipped. None if the updates have no common condition.
+    """Return the condition, a name or its negation, that guards all updates of outer accumulators in ``loop``; the loop
+    can be skipped if it is false. None if the updates have no common condition.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """
@@ -41,7 +41,7 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
     """Return ``loop`` for the case that ``test`` holds: each select by ``test`` is replaced by its first value."""
 
     def change(value: Scalar) -> Scalar:
-        """Return the first value of a select by ``test``; any other expression unchanged."""
+        """Return a select by ``test`` as its first branch; any other expression unchanged."""
         decided = isinstance(value, Operation) and value.function == "select" and value.arguments[0] == test
         return value.arguments[1] if decided and isinstance(value, Operation) else value
 
@@ -65,8 +65,8 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition that `body` computes and that guards all updates in its loops, so that they can be skipped
-    if it is false. None if there is no single one, if a loop without it is not short, or if `body` has an ``if``.
+    """Return the condition, computed in `body`, that guards all updates in its loops; they can be skipped if it is
+    false. None if there is not exactly one, if a loop without it is not short, or if `body` has an ``if``.
     """
     tests = set()
     for statement in body:
@@ -84,14 +84,16 @@ def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) 
 
 
 def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) -> tuple[Statement, ...]:
-    """Return `body` and `others` simplified for the case that the condition `test` is known to hold (or to fail, for
-    ``holds=False``), without the statements that become dead.
+    """Return `body` and `others` simplified for a known truth value of `test`, true or, for ``holds=False``, false.
+    Dead statements are removed.
     """
     name = Name(condition_name(test))
     is_true = holds == (test == name)
 
     def change(value: Scalar) -> Scalar:
-        """Return an expression with the known truth value of ``test`` put in: for a select by it, the chosen value."""
+        """Return an expression with the known truth value of ``test`` substituted; a select by ``test`` becomes one of
+        its branches.
+        """
         if value == name:
             return TRUE if is_true else FALSE
         if not isinstance(value, Operation):
@@ -125,8 +127,8 @@ def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return statements that run a fast copy of `loop`, without the inner loops that a rare condition guards, and then
-    `loop` itself if the condition occurred. None if it has no such inner loops.
+    """Return statements that run a fast copy of `loop` without the inner loops that a rare condition guards, and then
+    `loop` itself if the condition occurred. None if it has no such inner loops, or adds to values from before.
 
     All entries are computed again then: they are set, not added to earlier values.
     """

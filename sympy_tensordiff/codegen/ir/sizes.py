@@ -42,7 +42,7 @@ class Solved:
 
 
 def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
-    """Return the sizes that the shapes of the arguments determine, in an order in which they can be computed."""
+    """Return the sizes that follow from the shapes of the arguments, in an order in which they can be computed."""
     known = {a.name for a in arguments if a.kind == "integer"}
     axes = [(a, axis) for a in arguments if a.kind == "array" for axis in range(len(a.shape))]
     result: list[Solved] = []

@@ -47,7 +47,7 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def uncompiled_arrays(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the arrays whose steps Numba cannot compile, so that Python calls a library for them. With
+    """Return the arrays that steps fill which Numba cannot compile; Python calls a library for these. With
     ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
     """
     return [
@@ -76,8 +76,8 @@ def is_compiled_step(step: Step) -> bool:
 
 
 def is_compiled_whole(program: Program) -> bool:
-    """Return whether Numba compiles all steps of a program together, as one function. False also for a program with a
-    single kernel, which is a function of its own.
+    """Return whether Numba compiles all steps of a program together, as one function. A program with a single kernel
+    does not count, since the kernel is a function of its own.
     """
     has_several = len(program.kernels) > 1 or any(
         isinstance(step, Correlation | Recurrence) for step in program.kernels
@@ -266,12 +266,12 @@ def _is_square(shape: tuple[Affine, ...]) -> bool:
 
 
 def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
-    """Raise VerificationError if the arrays of a recurrence do not fit the arguments and results of its body."""
+    """Raise VerificationError if the arrays of a recurrence do not match the arguments and results of its time step."""
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return a `shape` in the recurrence's body with the body's integers replaced by the forms that the outer
-        program passes for them.
+        """Return a `shape` in a time step in terms of the outer program, by substituting the forms that it passes for
+        integers.
         """
         return tuple([form.substitute(forms) for form in shape])
 
@@ -305,7 +305,7 @@ def calls_in_loops(program: Program) -> Program:
 
 
 def lower_vector_products(program: Program) -> Program:
-    """Return a program with kernels in place of contractions that are not matrix products, such as vector products."""
+    """Return a program with kernels in place of contractions that are no matrix products, such as vector products."""
     pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
     return replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
 

@@ -84,7 +84,7 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
     """Yield systems of constraints that together cover all cases in which a read is evaluated out of bounds: the
-    constraints ``context`` and the select conditions ``choices`` hold, and its bound ``row`` does not.
+    constraints ``context`` and the select conditions ``choices`` are true, and its bound ``row`` is false.
     """
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
@@ -173,12 +173,12 @@ def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list
 
 
 def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> bool:
-    """Return whether one check of the program refuses all sizes for which a read is out of bounds."""
+    """Return whether a single check of the program refuses all sizes for which a read is out of bounds."""
     known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
     def has_points(check: Check) -> bool:
-        """Return whether the read of `check` is executed for all sizes that violate `check`, so that the call is
-        refused for all of them.
+        """Return whether the read of `check` is executed for all sizes that violate `check`. The call is then refused
+        for all of them.
         """
         names = set().union(*(row.form.atoms() for row in check.points)) - outer
         return _is_exact(check.points, names) or all(is_implied(row, points) for row in check.points)
@@ -199,9 +199,7 @@ def _load_text(load: Load) -> str:
 
 
 def with_masks(program: Program) -> Program:
-    """Return a program in which each read that is not proved to be in bounds gives 0 if it is out of bounds (a
-    mask).
-    """
+    """Return a program in which reads that may be out of bounds are masked: they give 0 where they are."""
     prover = Prover(program)
     data = frozenset(a.name for a in program.arguments if a.dtype == "integer")
     steps = [_mask_kernel(program, prover, data, s) if isinstance(s, Kernel) else s for s in program.kernels]
@@ -224,8 +222,8 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Return `statement`, with a guard whose conditions read integer arrays split into nested guards: an inner
-    condition is only tested where the outer ones prove that its reads are in bounds. Other statements are unchanged.
+    """Return a guard whose conditions read integer arrays as nested guards: an inner condition is tested only where the
+    outer ones imply that its reads are in bounds. Other statements are unchanged.
     """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement
@@ -250,7 +248,7 @@ def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> 
 
 
 class _ReadMasks:
-    """Rewrites the reads of one kernel that may be out of bounds, so that they give 0 in that case (masks)."""
+    """Rewrites reads of one kernel that may be out of bounds so that they give 0 there (masks)."""
 
     def __init__(self, array: str) -> None:
         self.array = array
@@ -280,11 +278,15 @@ class _ReadMasks:
         return rewrite_scalar(value, change)
 
     def rows(self, rows: Iterable[Constraint]) -> Rows:
-        """Return the constraints with integer-array entries that are 0 where reading them would be out of bounds."""
+        """Return the constraints with their integer-array entries masked: an entry is 0 where reading it would be out
+        of bounds.
+        """
         return tuple([row._replace(form=self.form(row.form)) for row in rows])
 
     def form(self, form: Affine) -> Affine:
-        """Return an affine form with integer-array entries that are 0 where reading them would be out of bounds."""
+        """Return an affine form with its integer-array entries masked: an entry is 0 where reading it would be out of
+        bounds.
+        """
         found: dict[Variable, Affine] = {}
         for entry in data_entries([form]):
             index = tuple([self.form(inner) for inner in entry.index])

@@ -379,8 +379,9 @@ def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statement with its value ``value if test else 0``, or with false or a neutral element instead of
-        0.
+        """Return a definition or addition with its value guarded: ``test and value`` for a condition, else ``value if
+        test else 0``, with the neutral element of the reduction in place of 0 for an addition. Other statements are
+        unchanged.
         """
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)

@@ -27,8 +27,8 @@ def with_accurate_entries(
     scales_norms: bool,
     taken: Iterable[str],
 ) -> list[Definition]:
-    """Return the array `definitions` of a program with entries rewritten to avoid cancellation of digits and overflow.
-    With `scales_norms`, they also get arrays of norms that do not overflow.
+    """Return the array `definitions` of a program with entries rewritten to avoid cancellation and overflow. With
+    `scales_norms`, arrays of norms that do not overflow are added.
 
     `tensors` are the arguments by name, `taken` names that no new array may have. With `scales_norms`, norms are
     computed in another scale where their sums of squares overflow or underflow; the norms of an array of sums of
@@ -82,8 +82,8 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
     }
 
     def change(node: Node) -> Node:
-        """Return the formula of what `node` reads, such as ``1/n**3``, if it reads from an array of powers of norms;
-        else `node` unchanged.
+        """Return the formula of the entry that `node` reads, such as ``1/n**3``, if it reads an array of powers of
+        norms; else `node` unchanged.
         """
         if node.op != "read" or node.args[0] not in powers:
             return node

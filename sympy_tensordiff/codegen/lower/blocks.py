@@ -35,8 +35,8 @@ class Block:
 
 
 def nested_blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:
-    """Return `block` and one new inner block per loop over `variables`, outermost first, with the loop's constraints
-    from `rows`.
+    """Return `block` and one new inner block for each loop over `variables`, outermost first, with the loop's
+    constraints among `rows`.
     """
     found = [block]
     for n, v in enumerate(variables):

@@ -87,8 +87,8 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def signature(self, access: Access, row: Constraint) -> Hashable:
-        """Return a key under which a bounds check is cached, so that equal checks are made once: it is equal for two
-        reads that are out of bounds for the same sizes and integer arrays.
+        """Return the cache key of a bounds check. Two accesses have equal keys if they are out of bounds for the same
+        sizes and integer arrays, so that equal checks are made once.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
         only ensure that there is a point: the variables are numbered in each group.
@@ -172,8 +172,8 @@ class _Checks:
         return found[-1] if found else None
 
     def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:
-        """Return a node that computes, for the message of a failed check, the first position of ``entry`` in its
-        integer array for which the read is out of bounds; `NO_POSITION` if there is none.
+        """Return a node that finds the first position in an integer array at which ``entry`` makes the read out of
+        bounds, for the error message; its value is `NO_POSITION` if there is none.
         """
         graph, around = self.graph, access.around
         place: list[Node] = []

@@ -21,8 +21,8 @@ from sympy_tensordiff.integer.rows import Rows
 
 
 def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
-    """Return the indices along which the reduction `node` is a running one, which can be updated instead of started
-    again: ``i`` in ``Sum_{j <= i} x[j]``, which gains one term per step. Empty for other nodes.
+    """Return the indices along which the reduction `node` can be updated from step to step: ``i`` in ``Sum_{j <= i}
+    x[j]``, which gains one term per step. Empty for other nodes.
     """
     if node.op not in RANGED:
         return frozenset()
@@ -55,8 +55,8 @@ def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the factor of the summand by which all terms of a running sum change in a step of ``v``, such as ``a**(v -
-    w)`` in ``Sum_{w <= v} a**(v - w)*x[w]``. None unless exactly one factor depends on ``v``, in this way.
+    """Return the factor by which all terms of a running sum change in a step of ``v``, such as ``a**(v - w)`` in
+    ``Sum_{w <= v} a**(v - w)*x[w]``. None unless exactly one factor of the summand depends on ``v``, and in this form.
     """
     if node.op != "sum":
         return None
@@ -137,8 +137,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the `order` of the axes of an array of running reductions, changed so that the last axis is one along
-    which each entry continues from the previous one. None if there is no such axis.
+    """Return `order`, the order of the axes of an array of running reductions, with one axis along which each entry
+    continues from the previous one moved to the end. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]
@@ -146,8 +146,8 @@ def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]
 
 
 def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the reductions with `carried_variables` (running sums and the like) that occur in several loops or sums,
-    so that storing them in an array pays. Their outer indices have standard names.
+    """Return the running reductions (`carried_variables`) that occur in several loops or sums; storing them in an array
+    pays. Their outer indices have standard names.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):

@@ -37,8 +37,8 @@ from sympy_tensordiff.simplify.node_properties import cases_of
 
 
 def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
-    """Return `definitions` with arrays added for values that are compared with their maximum or minimum, so that
-    equality is exact.
+    """Return `definitions` with arrays for values that are compared with their own maximum or minimum; equality is then
+    exact.
     """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     work = _Ties(graph, lowering)
@@ -57,8 +57,8 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that rounding may change: its node, the array that
-    stores it, and the number of its case if the value is defined by cases.
+    """A subexpression, such as ``exp(a[k])*c[k]``, that rounding may change in a value under a maximum: its node, the
+    array that stores it, and the number of its case if cases define the value.
     """
 
     case: int
@@ -68,7 +68,7 @@ class TieTerm:
 
 
 class _Ties(LoopArrays):
-    """Stores values that are compared with their own maximum or minimum in arrays, so that both sides of the comparison
+    """Stores values that are compared with their own maximum or minimum in arrays. Both sides of the comparison then
     read the same floating-point numbers.
     """
 
@@ -98,8 +98,8 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return the parts of the values under the maximum or minimum `extremum` that rounding may change, each with
-        its array, which is created if it is new.
+        """Return the subexpressions that rounding may change in the values under the maximum or minimum `extremum`,
+        each with the array that stores it. Missing arrays are created.
         """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
@@ -121,8 +121,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- what reads it
 
     def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
-        """Return `node` with each value that is compared with its maximum or minimum read from the array that stores
-        it. The constraints `known` hold at `node`, and the forms `nonzero` are not 0. Results are cached.
+        """Return `node` with the values that are compared with their own maximum or minimum read from arrays. The
+        constraints `known` are true at `node`, and the forms `nonzero` are not 0 there. Results are cached.
         """
         known = rows_connected_to(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])
@@ -132,7 +132,7 @@ class _Ties(LoopArrays):
         return self.done[key]
 
     def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
-        """Do the work of `replaced` for one `node`, without the cache."""
+        """Compute the result of `replaced` for one `node`, without the cache."""
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = self.open(node)
@@ -156,7 +156,7 @@ class _Ties(LoopArrays):
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
         """Return `value`, which is compared with the maximum `extremum`, with reads of the arrays that store the values
-        under the maximum. None if no part of `value` is stored there.
+        under the maximum; None if the arrays store no part of `value`.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
@@ -186,8 +186,8 @@ class _Ties(LoopArrays):
         return one is two
 
     def entries_of_one_array(self, values: Sequence[Node], known: Rows, nonzero: Sequence[Affine]) -> list[Node] | None:
-        """Return the two `values` of a comparison as reads of one array, so that equal values are equal numbers; None
-        if they are not instances of one formula.
+        """Return the two compared `values` as reads of one array, so that equal values are equal numbers; None if they
+        are not instances of one formula.
 
         ``exp(x[i])*y[i] == exp(x[j])*y[j]`` holds at ``i = j`` only if both sides are computed in the same way. Such
         comparisons are written by users, and are left of a maximum over equal values.
@@ -207,8 +207,8 @@ class _Ties(LoopArrays):
         return None
 
     def with_entries(self, extremum: Node) -> Node:
-        """Return the expression under the maximum `extremum` with reads of arrays in place of the parts that rounding
-        may change.
+        """Return the expression under the maximum `extremum` with array reads for the subexpressions that rounding may
+        change.
         """
         terms = []
         for number, (rows, case) in enumerate(self.cases[extremum]):
@@ -220,8 +220,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- how it is filled
 
     def needed(self, roots: Sequence[Node]) -> Iterator[Definition]:
-        """Yield the definitions of the arrays that `roots` read and that are not defined yet, each after the arrays
-        that it reads itself.
+        """Yield definitions of the arrays that `roots` read, if not yielded before. An array comes after the arrays
+        that its definition reads.
         """
         read = {part for root in roots for part in reachable(root) if part.op == "tensor"}
         for stored in self.arrays.values():
@@ -248,8 +248,8 @@ class _Ties(LoopArrays):
                 yield Definition(name, stored.tensor, graph.comprehension(axes, shape, least))
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
-        """Return a node for the least of the entries of an array that are equal by symmetry, such as ``d[i, j]`` and
-        ``d[j, i]``, so that rounding does not make them different.
+        """Return a node for the minimum of the entries of an array that are equal by symmetry, such as ``d[i, j]`` and
+        ``d[j, i]``; rounding then cannot make them different.
         """
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))
@@ -326,8 +326,8 @@ def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Return False if the tensors that ``value`` and ``other`` read show that they are not the same number: ``value``
-    must read the same tensors, or some of them if ``other`` makes choices. True means that they may be equal.
+    """Return False if ``value`` and ``other`` are different numbers because they read different tensors. If ``other``
+    contains a choice, ``value`` may read some of its tensors only. True means that they may be equal.
     """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False

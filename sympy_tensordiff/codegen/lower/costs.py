@@ -26,7 +26,7 @@ _MOST_ENTRIES = 2**25
 
 @dataclass(frozen=True, slots=True)
 class ProductCost:
-    """The size of a matrix product (or of a batch of them), and the entries that have to be copied for it.
+    """The size of a matrix product, or of a batch of them, and the number of entries to copy for it.
 
     ``results`` are the entries of the product that a loop reads again, 0 where the product is the result.
     """

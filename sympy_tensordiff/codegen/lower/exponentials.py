@@ -149,8 +149,8 @@ class Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """Return `value` as a product in which ``exp(u)/exp(m)`` is written ``exp(u - m)``, so that neither overflows.
-        Here m is the largest exponent of a sum that divides.
+        """Return `value` as a product with ``exp(u)/exp(m)`` written as ``exp(u - m)``, which does not overflow. m is
+        the largest exponent in a sum that is a divisor.
         """
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]
@@ -257,8 +257,8 @@ class Exponentials:
             return found
 
         def where(value: Node, otherwise: Node) -> Node:
-            """Return a select like the original one, but with `value` in place of its nonzero branch, and `otherwise`
-            in place of 0.
+            """Return ``select(condition, value, otherwise)``, with the two branches exchanged if the given select has
+            its 0 in the first one.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 

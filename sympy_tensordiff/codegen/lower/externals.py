@@ -140,8 +140,8 @@ def for_backend(external: External, function: Callable[..., Any], backend: str) 
 
 
 def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[str, str]:
-    """Return the LLVM text that Numba makes of a scalar `function` for a dtype, and the name of the function in that
-    text.
+    """Return ``(text, name)``: the LLVM text that Numba generates for a scalar `function` and a dtype, and the
+    function's name in this text.
 
     Raise `UnsupportedError` where Numba compiles nothing.
     """
@@ -158,7 +158,7 @@ def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[
 
 
 def _for_numba(external: External, function: Callable[..., Any]) -> Any:
-    """Return the user's `function` compiled by Numba. If that fails, raise an error that names the function."""
+    """Return the user's `function` compiled by Numba. Raise an error that names it if it cannot be compiled."""
     import numba
     from numba.core.registry import cpu_target
 

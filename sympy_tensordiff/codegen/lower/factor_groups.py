@@ -135,8 +135,8 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return a split in which only the matrices ``first`` and ``second`` are multiplied, summed over the variables
-        that the ``others`` do not contain. None if these are all summed variables, or none of them.
+        """Return a split that multiplies only the matrices ``first`` and ``second``, summed over the variables that do
+        not occur in ``others``. None if these are all summed variables, or none.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
@@ -156,8 +156,8 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the summed variables that only `matrix` contains, not the other operand, so that it can be summed over
-        them before the product. `summed` are the labels that both contain.
+        """Return the summed variables that only `matrix` contains; it can be summed over these before the product.
+        `summed` are the labels that both operands contain.
         """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])

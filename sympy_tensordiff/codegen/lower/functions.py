@@ -206,7 +206,7 @@ def rational_form(node: Node) -> tuple[Affine, int] | None:
 
 
 def is_external(node: Node) -> bool:
-    """Whether `node` calls a function that no backend has, so that the user or SciPy supplies it."""
+    """Whether `node` calls a function that no backend implements; the user or SciPy must supply it."""
     if node.op != "call":
         return False
     return not record_of(node.data).operation and node.data not in FORMULAS and not is_spherical_bessel(node)

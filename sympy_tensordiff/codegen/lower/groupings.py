@@ -25,8 +25,8 @@ class FlatSum(NamedTuple):
 
 
 def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` in which additions with the same terms are grouped alike, so that they can be shared: ``a + b +
-    c`` becomes ``(a + b) + c`` if that occurs. An addition that is a multiple of another one is written as this
+    """Return `roots` with additions of the same terms grouped alike, so that groups can be shared: ``a + b + c``
+    becomes ``(a + b) + c`` if ``a + b`` occurs. An addition that is a multiple of another one is written as this
     multiple.
     """
     flat: dict[Node, Node] = {}

@@ -87,8 +87,8 @@ class _Inlining:
         return self.done[root]
 
     def replaced(self, part: Node) -> Node:
-        """Return `part` with its rewritten arguments; if it reads a growing array, return the formula of the entry
-        instead. In a sum or comprehension, rewrite the body.
+        """Return `part` with rewritten arguments (or body, for a sum or comprehension). A read of a growing array is
+        replaced by the formula of the entry.
         """
         graph = self.graph
         if part.op in BINDERS:

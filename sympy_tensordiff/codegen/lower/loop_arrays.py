@@ -115,8 +115,8 @@ class LoopArrays:
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def constraints_of_binders(self, variables: Sequence[int]) -> Rows:
-        """Return the constraints of all sums and comprehensions that bind an index in `variables`, or an index that
-        occurs in these constraints, and so on (see `binders`). Equal sets of constraints are returned once.
+        """Return the constraints of all sums and comprehensions that bind `variables`, or bind indices on which these
+        constraints depend in turn (see `binders`). Equal sets of constraints are returned once.
         """
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
@@ -152,7 +152,7 @@ class LoopArrays:
     def array(
         self, candidate: StorageCandidate, note: str = "values that are compared with their greatest or least one"
     ) -> LoopArray:
-        """Return the array that stores `candidate`; a new one, which the plan lists with `note`, if there is none."""
+        """Return the array that stores `candidate`. If there is none, create one, which the plan lists with `note`."""
         key = candidate.node, candidate.rows
         if key not in self.arrays:
             name, lows, extents = self.lowering.allocated(candidate)
@@ -196,8 +196,8 @@ class LoopArrays:
         return self.choice_by_cases(cases, facts, nonzero)
 
     def choice_by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return one node that equals ``cases[rows]`` where the constraints `rows` hold. None if the cases do not cover
-        all points at which `facts` hold and the forms `nonzero` are not 0.
+        """Return one node that equals ``cases[rows]`` where the constraints `rows` are true. None if the cases do not
+        cover all points at which `facts` are true and the forms `nonzero` are not 0.
         """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []
@@ -208,8 +208,8 @@ class LoopArrays:
         return None if rest or not terms else self.graph.add(terms)
 
     def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
-        """Yield the indices (one form per axis) at which the array stores `value`, found by matching `value` with the
-        stored formula where the constraints `known` hold.
+        """Yield the indices, one form per axis, at which the array contains `value` where the constraints `known` are
+        true. They are found by matching `value` with the stored formula.
         """
         around = dict(zip(stored.candidate.axes, stored.candidate.forms, strict=True))
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
@@ -286,8 +286,8 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield substitutions of indices under which the stored formula equals `value` where the constraints `known`
-        hold. Quotients in indices need not look alike if they are proved to be equal.
+        """Yield substitutions of indices that turn the stored formula into `value` where the constraints `known` are
+        true. Quotients in indices may differ in form if they are provably equal.
         """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
@@ -313,9 +313,9 @@ class LoopArrays:
                 yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield ``(holes, pattern)``: the pattern is `node` with nonlinear parts of its indices, such as
-        ``floor(i/2)``, replaced by new variables (holes), so that only the linear parts have to match. `holes` maps the
-        variables to the parts.
+        """Yield ``(holes, pattern)`` for matching only the linear parts of indices: in the pattern, new variables
+        (holes) replace nonlinear parts of the indices of `node`, such as ``floor(i/2)``. `holes` maps the variables to
+        these parts.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
@@ -335,8 +335,8 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Whether the constraints `rows` have no point at which all forms `nonzero` differ from 0, so that a choice by
-    cases need not cover `rows`.
+    """Whether some form in `nonzero` is 0 at every point that satisfies `rows`; a choice by cases need not cover `rows`
+    then.
     """
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)

@@ -43,8 +43,8 @@ def in_memory_order(
     context: Context,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
-    """Return the ``variables`` of a reduction in an order of loops that reads memory contiguously, the innermost one
-    last, and constraints that bound each by those before it. ``hints`` gives expected lengths.
+    """Return ``(variables, constraints)`` of a reduction with its loops in an order that reads memory contiguously, the
+    innermost loop last. Each variable is bounded by those before it. ``hints`` gives expected lengths.
 
     Both are returned as they are where another order does not read fewer cache lines, calls functions more often, or
     has no bounds.
@@ -127,8 +127,8 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
 
 
 def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
-    """Whether `row` is a linear inequality in which `variables` have the coefficients 1 or -1, so that bounds for
-    interchanged loops are exact.
+    """Whether `row` is a linear inequality with coefficients 1 or -1 of `variables`; bounds of interchanged loops are
+    then exact.
     """
     own = row.form.atoms().intersection(variables)
     if not own:
@@ -180,8 +180,8 @@ def _is_square(power: Node) -> bool:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how often loops over `variables`, of the given `lengths`, evaluate the functions, divisions and inner sums
-    in `parts`, each hoisted out of the loops on whose variable it does not depend.
+    """Return how often loops over `variables`, with the given `lengths`, evaluate the functions, divisions and inner
+    sums in `parts`. Each is hoisted out of the loops in which it does not change.
     """
     total = 0
     for part in parts:

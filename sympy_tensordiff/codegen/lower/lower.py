@@ -170,9 +170,8 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.large_sums
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the read ``s[r[q]]`` of an array with one sum per value, in place of a reduction that selects by an
-        entry of an integer array: ``Sum_i [r[i] == r[q]]*v[i]``. None if it selects by no entry, or an array is not
-        worth it.
+        """Return the read ``s[r[q]]`` of an array with one sum for each value of ``r``, in place of a reduction such as
+        ``Sum_i [r[i] == r[q]]*v[i]``. None if no integer-array entry selects terms, or if an array does not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -235,8 +234,8 @@ class Lowering(Matrices):
         return entry
 
     def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the name of a scalar that has the value of the guard's body if its conditions hold, and is 0
-        otherwise. An `If` statement computes it.
+        """Return the name of a scalar with the value of the guard: its body where the conditions are true, else 0. An
+        `If` statement that computes it is appended to `block`.
         """
         name = self._local("s")
         block.statements.append(accumulator(name))
@@ -246,7 +245,7 @@ class Lowering(Matrices):
         return Name(name)
 
     def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a select as a scalar expression. A branch that may be undefined where it is not chosen, or costs much,
+        """Return a select as a scalar expression. A branch that is costly, or may be undefined where it is not needed,
         is computed under its condition only.
         """
         condition, *branches = node.args
@@ -282,7 +281,7 @@ class Lowering(Matrices):
         return all(is_short_range(part.data, v) for part in reductions for v in self.graph.bound(part))
 
     def _used_only_by(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes in the kernel that only this `branch` of a select uses, so that they may be computed under
+        """Return the nodes in the kernel that nothing but this `branch` of a select uses; they can be computed under
         its condition.
         """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
@@ -295,7 +294,9 @@ class Lowering(Matrices):
         return frozenset(private)
 
     def _must_stay_conditional(self, node: Node, block: Block) -> bool:
-        """Whether `node` calls a user function, which must not be called where the condition around it fails."""
+        """Whether `node` calls a user function and is used only in a branch, so that it must not be evaluated where the
+        condition of this branch is false.
+        """
         is_private = any(around.private is not None and node in around.private for around in block.outwards())
         return is_private and calls_external(node)
 
@@ -331,8 +332,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return the `sums`, all over one range, whose terms call a costly function that another of them calls too,
-        with the same arguments. One loop for these saves calls.
+        """Return those of `sums` (all over one range) that share a costly function call with another of them, so that
+        one loop can compute these sums together.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -438,9 +439,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Split a reduction by `op`, such as "sum", into an outer and an inner one if the inner one depends on fewer
-        integers than there are loops, so that an array can store it. Return the outer one as ``(variables, constraints,
-        body)``, or the whole reduction if there is no such split.
+        """Split a reduction by `op`, such as "sum", into an outer and an inner one, if an array for the inner one has
+        fewer axes than there are loops around it. Return the outer reduction as ``(variables, constraints, body)``;
+        without such a split, the whole one.
         """
         if not self.temporaries:
             return variables, rows, body

@@ -99,8 +99,8 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that the node ``by`` uses `node` in the loop that fills the array `user`, there several times per
-        entry if ``repeated``. If `node` is costly and now used more than once, it becomes an array.
+        """Record that ``by`` uses `node` in the loop that fills the array `user`; ``repeated`` says that one entry
+        needs it several times. A costly node with a second use becomes an array.
         """
         if node in self.arrays:
             return
@@ -126,7 +126,7 @@ def _own_cost(node: Node) -> int:
 
 
 def is_dear(node: Node) -> bool:
-    """Whether `node` calls a function that costs many operations, such as exp or a power that needs a logarithm."""
+    """Whether `node` calls a costly function, such as exp, or is a power that needs a logarithm."""
     return is_general_power(node) or (node.op == "call" and not record_of(node.data).is_exact)
 
 
@@ -306,8 +306,8 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the sums in `node` (or functions of them) that are used elsewhere, too, and depend on no indices but
-    `known`, so that they can be stored. Parts of a returned node are left out. ``totals`` count the uses of nodes.
+    """Return the largest proper parts of `node` that are worth storing: scalar sums, or functions of them, that are
+    also used elsewhere and depend only on the indices `known`.
 
     ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
     and so is what calls a function of the user's.
@@ -365,9 +365,7 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
-    """Whether the stored values are few and depend on no argument and no size, so that they can be computed once for
-    all calls.
-    """
+    """Whether the stored values are few and depend on no argument and no size, hence are the same in all calls."""
     if not candidate.node.free <= frozenset(candidate.axes):
         return False
     if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):

@@ -158,8 +158,8 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield the way to compute the sum `terms` by a matrix product over those of its variables that have a range of
-        their own, inside of loops over the others; nothing if there is none. With `slant`, one bound is triangular.
+        """Yield at most one split of the sum `terms` into a matrix product over the variables with ranges of their own,
+        and loops over the other variables. With `slant`, one bound may be triangular.
         """
         if terms is None:
             return
@@ -374,9 +374,9 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return ``(name, labels)`` of an array with the entries of `matrix`, an existing one or a new one; None if it
-        cannot be stored. `roles` are the product's labels: in both operands and the result, in `matrix` only, and
-        summed.
+        """Return ``(name, labels)`` of an array, old or new, that contains the entries of `matrix`; None if it cannot
+        be stored. `roles` are three groups of the product's labels: those in both operands and the result, those in
+        `matrix` only, and the summed ones.
         """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
@@ -421,8 +421,9 @@ class Matrices(Storage):
     def _orders(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
-        """Return the axis orders in which an array may store `matrix` for a library call, the preferred one first.
-        `roles` are the product's labels: in both operands and the result, in `matrix` only, and summed.
+        """Return the orders of axes in which an array may store `matrix` for a library call, the best one first.
+        `roles` are three groups of the product's labels: those in both operands and the result, those in `matrix` only,
+        and the summed ones.
         """
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]

@@ -26,9 +26,7 @@ from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bo
 
 @dataclass(frozen=True)
 class Context:
-    """The array axes and loops around an expression, outermost first, and the constraints that hold where it is
-    computed.
-    """
+    """The array axes and loops around an expression, outermost first, and the constraints that are true there."""
 
     variables: tuple[int, ...]
     rows: Rows
@@ -98,8 +96,8 @@ class Stored:
 
 
 class Planner:
-    """Finds on which few integers an expression depends, as ``x[i + k]**2`` on ``i + k``, and the range of each, so
-    that an array can store its values.
+    """Finds the integers on which an expression depends, such as ``i + k`` for ``x[i + k]**2``, and their ranges. These
+    are the axes of an array that stores its values.
     """
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
@@ -113,8 +111,8 @@ class Planner:
         self._numbered_nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     def rank(self, node: Node, context: Context) -> int:
-        """Return the number of linearly independent integers on which `node` depends: one for ``x[i + k]``, two for
-        ``x[i + k]*y[k]``. It is the number of axes of an array of its values.
+        """Return the number of linearly independent integers on which `node` depends, one for ``x[i + k]``, two for
+        ``x[i + k]*y[k]``: the number of axes of an array for it.
         """
         used = [v for v in context.variables if v in node.free]
         vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
@@ -242,8 +240,8 @@ class Planner:
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
 
     def numbered(self, node: Node, variables: Sequence[int]) -> Node:
-        """Return `node` with `variables` renamed to standard axes, in order of occurrence, so that expressions that are
-        equal up to names become equal.
+        """Return `node` with `variables` renamed to standard ones, in order of occurrence. Expressions that are equal
+        up to names become equal.
         """
         key = node, tuple(variables)
         if key not in self._numbered_nodes:
@@ -303,8 +301,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
-        """Return the constraints on `axes`, which take the values of `forms`, that follow from the context; None if
-        they contradict each other.
+        """Return the constraints that the context implies for new `axes` with the values `forms`; None if they
+        contradict each other.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]

@@ -73,8 +73,9 @@ def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence
 
 
 def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -> tuple[Argument, ...]:
-    """Return the `arguments` of a program, where an index array that the body of a recurrence in `steps` uses gets the
-    range of entries that the body needs. Raise `UnsupportedError` if two uses of one argument need different ranges.
+    """Return `arguments` with the ranges of index-array entries that the recurrences `steps` need: an array that a step
+    reads as an index gets the range of that index. Raise `UnsupportedError` if two uses of one argument need different
+    ranges.
     """
     found = {argument.name: argument for argument in arguments}
     for step in steps:
@@ -93,8 +94,8 @@ def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -
 
 
 def checks_of_steps(step: Recurrence) -> list[Check]:
-    """Return the checks of sizes that a call needs so that all time steps of a recurrence read in bounds. Raise
-    `UnsupportedError` if that depends on the entries of an index array.
+    """Return the checks of sizes by which all time steps of a recurrence read in bounds. Raise `UnsupportedError` if
+    this depends on the entries of an index array.
     """
     message = f"a scan would have {step.length} steps, which is not positive"
     found = [Check((Constraint("ge", -step.length),), message)] if step.length.terms else []
@@ -111,8 +112,8 @@ def checks_of_steps(step: Recurrence) -> list[Check]:
 
 
 def _guarded_by_data(step: Recurrence) -> list[Check]:
-    """Return checks of sizes for the reads in a recurrence's body that are executed only for some entries of index
-    arrays: they must be in bounds for all. Raise `UnsupportedError` if the index itself is an entry that may be out of
+    """Return checks of sizes for the reads of a time step that are executed for some entries of index arrays only: they
+    must be in bounds for all entries. Raise `UnsupportedError` if the index itself is an entry that may be out of
     bounds.
     """
     found = []
@@ -137,8 +138,8 @@ _ENDS = "least ", "greatest "
 
 
 def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
-    """Return the constraints `rows` of a recurrence's body in terms of the program's sizes and a variable for the time.
-    If they contain the time, its range is added.
+    """Return the constraints `rows` of a time step in terms of the program's sizes and a variable for the time, with
+    the range of this variable if they contain it.
     """
     time = Affine.variable(_time(step))
     forms = {**dict(step.integers), step.time: time}

@@ -46,8 +46,8 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node, stores: bool = True
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes`, into a node computed entry by entry and a list of
-    terms that are added to entries chosen by data, such as ``y[p[k]] += v[k]``. ``rows`` bound the `axes`.
+    """Split `body`, the formula of an array's entries over `axes`, into a node that is computed entry by entry and
+    scatters: terms added to entries that data select, as in ``y[p[k]] += v[k]``. ``rows`` are the bounds of the `axes`.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r.
@@ -87,8 +87,8 @@ def split_scatters(
 
 
 def extrema_over_segments(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each maximum of ``v[k] if p[k] == i else -oo`` restricted to the points with ``p[k] == i``,
-    so that one pass computes it for all i; minima likewise.
+    """Return `roots` with each maximum of ``v[k] if p[k] == i else -oo`` restricted to the points with ``p[k] == i``.
+    One pass can then compute it for all i. Minima are treated in the same way.
     """
     is_asked = bool(graph.integers) and any(part.op in _EXTREMA for part in reachable(*roots))
     return rewritten(graph, roots, lambda node: _over_segment(graph, node)) if is_asked else list(roots)
@@ -115,7 +115,7 @@ def _over_segment(graph: Graph, node: Node) -> Node:
 
 
 def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_out: Node) -> bool:
-    """Return whether `term` is the select that is 0 where `equation` holds and `left_out` (an infinity) elsewhere."""
+    """Return whether `term` is a select that is 0 where `equation` is true and `left_out` (an infinity) elsewhere."""
     if term.op != "select" or term.args[0].op != "compare" or term.args[0].data not in ("eq", "ne"):
         return False
     sides = term.args[0].args
@@ -212,8 +212,8 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the reduction `node`, multiplied by `others`, as a scatter: loops that add to entries at data-dependent
-    indices where ``guard`` holds. None if its loops would be bounded by integer-array entries.
+    """Return the reduction `node` times `others` as a scatter, loops that add to entries with data-dependent indices;
+    ``guard`` is a further condition. None if entries of integer arrays would bound these loops.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)
@@ -279,7 +279,7 @@ def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
 
 
 def _is_test(row: Constraint, variables: Sequence[int]) -> bool:
-    """Whether `row` contains some of `variables` but bounds none of them, so that it must be tested in the loop."""
+    """Whether `row` contains some of `variables` but bounds none of them; the loop must test it."""
     positions = [n for n, v in enumerate(variables) if v in row.form.atoms()]
     return bool(positions) and not _bounds_of(row, variables[positions[-1]], frozenset())
 

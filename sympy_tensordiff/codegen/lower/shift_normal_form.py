@@ -11,7 +11,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class ShiftNormaliser:
-    """Shifts the axes of values that are equal up to a shift, such as ``exp(x[a])`` and ``exp(x[a + 1])``, so that they
+    """Shifts the axes of values that differ by a shift only, such as ``exp(x[a])`` and ``exp(x[a + 1])``, so that they
     become equal and share an array.
     """
 
@@ -21,8 +21,8 @@ class ShiftNormaliser:
         """The starts of the first candidate, by its node with axes that start at 0."""
 
     def with_known_axes(self, found: StorageCandidate) -> StorageCandidate:
-        """Return the candidate with its axes shifted by integers or sizes, so that it equals the first candidate seen
-        that differs by a shift only.
+        """Return the candidate with its axes shifted by integers or sizes, so that candidates that differ by a shift
+        only become equal to the first of them.
         """
         starts = _least_shifts(found)
         first = self._first.setdefault(
@@ -32,8 +32,8 @@ class ShiftNormaliser:
 
 
 def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
-    """Return the candidate with its axes shifted so that the first entry that it reads is at the axis itself: ``x[a] +
-    x[a + 1]`` for ``x[a - 1] + x[a]``.
+    """Return the candidate with its axes shifted so that the smallest offset in its reads is 0: ``x[a] + x[a + 1]`` for
+    ``x[a - 1] + x[a]``.
     """
     return _moved(graph, found, [-start for start in _least_shifts(found)])
 

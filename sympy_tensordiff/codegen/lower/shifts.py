@@ -63,7 +63,7 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The expressions that one loop nest computes in each iteration, and their subexpressions that may be worth an
+    """The expressions that one loop nest computes in each iteration, and subexpressions of them that may be worth an
     array.
     """
 
@@ -83,7 +83,7 @@ class _LoopBody:
     """About how many operations these parts take."""
 
     def is_invariant(self, node: Node) -> bool:
-        """Return whether `node` is the same in all iterations: it is computed before the loop, and costs nothing."""
+        """Return whether `node` is loop-invariant. It is then computed before the loop, and costs nothing."""
         return node.free.isdisjoint(self.context.variables)
 
     def store(self, node: Node) -> None:
@@ -167,7 +167,7 @@ class Shifts:
     """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
-        """Choose the values that are worth an array, because the loops that compute ``entries`` use them several times,
+        """Choose the values to store in arrays because the loops that compute ``entries`` use them several times,
         possibly at shifted indices. Record them in `domains` and `members`.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
@@ -247,8 +247,8 @@ class Shifts:
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
     def _most_saving_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
-        """Return the value whose storage saves the most among `uses`, which are equal up to indices; None if storing
-        none of them pays.
+        """Return the value among `uses`, which are equal up to indices, whose storage saves the most operations; None
+        if storing does not pay.
         """
         values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
         for place, part, guards in uses:
@@ -296,9 +296,8 @@ class Shifts:
             stack += new
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether an array of the values of `node` takes no more memory than some tensor of the program: a
-        tensor with at least as many axes, or one that `node` reads with all of the `variables` on which it depends in
-        the index.
+        """Return whether an array for `node` takes no more memory than some tensor of the program: one with at least as
+        many axes, or one that `node` reads with all `variables` on which it depends.
         """
         if any(len(shape) >= max(2, len(node.free & variables)) for shape in self._shapes):
             return True
@@ -361,8 +360,8 @@ class Shifts:
         return first if is_small and self.planner.is_safe(first.node, found) else None
 
     def _has_place(self, candidate: StorageCandidate) -> bool:
-        """Return whether an array of the values of `candidate` is no larger than some tensor of the program: each
-        extent is at most the corresponding one of the tensor, for some order of its axes.
+        """Return whether an array for `candidate` is no larger than some tensor of the program, whose extents in some
+        order are at least as large.
         """
         facts = self.planner.facts
         if any(len(low) != 1 for low in candidate.lows):
@@ -372,7 +371,7 @@ class Shifts:
         ]
 
         def fits(ends: Sequence[Affine], extent: Affine) -> bool:
-            """Return whether one of the forms `ends` is at most `extent` for all sizes."""
+            """Return whether some form in `ends` is provably at most `extent`, whatever the sizes are."""
             return any(is_implied(Constraint("ge", extent - end), facts) for end in ends)
 
         return any(
@@ -405,7 +404,9 @@ class Shifts:
         return known[node]
 
     def _work_at(self, place: _LoopBody, node: Node) -> int:
-        """Return roughly how many operations the loop takes for `node`, without parts that are read from arrays."""
+        """Return roughly the number of operations for `node` in the loop, without subexpressions that are read from
+        arrays.
+        """
         # The rest of a product without its number may be no part of the loop itself.
         reads_stored = node in place.stored or not place.reading.isdisjoint((node, *node.args))
         known = place.work if reads_stored else self._work
@@ -462,7 +463,7 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def move(part: Node) -> Node:
-        """Return a read with its periodic index shifted; other nodes unchanged."""
+        """Return a read with its periodic indices that contain ``v`` shifted; other nodes unchanged."""
         if part.op != "read":
             return part
         return graph.read(part.args[0], [moved.get(form, form) if v in form.atoms() else form for form in part.data])
@@ -485,8 +486,8 @@ def remainder(form: Affine, extent: Affine) -> Affine:
 
 
 def has_shifts(bodies: Sequence[Node]) -> bool:
-    """Whether an array is read below `bodies` at two indices with the same variables and coefficients, such as ``x[i]``
-    and ``x[i + 1]``, so that values may be used at several shifts.
+    """Whether `bodies` read an array at two indices that differ by a constant shift, such as ``x[i]`` and ``x[i + 1]``;
+    values may then be used at several shifts.
     """
     seen: set[object] = set()
     for part in reachable(*bodies):

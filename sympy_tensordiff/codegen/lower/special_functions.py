@@ -49,7 +49,9 @@ def _log_integral(expi: Function) -> Function:
 
 
 def _expint(expn: Function) -> Function:
-    """Return the exponential integral E_n(x) for arrays; nan unless n is 0, 1, 2, …"""
+    """Return the function ``(n, x)`` of arrays that computes the exponential integral E_n(x) by SciPy's `expn`; nan
+    unless n is 0, 1, 2, …
+    """
     return lambda n, x: np.where((n >= 0) & (np.floor(n) == n), expn(np.floor(n).astype(int), x), np.nan)
 
 
@@ -246,7 +248,7 @@ def _result_of_two(function: Any, part: int) -> Function:
     empty = np.empty
 
     def of_two(x: float) -> Any:
-        """Return the chosen one of the two results at `x`."""
+        """Return result number `part` of `function` at `x`."""
         results = empty(2)
         function(x, results.ctypes, results[1:].ctypes)
         return results[part]
@@ -261,7 +263,7 @@ def _result_of_four(function: Any, part: int) -> Function:
     empty = np.empty
 
     def of_four(x: float) -> Any:
-        """Return the chosen one of the four results at `x`."""
+        """Return result number `part` of `function` at `x`."""
         results = empty(4)
         function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)
         return results[part]

@@ -12,7 +12,7 @@ _INDEXED = frozenset({"index", "read", "guard", "comprehension", *RANGED})
 
 class Structures:
     """Assigns equal numbers to nodes that are equal up to their indices, such as ``x[i]**2`` and ``x[j + 1]**2``, and
-    records which numbers have arrays. It is a quick test before matching.
+    records the numbers of stored nodes. This is a quick test before nodes are matched.
 
     Two nodes that are equal after a change of indices have one number. So only for a node whose number is known to have
     an array the change of indices, which rebuilds all that is below the node, is worth finding. Each node of a graph is

@@ -47,8 +47,8 @@ class Exchanged(NamedTuple):
 
 
 def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return `roots` with nested sums interchanged where that saves work, and the set of inner sums that several places
-    need, so that an array of each pays.
+    """Return ``(roots, sums)``: `roots` with nested sums interchanged where that saves operations, and the inner sums
+    that several expressions use, for which an array pays.
 
     The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that several
     values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
@@ -75,9 +75,8 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
 
 
 def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return `roots` with sums like ``Sum_{i, j} a[i]*b[i, j]`` written as ``Sum_i a[i]*Sum_j b[i, j]`` if the inner
-    sum occurs elsewhere too, as it is or as half of the terms of a sum, which becomes two sums. Also return these inner
-    sums.
+    """Return ``(roots, inner sums)`` with sums like ``Sum_{i, j} a[i]*b[i, j]`` written as ``Sum_i a[i]*Sum_j b[i, j]``
+    if the inner sum also occurs elsewhere. A sum is split into two if the inner sum has half of its terms.
     """
     sums = [part for part in reachable(*roots) if part.op == "sum"]
     halves = _halves(graph, planner, sums)
@@ -87,8 +86,8 @@ def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Nod
     shared: set[Node] = set()
 
     def nested(node: Node) -> Node:
-        """Return the sum `node` written around an inner sum that occurs elsewhere, and record that one; return any
-        other node unchanged.
+        """Return the sum `node` written as a sum around an inner sum that also occurs elsewhere, and record the inner
+        sum; other nodes unchanged.
         """
         if node.op == "sum" and len(graph.bound(node)) in lengths:
             split = _with_known(graph, planner, node, known)
@@ -107,9 +106,9 @@ MAX_HALVED_TERMS = 6
 
 
 def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
-    """Return ``(sum, half, other half)`` for each way to split one of `sums` with an even number of terms, such as
-    ``Sum_k (g[i, k] + g[k, i])*d[k]``, into two sums of half of the terms, by the first one with its outer indices
-    renamed. Terms that may cancel exactly, like ``g[i, k] - g[k, i]``, stay in one sum.
+    """Return a dictionary of splits of `sums` into two sums, each with half of the terms of an addition: ``(sum, half,
+    other half)``, by the first half with its outer indices renamed. ``Sum_k (g[i, k] + g[k, i])*d[k]`` can be split;
+    terms that may cancel exactly, like ``g[i, k] - g[k, i]``, stay in one sum.
     """
     found: dict[Node, tuple[Node, Node, Node]] = {}
     for whole in sums:
@@ -129,8 +128,8 @@ def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, 
 
 
 def with_coprime_terms(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with numeric factors moved in front of sums: ``Sum (a/2 - b)*c`` becomes ``Sum (a - 2*b)*c/2``, so
-    that sums that are multiples of each other are recognised.
+    """Return `roots` with numeric factors moved in front of sums: ``Sum (a/2 - b)*c`` becomes ``Sum (a - 2*b)*c/2``.
+    Sums that are multiples of each other are then recognised.
     """
 
     def coprime(node: Node) -> Node:
@@ -252,8 +251,8 @@ def _outer_variables(node: Node) -> set[int]:
 
 
 def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` with the indices that enclosing sums and comprehensions bind, and those in `opened`, renamed to
-    standard ones, so that equal values compare equal.
+    """Return `node` with standard names for the indices that enclosing sums and comprehensions bind, and for those in
+    `opened`. Values that differ in names only then compare equal.
     """
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
@@ -311,8 +310,8 @@ def _sums_in(graph: Graph, term: Node) -> list[Node]:
 
 
 def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
-    """Return `addition` with its terms merged into single sums, two at a time, as long as two can be merged. ``single``
-    maps each term that takes part to its sums that are used once.
+    """Return `addition` with pairs of terms merged into single sums, until no two can be merged. ``single`` maps each
+    term to the sums in it that are used once.
     """
     if len(single) < 2:
         return addition

@@ -130,8 +130,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Register the nodes that will be computed. With `shares`, find the values that several of their loops use, so
-        that they can be stored in arrays.
+        """Register the nodes that will be computed. With `shares`, also find values to store in arrays because several
+        loops use them.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:
@@ -167,8 +167,8 @@ class Storage:
         return array
 
     def _register_result(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
-        """Record that the result array `name` has the entries `body` at the indices `axes`, so that other kernels may
-        read them there.
+        """Record that the result array `name` has the entries `body` at the indices `axes`. Other kernels may then read
+        them there.
         """
         context, units = Context(tuple(axes), ranges(axes, extents)), [Affine.variable(axis) for axis in axes]
         written = self._written_out(body)
@@ -205,8 +205,8 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that fills the array `name` entry by entry with `body`, and with 0 where ``guard`` fails. Add
-        a further kernel for each term of `body` that is a scatter or 0 off a diagonal.
+        """Add the kernel that sets each entry of the array `name` to `body`, or to 0 where ``guard`` is false. Terms of
+        `body` that are scatters, or 0 off a diagonal, get kernels of their own.
         """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
@@ -237,7 +237,7 @@ class Storage:
         return Block(context, frozenset(axes), uses=uses(body))
 
     def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:
-        """Add a kernel that adds the values of the scatter `part` to the array `name`, at indices that depend on data.
+        """Add a kernel for the scatter `part`, which adds values to entries of the array `name` that data select.
         ``number`` distinguishes several scatters into one array.
 
         Conditions that the declared ranges of integer tensors prove are not tested.
@@ -257,8 +257,8 @@ class Storage:
     def _temporary(
         self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """Return an array that stores `node`, which is created if it is new, and the index of the value in it. None if
-        `node` cannot be stored, or, unless it is ``shared``, if storing it does not pay.
+        """Return ``(array, index)`` of an array that stores `node`, which is created if none exists. None if `node`
+        cannot be stored, or if storing does not pay; the latter is not tested for a ``shared`` node.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         wanted = wanted or self._is_running_reduction(node, context)
@@ -292,8 +292,8 @@ class Storage:
         return stored, self._index(stored, candidate)
 
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
-        """Store the sums inside of `node` that are used elsewhere too, so that ``1/S`` and ``1/S**2`` read one array of
-        ``S``. A sum is stored if it depends on no indices but those of ``home``, a context of loops.
+        """Store the sums inside of `node` that are also used elsewhere and depend on no other indices than those of
+        ``home``, the loops around it. So ``1/S`` and ``1/S**2`` read one array of ``S``.
 
         Outermost parts only: their kernels handle the nodes below.
         """
@@ -304,8 +304,8 @@ class Storage:
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
     def _store_tables(self, node: Node) -> Recursion[None]:
-        """Store each comprehension below `node` that calls a costly function and depends on no loop, so that `node`
-        reads an array instead of calling the function in each iteration.
+        """Store the comprehensions below `node` that call a costly function and depend on no loop. `node` then reads an
+        array, and does not call the function in each iteration.
         """
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part
@@ -313,8 +313,8 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return a read of an array (times a factor) for `use`, one of several uses of a value at shifted indices. The
-        array is created if it is new. None if it does not contain the entry, or is being filled.
+        """Return a read of an array, times a number, for `use`, one of several uses of a value at shifted indices. A
+        missing array is created. None if the array does not contain the entry, or is still being filled.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
@@ -421,8 +421,8 @@ class Storage:
         return self._is_worth_storing(node, axis_count - bool(self.planner.quotients(node, context)), context)
 
     def _is_worth_storing(self, node: Node, axis_count: int, context: Context) -> bool:
-        """Whether an array with `axis_count` axes for the values of `node` has fewer axes than there are loops around
-        it, so that values are used again.
+        """Whether to store `node` in an array with `axis_count` axes: more loops than axes are around it, so that
+        values are used again. Without temporaries, only sums of sums are stored.
         """
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.

@@ -112,7 +112,9 @@ class _TensorExponentials(Exponentials):
         return found
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return a select between a value and 0 as ``exp(shift)*rest``."""
+        """Return a node ``select(c, value, 0)`` as ``exp(shift)*select(c, rest, 0)``, where ``value =
+        exp(shift)*rest``; with no shift and unchanged if the value contains no exponential factor.
+        """
         found: Scaled = yield self.scaled(node.args[1])
         if not found.shift:
             return Scaled({}, node)

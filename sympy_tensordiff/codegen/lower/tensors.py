@@ -120,8 +120,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Map each array that only transposes or scales the result of a library call to that result, if nothing else uses
-    it. The call can then fill the array directly.
+    """Return a dictionary from arrays that only transpose or scale the result of a library call, and are its only use,
+    to that result. The call can then fill the array directly.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -345,9 +345,7 @@ class _Definitions:
         return result
 
     def inside(self, node: Node) -> Recursion[Node]:
-        """Return `node` with the expressions directly inside of it (its arguments, or the body of a sum or
-        comprehension) converted to index notation.
-        """
+        """Return `node` with its arguments, or the body of a sum or comprehension, converted to index notation."""
         graph = self.graph
         if node.op in BINDERS and node.has_tensor_ops:
             variables, _, body = graph.open(node)

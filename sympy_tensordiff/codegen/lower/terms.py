@@ -29,9 +29,9 @@ from sympy_tensordiff.simplify.common_factors import MAX_TERMS
 
 
 def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with products multiplied out that have a factor like ``f[i] + [i == j]*g[i]``, so that the
-    diagonal term is computed on the diagonal only. Before that, ``x*s - y*s`` becomes ``s*(x - y)``, ``b - a`` becomes
-    ``-(a - b)``, and two terms for ``f > 0`` and ``f < 0`` become one choice.
+    """Return `nodes` with products multiplied out that have a factor like ``f[i] + [i == j]*g[i]``; the diagonal term
+    is then computed on the diagonal only. Before that, ``x*s - y*s`` becomes ``s*(x - y)``, ``b - a`` becomes ``-(a -
+    b)``, and two terms for ``f > 0`` and ``f < 0`` become one choice.
     """
     nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))
     nodes = rewritten(graph, with_canonical_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
@@ -62,8 +62,8 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 
 
 def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
-    """Return whether `product`, a term of ``total`` that depends on fewer indices than the whole, can be stored in an
-    array no larger than that of one of its ``factors``, all of which are read from arrays.
+    """Return whether `product`, a term of ``total`` that depends on fewer indices than ``total``, can be stored in an
+    array no larger than one that it reads. All of its ``factors`` must be reads.
     """
     return (
         product.free < total.free
@@ -166,8 +166,8 @@ def defined_at_zero(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
-    """Return the product `node` with the new factors ``args``. If it may be ``0*inf``, return a select that is 0 where
-    a factor is 0.
+    """Return the product `node` with the new factors ``args``. Where it may be ``0*inf``, it contains a select that is
+    0 where a factor is 0.
     """
     for power in node.args:
         if power.op == "pow" and power.args[0].op != "const" and power.args[1].op not in ("const", "index"):
@@ -283,8 +283,8 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return a scalar as a list of terms, each a tuple of factors. Additions are multiplied out if that gives terms
-    that depend on fewer of ``indices``. ``level`` counts nested products; deep ones stay single terms.
+    """Return a scalar as a list of terms, each a tuple of factors. Additions are multiplied out if some of their terms
+    depend on fewer of ``indices``. ``level`` counts nested products; very deep ones stay single terms.
     """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
@@ -304,8 +304,8 @@ def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[No
 
 
 def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequence[Node], facts: Rows) -> Node:
-    """Return the sum of a product over several indices as nested sums, where each factor is outside of the sums on
-    whose index it does not depend.
+    """Return the sum of a product over several indices as nested sums, with each factor moved out of the sums over
+    indices on which it does not depend.
     """
     inner: list[int] = []
     for v in reversed(variables):
@@ -364,8 +364,8 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
-    """Return the costly calls, such as ``exp(Sum ...)``, that several loops or sums evaluate, with indices renamed so
-    that equal calls compare equal. With `large`, include calls on more indices than any array that they read has.
+    """Return the costly calls, such as ``exp(Sum ...)``, that several loops or sums evaluate, with standard names of
+    indices. With `large`, include calls that depend on more indices than any array that they read has.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
@@ -379,9 +379,9 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
-    """Return the sums that occur in several sums or comprehensions, or in one and in a costly call in `calls`, so that
-    storing them pays. They have renamed outer indices. Unless `large`, a sum such as a distance is left out: no array
-    that it reads has all of its outer indices.
+    """Return the sums that occur in several sums or comprehensions, or in one of these and in a costly call in `calls`;
+    storing them pays. Their outer indices have standard names. Without `large`, sums such as distances are left out,
+    since no array that they read has all of their outer indices.
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()
@@ -402,15 +402,15 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
 
 
 def _numbered(planner: Planner, part: Node) -> Node:
-    """Return `part` with the indices that enclosing sums and comprehensions bind renamed to standard ones, so that
-    equal parts of different ones become equal.
+    """Return `part` with standard names for the indices that enclosing sums and comprehensions bind. Parts that differ
+    in these names only become equal.
     """
     return planner.numbered(part, sorted(v for v in part.free if v < 0))
 
 
 def _nodes_in_body(node: Node) -> list[Node]:
-    """Return the nodes in the body of a sum or comprehension, or below a call. Inner sums, comprehensions and costly
-    calls are included, but not the nodes below them.
+    """Return the nodes in the body of a sum or comprehension, or below a call. The search includes inner sums,
+    comprehensions and costly calls, but does not enter them.
     """
     return list(breadth_first(node.args[0], lambda part: () if part.op in BINDERS or is_dear(part) else part.args))
 

@@ -221,8 +221,8 @@ def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin
 
 
 def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
-    """Return the size that gives the axis of an argument this ``length``, where `values` are the sizes known before.
-    Raise ArgumentError if there is no such size of at least ``least``.
+    """Return the size for which the axis of an argument has this ``length``; `values` are the sizes known so far. Raise
+    ArgumentError if no integer of at least ``least`` is a solution.
     """
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
     rest = length - rest
@@ -311,8 +311,8 @@ def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
 
 
 def _read_scalar(argument: Argument, value: Any) -> Any:
-    """Return a real number as a float, or a NumPy scalar as an array without axes, since its dtype counts for the dtype
-    of the results. Raise ArgumentError for arrays with axes and for numbers that are too large.
+    """Return a real number as a float. A NumPy scalar becomes an array without axes, whose dtype counts for the dtype
+    of the results. Raise ArgumentError for arrays with axes, and for numbers that are too large.
     """
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
         try:
@@ -379,8 +379,8 @@ def entry_text(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
 
 
 def out_of_range_error(cause: str, selects: str, length: int) -> DataIndexError:
-    """Return the error for an index-array entry (``cause``, such as ``idx[3] is 7``) outside of an axis or range of
-    ``length``. ``selects`` says in words which index or range that is.
+    """Return the error for an index-array entry out of range. ``cause`` is a text such as ``idx[3] is 7``, ``selects``
+    says in words which index it is, and ``length`` is the number of permitted values.
     """
     return DataIndexError(f"{cause}: {selects} has to be from 0 to {length - 1}; negative ones do not wrap around")
 

@@ -68,7 +68,7 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
 
 @functools.cache
 def code_versions(backend: str) -> str:
-    """Return a text that names the versions of all packages and the processor on which compiled code depends, used in
+    """Return a text with the versions of all packages, and the processor, on which compiled code depends. It is part of
     the keys of caches.
     """
     found = [f"Python {sys.version} on {platform.machine()}"]
@@ -133,7 +133,7 @@ _GENERATED_FILE = re.compile(r"\.?k_[0-9a-f]{64}\.")
 
 
 def cache_folder() -> Path:
-    """Return the user's own folder for generated modules; create it if needed.
+    """Return the user's folder for generated modules; it is created if needed.
 
     Raise PermissionError if others can write to it.
     """

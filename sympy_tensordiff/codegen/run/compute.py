@@ -174,7 +174,7 @@ def _size_refusals(program: Program, printer: FormPrinter, checks: Sequence[Chec
 
 
 class _Text(str):
-    """A string whose ``repr`` is the string itself, so that nested tuples of it print as code."""
+    """A string whose ``repr`` is the string itself; nested tuples of such strings print as code."""
 
     __slots__ = ()
     __repr__ = str.__str__

@@ -77,7 +77,7 @@ def translate_device_errors(program: Program, prepared: PreparedArguments, sizes
 
 
 def _out_of_memory_message(program: Program, prepared: PreparedArguments, sizes: Mapping[str, int]) -> str:
-    """Return the message for a call for which the device has too little memory, with the bytes of its results and
+    """Return the message for a call that needs more memory than the device has, with the bytes of its results and
     temporaries.
     """
 
@@ -170,7 +170,7 @@ class DeviceCalls:
     def _kernel_argument(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return an argument as CUDA kernels take it: a device array of Numba, or a number."""
+        """Return an argument in the form that CUDA kernels take: a device array of Numba, or a number."""
         array = given.get(argument.name)
         if array is not None:
             return as_numba_array(cuda, array)
@@ -214,7 +214,7 @@ class DeviceCalls:
     def _keep_alive(
         self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any
     ) -> None:
-        """Keep ``objects`` in memory until the kernels have finished, if the library that owns them does not know the
+        """Keep ``objects`` in memory until the kernels have finished, unless the library that owns them knows the
         stream of the kernels.
         """
         while self.pending and self.pending[0][0].query():

@@ -192,8 +192,8 @@ def compiled(text: str, functions: Mapping[str, tuple[str, str]]) -> bytes:
 
 @dataclass(frozen=True)
 class ObjectCode:
-    """The compiled object code of a module, with the names of its entry points and of the external functions that it
-    calls, and with its driver in Python, if it needs one.
+    """The compiled object code of a module, the names of its entry points and of the external functions that it calls,
+    and the text of its Python driver ("" without one).
     """
 
     code: bytes
@@ -295,11 +295,11 @@ def load_program(
 
     @functools.cache
     def printed() -> ModuleText:
-        """Return the program with fused kernels as an LLVM module in text."""
+        """Return the text of the LLVM module of the program with fused kernels."""
         return print_llvm(fused(), goal, parallel)
 
     def make() -> ObjectCode:
-        """Return the object code of the module, compiled."""
+        """Compile the module, with the user's functions, and return its object code."""
         one_by_one = enumerate(externals(program))
         functions = {f"user{n}": llvm_text(one, implementations[one], dtype) for n, one in one_by_one}
         return object_code(printed(), functions)
@@ -390,7 +390,7 @@ def _open_process() -> None:
 
 
 def _open_symbols(called: Sequence[str]) -> None:
-    """Make the external functions that a module calls known to LLVM, which links them.
+    """Make the external functions `called` by a module known to LLVM's linker.
 
     Raise UnavailableError if one does not exist in the process: LLVM would end that.
     """

@@ -101,9 +101,9 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
 def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
-    """Return the lines of ``.plan`` on which steps are compiled, and which run on several cores or as partial sums.
-    ``bounded`` is the program after scheduling, ``fused`` the same with fused kernels, `fallback` the reason why Numba
-    compiles it in place of LLVM, if so.
+    """Return the lines of ``.plan`` that say which steps are compiled, and which run on several cores or as partial
+    sums. ``bounded`` is the scheduled program, ``fused`` the same with fused kernels. `fallback` is the reason why
+    Numba compiles the program in place of LLVM, or "".
     """
     if backend == "cuda":
         return [*describe_device(bounded), *describe_model(bounded)]

@@ -32,8 +32,8 @@ class LastCall:
     run: Callable[..., None]
 
     def prepare(self, values: Sequence[Any]) -> Sequence[Any] | None:
-        """Return ``values`` ready for the driver if their types, shapes and index data are those of the recorded call;
-        None if they need the full checks.
+        """Return ``values`` in the form that the driver takes, if their types, shapes and index data equal those of the
+        recorded call; None if they need the full checks.
         """
         if len(values) != len(self.expected):
             return None
@@ -84,8 +84,8 @@ def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
 def remember(
     arguments: Sequence[Argument], values: Sequence[Any], prepared: PreparedArguments, run: Callable[..., None]
 ) -> LastCall | None:
-    """Return the record of a call with ``values``, for quick checks of the next one; None if each call of this kind
-    needs the full checks. ``run`` is the function that computed the results.
+    """Return a record of a call with ``values``, for quick checks of the next call; None if calls of this kind need the
+    full checks. ``run`` is the function that computed the results.
     """
     if prepared.suspects:  # whether data are out of bounds may depend on numbers
         return None

@@ -147,7 +147,7 @@ def _overlaps_itself(out: NDArray[Any]) -> bool:
 
 
 def _share_memory(a: NDArray[Any], b: Any) -> bool:
-    """Return whether two host arrays share memory; True if that takes too long to decide."""
+    """Return whether two host arrays share memory; True if deciding this takes too long."""
     if not isinstance(b, np.ndarray) or not np.may_share_memory(a, b):
         return False
     try:

@@ -204,8 +204,8 @@ def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Arg
 
 
 def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool = False) -> ArgumentChecker:
-    """Return an object that checks arguments and computes the sizes from them, without a compiled program. For a
-    symbolic extent of 0 it raises `EmptyAxes` if ``may_be_empty``, otherwise `ArgumentError`.
+    """Return an object that checks arguments and computes sizes from them, without a compiled program. If a symbolic
+    extent is 0, it raises `EmptyAxes` if ``may_be_empty``, otherwise `ArgumentError`.
 
     Raise `ArgumentError` if no argument determines a size in a shape.
     """

@@ -56,8 +56,8 @@ _owner: int | None = None
 
 
 def blockable(program: Program) -> frozenset[str]:
-    """Return the functions of the steps that can run in blocks, so that cores share them. Kernels of ``program`` must
-    be fused before.
+    """Return the names of the step functions that can compute blocks of rows, which cores share. Kernels of ``program``
+    must be fused before.
     """
     prover, is_whole = Prover(program), is_compiled_whole(program)
     steps = [step for step in program.kernels if is_whole or not isinstance(step, ContractionStep)]
@@ -155,7 +155,7 @@ class _ZeroData(int):
 
 
 def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the approximate number of operations and reads of each step, by the name of its function.
+    """Return a dictionary from the function names of steps to their approximate numbers of operations and reads.
 
     Loops whose ranges depend on axes or other loops count as in the middle of those; guarded statements count as if the
     guard held.

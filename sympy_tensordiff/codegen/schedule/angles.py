@@ -52,8 +52,9 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
 
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return statements that run `loop` with fast sines and cosines, which are right for small angles only, and then
-    run it again with ordinary ones if an angle was large. None if the loop has none of these or may not run twice.
+    """Return statements that run `loop` with fast sines and cosines, which are right for small angles only, and run it
+    again with ordinary ones if an angle was large. None if the loop has few iterations, calls no sines and cosines, or
+    may not run twice.
     """
     if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
         return None
@@ -66,7 +67,9 @@ def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement
 
 
 def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
-    """Whether the loop over `body` reads entries that it writes, so that running it twice would change the result."""
+    """Whether the loop over `body` reads entries of arrays that it writes. Running it twice would then change the
+    result.
+    """
     targets = [
         (s.target.array, s.reduction) for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Load)
     ]
@@ -86,8 +89,8 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
         angles: dict[Scalar, str] = {}
 
         def small_angle(value: Scalar) -> Scalar:
-            """Return `value`, if it is a sine or cosine, as a call of the function for small angles with a name for its
-            angle; return other nodes unchanged.
+            """Return a sine or cosine as a call of the fast function for small angles, with a name for its angle; other
+            nodes unchanged.
             """
             if not _is_sine_or_cosine(value):
                 return value

@@ -96,8 +96,8 @@ class _Access:
 
 
 def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
-    """Yield lists of the accesses that may happen at the same time, since no barrier is between them. The body of a
-    loop is visited twice, as accesses at its end may meet those at the start of the next iteration.
+    """Yield lists of the accesses that may be simultaneous, because no barrier separates them. The body of a loop is
+    visited twice, since accesses at its end may coincide with those at the start of the next iteration.
     """
     found: list[_Access] = []
     waiting: list[tuple[Statement, tuple[Constraint, ...]]] = [(statement, ()) for statement in reversed(body)]
@@ -151,8 +151,9 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError unless it is proved that threads that differ in a coordinate of `own` never access the
-    same array entry by ``one`` and ``other``. ``variables`` are the coordinates, in ``ranges``, and the loop variables.
+    """Raise VerificationError unless different threads provably never access one array entry by ``one`` and ``other``.
+    Threads are different if a coordinate in `own` is. ``variables`` are the coordinates, in ``ranges``, and the loop
+    variables.
 
     Loops with ``strides`` have the same values in all threads: two of these are equal, or a stride apart.
     """

@@ -14,9 +14,8 @@ from sympy_tensordiff.codegen.schedule.transposes import transposed_reads, trans
 
 
 def block_nest(step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: Fresh) -> BlockNest | None:
-    """Return the nest of a step whose threads share memory in blocks: row-wise functions, sums distributed over
-    threads, products in tiles, or transposed reads. None for other steps, among them a scatter, which may add to an
-    array that such a step fills. ``shared_loops`` are the distributed sums.
+    """Return the loop nest of a GPU step whose threads share memory in blocks: fused row-wise kernels, sums distributed
+    over threads (``shared_loops``), products in tiles, or transposed reads. None for other steps and for scatters.
     """
     if isinstance(step, FusedKernels) and step.array in shared_loops:
         return row_nest(step, shared_loops, shapes, fresh)

@@ -70,7 +70,7 @@ def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
 
 def exchange(total: str, part: str, threads: Affine, reduction: Reduction) -> Set:
     """Return the definition of the scalar ``total``: the sum of ``part`` over `threads` neighbouring threads of a warp,
-    or over all of its threads; with another ``reduction``, the greatest or least of them.
+    or over the whole warp. Other ``reduction``s give the greatest or least value.
     """
     return Set(Name(total), Operation(f"warp_{reduction}", (Name(part), IndexValue(threads))))
 

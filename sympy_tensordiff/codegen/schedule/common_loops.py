@@ -60,8 +60,8 @@ def with_common_loops(
 def _join_with_earlier(
     found: list[Statement], place: int, lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
 ) -> int | None:
-    """Join the loop number ``place`` of the statements ``found`` with the first earlier loop with which it can be
-    joined, and return the number of that loop; None if there is none.
+    """Join statement number ``place`` of ``found``, if it is a loop, with the first earlier loop that allows this.
+    Return the number of the joined loop; None if no loop was joined.
     """
     later = found[place]
     is_kind, join = (_is_flat, _joined) if _is_flat(later) else (_is_nest, partial(_joined_nests, lengths))
@@ -80,8 +80,8 @@ def _join_with_earlier(
 def _joined(
     earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
 ) -> list[Statement] | None:
-    """Return the statements from the loop `earlier` to the loop `later` with the two loops joined; None if that is not
-    allowed or they have no costly value in common.
+    """Return the statements from the loop `earlier` to the loop `later` with the two joined; None if this is not
+    allowed, or if they have no costly value in common.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _moved(earlier, between, replace(later, body=own))
@@ -98,8 +98,8 @@ def _joined_nests(
     later: Loop,
     fresh: Callable[[str], str],
 ) -> list[Statement] | None:
-    """Return the statements from the loop `earlier` to the loop `later`, each with loops in it, with the two joined;
-    None if that is not allowed or no loop in one can be joined with a loop in the other.
+    """Return the statements from `earlier` to `later`, two loops that contain loops, with the two joined; None if this
+    is not allowed, or if no inner loops can be joined.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _moved(earlier, between, replace(later, body=own))
@@ -115,7 +115,7 @@ def _count_loops(body: Iterable[Statement]) -> int:
 
 
 def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
-    """Return `body` with one scalar in place of several that are defined by the same value."""
+    """Return `body` with a single scalar for all scalars that are defined by the same value."""
     arrays = {part.name for part in statements(body) if isinstance(part, Set) and isinstance(part.target, Load)}
     names: dict[str, str] = {}
     values: dict[int, str] = {}
@@ -152,7 +152,7 @@ def _is_nest(statement: Statement) -> TypeGuard[Loop]:
 
 
 def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bound], frozenset[Bound]]:
-    """Return the bounds of a loop as forms in sizes, so that those of axes of two arrays can be compared."""
+    """Return the bounds of a loop as forms in sizes, for comparison with loops over axes of other arrays."""
     lows, highs = (
         frozenset(Bound(bound.form.substitute(lengths), bound.divisor) for bound in side)
         for side in (loop.lows, loop.highs)
@@ -204,7 +204,7 @@ def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
 
 
 def _used(statement: Statement) -> set[str]:
-    """Return the names of the scalars, integers and arrays that a statement uses, and of the arrays that it fills."""
+    """Return the names of all scalars, integers and arrays that a statement reads, and of the arrays that it fills."""
     names = used_names(statement) | {load.array for load in loads([statement])}
     own = {*forms([statement])}
     return names | {str(atom) for form in own for atom in form.atoms()} | {str(e.tensor) for e in data_entries(own)}
@@ -351,8 +351,8 @@ class _Computed(_Numbering):
         return tuple(self.body)
 
     def _count(self, root: int, is_root: bool) -> None:
-        """Count the uses of the values that are needed to compute the value with the number `root`, and note which of
-        them are needed whatever selects choose. With ``is_root``, count a use of the value itself.
+        """Count the uses of all values from which value number `root` is computed, and record those that are needed
+        whatever branches selects take. ``is_root`` counts a use of the value itself.
         """
         self.uses[root] += is_root
         stack = [root] if root not in self.counted else []
@@ -372,8 +372,8 @@ class _Computed(_Numbering):
                 stack += value.arguments[:1] if is_choice else value.arguments
 
     def _written(self, root: int) -> Scalar:
-        """Return the value with the number `root` as a scalar expression. Values in it that are used several times
-        become scalars, whose definitions are appended to ``body``.
+        """Return value number `root` as a scalar expression. A subexpression that is used several times becomes a
+        scalar, whose definition is appended to ``body``.
         """
         for one in self._in_order(root):
             value = self.values[one]

@@ -49,8 +49,8 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return a `note` of the plan in which the name of a removed array (in ``gone``) is replaced by that of the array
-    that takes its place. Notes on other arrays are unchanged.
+    """Return a `note` of the plan with the name of a removed array replaced by the array that is read instead; ``gone``
+    maps removed arrays to the kernels that fill these. Other notes are unchanged.
     """
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note
@@ -86,7 +86,8 @@ def copied(step: Step) -> tuple[Factor, Load] | None:
 
 
 def eliminate_dead_steps(program: Program) -> Program:
-    """Return the program without the temporaries that nothing reads, and without the steps that only fill these.
+    """Return the program without temporaries that nothing reads, and without the steps that fill only these (dead-code
+    elimination).
 
     Law: each step that is left fills a result, or an array that a later step reads.
     """

@@ -56,8 +56,8 @@ def with_correlations(program: Program) -> Program:
 
 
 class _CorrelationFinder:
-    """Finds contractions whose operands are copies of sliding windows, and replaces them by correlations that read the
-    windows in place.
+    """Finds contractions whose operands are copies of sliding windows (im2col), and replaces copies and contraction by
+    correlations that read the windows in place.
     """
 
     def __init__(self, program: Program) -> None:
@@ -117,9 +117,9 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return ``(entry, kernel, fills)`` if a kernel adds up the entries of the product `step` in overlapping
-        windows (col2im), so that a correlation can do both: the accumulated entry, that kernel, and the steps that fill
-        its array with 0. None if there is none.
+        """Return ``(entry, kernel, fills)`` if a kernel adds the entries of the product `step` to overlapping windows
+        (col2im): the entry that it adds to, the kernel, and the steps that fill its array with 0 before. A correlation
+        can then do both. None if no kernel does.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
@@ -246,8 +246,8 @@ class Tiling:
 
 
 def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
-    """Return the roles of the labels of a correlation: lanes of vectors, rows of a block, summed terms. None if blocks
-    would be mostly empty, or no label fits a role.
+    """Return the roles of the labels of a correlation: the axis of vector instructions, the rows of a block, and the
+    summed labels. None if blocks would be mostly empty, or if no label fits a role.
     """
     lengths = {label: length(extent) for label, extent in step.labels}
     own = {
@@ -301,9 +301,9 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return ``(axes, label)``: the axes of the result over which threads divide the work, and a label that a task
-    computes from its position, if an axis with an index like ``i + k`` is needed for enough tasks. Else the label is
-    None.
+    """Return ``(axes, label)``: the axes of the result along which the correlation is divided into tasks for threads,
+    and a label that a task computes from its position, for an axis with an index such as ``i + k``. The label is None
+    if no such axis is needed for enough tasks.
     """
     found, number = [], 1
     counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}
@@ -336,7 +336,7 @@ def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
 
 
 def _block_utilisation(size: int, block: int) -> float:
-    """Return the fraction of its blocks that an axis of length `size` fills, if it is divided into blocks of length
-    `block`: 0.75 for 12 and 16, 1 for whole blocks.
+    """Return the average utilisation of blocks of length `block` along an axis of length `size`: 0.75 for 12 and 16, 1
+    for whole blocks.
     """
     return size / (max(-(-size // block), 1) * block)

@@ -181,8 +181,8 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """Return the nest ``body`` in which a value that is the same in all iterations of a loop, such as ``idx[i]``, is
-    read before the loop.
+    """Return ``body`` with loop-invariant integer-array entries, such as ``idx[i]``, and reads moved in front of the
+    loops in which they do not change.
     """
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
@@ -207,8 +207,8 @@ def _axes(kernel: Kernel, site: Site) -> list[Loop]:
 
 
 def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
-    """Return the loops over the axes in another order: the innermost one is that along which most reads are contiguous
-    (loop interchange).
+    """Return the loops over the axes in an order whose innermost loop makes the most reads contiguous (loop
+    interchange).
 
     That is the last axis unless more reads are contiguous along another. Short axes, which are unrolled, stay in their
     places, and so do all where longer loops run inside, and where several instances of a scatter add to one entry.
@@ -238,8 +238,8 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return the local arrays and statements for a kernel whose loop over a row is moved inside of other loops, as
-    `plan` says; None without a plan.
+    """Return ``(local arrays, statements)`` of a kernel whose innermost loop, over a row, is moved inside the sums that
+    `plan` names. A long row is cut into strips. None without a plan.
     """
     if plan is None:
         return None
@@ -291,8 +291,8 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a long maximum or minimum over ``loop`` computed in `CHAINS` independent accumulators (rfactor), since
-    otherwise each comparison waits for the one before; None for other loops.
+    """Return a long maximum or minimum over ``loop`` in `CHAINS` independent accumulators (rfactor), so that
+    comparisons do not wait for each other; None for other loops.
     """
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
@@ -352,8 +352,8 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return the loops before, inside and after the range in which the costly conditional statement in ``loop`` runs,
-    so that none of them tests it. None if there is not exactly one such statement, or if ``loop`` contains loops.
+    """Return three loops in place of ``loop``: before, inside and after the range of its costly conditional statement,
+    none of which tests the condition. None if there is not exactly one such statement, or if ``loop`` contains loops.
     """
     if any(isinstance(s, Loop) for s in statements(loop.body)):
         return None
@@ -384,8 +384,8 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return two loops in place of `loop`, in which kernels are fused: a fast one without the inner loops that a rare
-    condition guards, and the full one, which runs if the condition occurred. None if there are no such inner loops.
+    """Return statements in place of `loop`, the loop of fused kernels: a fast copy without the inner loops that a rare
+    condition guards, and the full loop, which runs if the condition occurred. None if it has no such inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
@@ -411,15 +411,15 @@ def distributed_rows(loop: Loop, site: Site) -> Loop:
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return several loops in place of ``loop``: one without tests, over the range in which all its costly conditions
-    hold, and the loops before and after it. None if that is not possible.
+    """Return the loops that replace ``loop``: one over the range in which all costly conditions are true, without
+    tests, and those before and after it. None if there is no such range.
     """
     return interior(loop, site.fresh, site.lengths, lambda test: _is_dear(test.body))
 
 
 def is_range(test: If, variable: str) -> bool:
-    """Whether the conditions of ``test`` are plain bounds of `variable`, such as ``i >= k``, and one of them is not a
-    constant.
+    """Whether the conditions of ``test`` on `variable` are lower or upper bounds such as ``i >= k``, at least one of
+    them not constant.
     """
     own = [row for row in test.conditions if variable in row.form.atoms()]
     if any(row.kind != "ge" or abs(row.form.coefficient(variable)) != 1 or row.form.hidden() for row in own):

@@ -133,8 +133,8 @@ def without_axis(extents: Sequence[Affine], axis: int | None) -> Extents:
 
 
 def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[Extents]:
-    """Yield products of extents that bound the number of entries of a kernel for one entry of the batch, and that of
-    the iterations of each loop in it. Loops of unknown length count as one iteration.
+    """Yield products of extents, as tuples, which bound the number of entries that a kernel computes for one batch
+    entry, and the number of iterations of each of its loops. A loop of unknown length counts as one iteration.
     """
     box, own = kernel.box(shapes), set(own_names(kernel))
     extents = without_axis(box, axes.get(kernel.array))
@@ -209,8 +209,8 @@ def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Add to `axes` the batch axes of further arrays, which follow from reads of the arrays in it. Return whether any
-    were added.
+    """Add batch axes of further arrays to `axes`, as far as reads of the arrays in it determine them. Return whether
+    any were added.
     """
     before, moving = len(axes), _moving(body, states)
     for pair in states:
@@ -231,8 +231,8 @@ def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str
 
 
 def _is_batch(axes: Mapping[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `axes` are batch axes of all changing arrays: each kernel reads them only at its own value of the
-    batch index (the law of `batch_axes`).
+    """Return whether `axes` are batch axes of all arrays that change from step to step: each kernel reads these arrays
+    only at its own batch index (the law of `batch_axes`).
     """
     shapes, moving = array_shapes(body), _moving(body, states)
     if moving != axes.keys() or len({shapes[array][axis] for array, axis in axes.items()}) > 1:
@@ -254,11 +254,11 @@ def _is_batch(axes: Mapping[str, int], body: Program, states: Sequence[tuple[str
 
 
 def with_numbers_in_memory(step: Recurrence) -> Recurrence:
-    """Return a recurrence whose body has arrays of one entry in place of the real numbers among its arguments."""
+    """Return a recurrence in which each real-number argument of the steps is replaced by an array with one entry."""
     numbers = {a.name for a in step.body.arguments if _is_number(a)}
 
     def read(value: Scalar) -> Scalar:
-        """Return the entry of an array in place of a number; other nodes unchanged."""
+        """Return the read of a one-entry array in place of a real number; other nodes unchanged."""
         name = value.name if isinstance(value, Name) else value.array if isinstance(value, Load) else ""
         return Load(name, (Affine(),)) if name in numbers else value
 

@@ -20,8 +20,8 @@ from sympy_tensordiff.codegen.ir.walk import all_names, own_names, scalars, stat
 
 
 def with_stored_sums(program: Program) -> Program:
-    """Return `program` with the sums of functions in each scatter over a diagonal stored in an array, from which they
-    are added after all other steps that do not read the result.
+    """Return `program` with the sums of functions in each scatter to a diagonal stored in an array first. They are
+    added to the result later, after all steps that do not read it.
     """
     taken = all_names(program)
     steps: list[Step] = []
@@ -54,8 +54,8 @@ def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | Non
 
 
 def _additions_last(steps: Sequence[Step]) -> list[Step]:
-    """Return `steps` with the scatters that add stored sums behind all steps that neither read nor change what they
-    add to.
+    """Return `steps` with each scatter that adds stored sums moved behind all steps that neither read nor change the
+    array to which it adds.
     """
     found: list[Step] = []
     waiting: list[Scatter] = []

@@ -63,8 +63,9 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
 def _scattered(
     loop: Loop, fresh: Callable[[str], str]
 ) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[str]] | None:
-    """Return ``(functions, addition, stored)`` for a loop that adds functions to an entry that data select: the
-    statements that compute the functions, the one that adds them, and the scalars that it reads. None for other loops.
+    """Return ``(functions, addition, stored)`` for a loop that adds function values to an entry whose index is read
+    from data: the statements that compute the values, the one that adds, and the scalars that this one reads. None for
+    other loops.
     """
     *functions, last = loop.body
     targets = [part.target for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]
@@ -91,8 +92,9 @@ def _in_strips(
     like: str,
     fresh: Callable[[str], str],
 ) -> tuple[list[Alloc], Loop]:
-    """Return ``(local arrays, loop)``: ``loop`` in strips, each with a loop over the statements ``first`` and one over
-    the statements ``second``, which reads the scalars ``stored`` from local arrays of the dtype of ``like``.
+    """Return ``(local arrays, loop)``: ``loop`` in strips, each of which runs the statements ``first`` in one loop and
+    ``second`` in another. The scalars ``stored`` pass from one to the other in local arrays, with the dtype of
+    ``like``.
     """
     start = fresh(f"{loop.variable}_first")
     strips = split(loop, STRIP, start)

@@ -85,8 +85,8 @@ def fuse(program: Program, prover: Prover) -> Program:
 
 @dataclass
 class _Group:
-    """Kernels that will share a loop over their first axis, with the arrays that they fill and read. ``others`` are the
-    arrays filled by steps that stand between these kernels.
+    """Kernels that will share a loop over their first axis, and the arrays that they fill and read. ``others`` are the
+    arrays filled by steps between these kernels.
     """
 
     extent: Affine
@@ -99,7 +99,7 @@ class _Group:
 
 
 class _Fusion:
-    """Fuses the kernels of one program into common loops where that is legal and useful."""
+    """Fuses kernels of one program into common loops over their first axis, where this is legal and saves time."""
 
     def __init__(self, program: Program, prover: Prover) -> None:
         self.program = program
@@ -139,8 +139,8 @@ class _Fusion:
         return result
 
     def by_readers(self) -> list[Step]:
-        """Return the steps with each kernel moved directly before the only kernel that reads its array row by row, so
-        that the two can be fused.
+        """Return the steps with each kernel moved directly before its reader, if a single kernel reads its array, row
+        by row; the two can then be fused.
         """
         late: list[Step] = []
         for step in reversed(self.program.kernels):
@@ -178,8 +178,8 @@ class _Fusion:
         return self.plans[id(kernel)]
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return the kernels in `left`, those not fused yet, that only `step` reads and that can join `group` together
-        with it.
+        """Return the kernels in `left`, the steps that are not fused yet, whose arrays only `step` reads and that can
+        join `group` together with it.
         """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
@@ -360,8 +360,8 @@ def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], *variables: str) ->
 
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
-    """Whether threads can compute `step` in blocks of rows: no reduction and no prefix scan runs along its
-    first axis.
+    """Whether threads can each compute a block of rows of `step`: its result has a first axis, no prefix scan runs
+    along it, and the sums over it in fused kernels are plain totals. Scatters and constants do not qualify.
     """
     if isinstance(step, Correlation):
         return True
@@ -497,8 +497,8 @@ class _Parts:
     def iteration(
         self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]
     ) -> Sequence[Statement]:
-        """Return the scheduled statements of one iteration of the common loop for `kernel`, whose accumulators are
-        replaced by the scalars or entries in ``entry``. Local arrays are added to ``self.arrays``.
+        """Return the scheduled statements that ``kernel`` contributes to one iteration of the fused loop. ``entry``
+        maps accumulators to the scalars or entries that replace them; local arrays are added to ``self.arrays``.
         """
         nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
         self.arrays += nest.arrays

@@ -134,7 +134,7 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
 
 
 def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 8) -> dict[str, int]:
-    """Return the bytes of memory of each temporary array of a call, without rows that a thread keeps in registers."""
+    """Return the bytes of each temporary array of a call, without rows that stay in registers."""
     known = computed_sizes(program, sizes)
     own = {row.name for step in program.kernels if isinstance(step, FusedKernels) for row in step.rows}
     arrays = [array for array in program.temporaries if array.name not in own]
@@ -269,7 +269,7 @@ class _Count:
         return max(compute / share if share else 0.0, moved / CARD.bandwidth)
 
     def count(self, body: Sequence[Statement], warp: Sequence[dict[Any, Any]], times: int) -> None:
-        """Add to the counts what the statements `body` cost, which the threads of `warp` execute `times` times."""
+        """Add the costs of the statements `body` to the counts; the threads of `warp` execute them `times` times."""
         for statement in body:
             if isinstance(statement, If):
                 inside = [lane for lane in warp if _holds(statement.conditions, lane)]
@@ -303,8 +303,8 @@ class _Count:
                 self.touch(load, warp)
 
     def touch(self, load: Load, warp: Sequence[Values]) -> None:
-        """Note the offsets of the entries that a warp reads by ``load``, in the current iteration of the loops around
-        it and, since the cache keeps their sectors, in all iterations of short ones.
+        """Record the offsets of the entries that a warp reads by ``load``: those of the current iteration of the loops
+        around it, and those of all iterations of short loops, whose sectors stay in the cache.
         """
         if self.entries[load.array] * self.itemsize <= WARP * SECTOR:
             return

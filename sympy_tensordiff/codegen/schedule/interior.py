@@ -48,8 +48,8 @@ class Guards(NamedTuple):
 def interior(
     loop: Loop, fresh: Callable[[str], str], lengths: Lengths, is_dear: Callable[[If], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return an innermost loop as several: an interior, where all guards hold and are not tested, and the loops before
-    and after it. None if that does not pay: it needs several guards of statements for which `is_dear` is true, or
+    """Return an innermost loop as several loops: an interior without tests, where all guards are true, and the loops
+    before and after it. None if this does not pay: it needs several guards of costly statements (`is_dear`), or
     quotients to remove.
 
     ``lengths`` are those of the axes of arrays.
@@ -80,9 +80,9 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards in the body of `loop` as bounds of the loop variable, and as conditions that are the same in
-    all iterations: where these hold, no guard is tested. Also return the quotients that are 0 between the bounds, so
-    that remainders become plain indices.
+    """Return the guards in the body of `loop`, as bounds of the loop variable and as loop-invariant conditions; no
+    guard need be tested where all of these hold. The quotients that are 0 within the bounds are returned, too, since
+    remainders by them are simple indices there.
     """
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]
@@ -110,8 +110,8 @@ def guards(loop: Loop, lengths: Lengths) -> Guards:
 def _parts(
     loop: Loop, found: Guards, begin: list[Statement], fresh: Callable[[str], str], lengths: Lengths
 ) -> tuple[Statement, ...]:
-    """Return the loops before, inside and after the interior of `loop`. In the interior, all guards in `found` hold, so
-    they are not tested.
+    """Return the loops before, inside and after the interior of `loop`, where all guards in `found` are true and are
+    not tested.
 
     Statements that compute the ends are added to `begin`.
     """

@@ -48,8 +48,9 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the body of the loop over `variable` ("" for a whole nest), where entries that its inner loops read
-        repeatedly are read once, before these loops. Entries in ``known`` have names already.
+        """Return the body of the loop over `variable` ("" for a whole nest) with entries that its inner loops read
+        repeatedly read once before these loops. ``known`` maps entries that are already read to their names; ``rows``
+        are the constraints known there.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
@@ -122,8 +123,8 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
         return one.substitute(data)
 
     def part(one: Scalar) -> Scalar:
-        """Return one node of a scalar expression, a read or an index, with names in place of the entries in ``known``;
-        others unchanged.
+        """Return a node of a scalar expression, a read or an index, with the names of ``known`` entries in place of the
+        entries; other nodes unchanged.
         """
         if isinstance(one, IndexValue):
             return IndexValue(form(one.form))

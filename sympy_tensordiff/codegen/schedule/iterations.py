@@ -55,7 +55,7 @@ def iterations(body: Sequence[Statement], shared: Collection[str]) -> list[Itera
 
 
 def is_unrolled(loop: Loop) -> bool:
-    """Whether a loop has constant bounds and so few iterations, with those of the loops in it, that compilers unroll
+    """Whether a loop has constant bounds, and so few iterations, including those of inner loops, that compilers unroll
     it.
     """
     nest = [loop, *loops(loop.body)]

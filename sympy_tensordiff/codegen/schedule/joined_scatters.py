@@ -18,8 +18,8 @@ from sympy_tensordiff.codegen.ir.walk import all_names, statements
 
 
 def with_joined_scatters(program: Program) -> Program:
-    """Return the program in which scatters that add to equal entries of an array, as ``y[p[k]] += a[k]`` and ``y[p[k]]
-    += b[k]``, are joined into one.
+    """Return the program with scatters to equal entries of an array, such as ``y[p[k]] += a[k]`` and ``y[p[k]] +=
+    b[k]``, joined into one.
     """
     taken = all_names(program)
     steps: list[Step] = []

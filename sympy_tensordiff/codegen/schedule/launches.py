@@ -42,8 +42,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def in_launches(program: Program, unfused: Collection[str] = ()) -> Program:
-    """Return the program with kernels merged that compute arrays of the same shape, one thread per entry, so that fewer
-    GPU launches are needed. Kernels that fill arrays in ``unfused`` stay as they are.
+    """Return the program with kernels of equal shape merged, one thread per entry, to save GPU launches. Kernels that
+    fill arrays in ``unfused`` are not merged.
 
     Law: every result is the same.
     """
@@ -67,7 +67,7 @@ def in_launches(program: Program, unfused: Collection[str] = ()) -> Program:
 
 
 def _used_by_one_launch(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
-    """Return the temporaries that one launch fills and no other launch reads, so that they can stay in registers."""
+    """Return the temporaries that only one launch fills and reads; they can stay in registers."""
     users = Counter(name for launch in launches for name in launch.filled | launch.read)
     return frozenset([array.name for array in program.temporaries if users[array.name] == 1])
 
@@ -116,7 +116,7 @@ class _Launch:
         self.weight = weight(step.body) if isinstance(step, Kernel) else 0
 
     def precedes(self, step: Step) -> bool:
-        """Whether `step` reads or fills an array that this launch fills, so that it has to run later."""
+        """Whether `step` must run after this launch, because it reads or fills an array that the launch fills."""
         return not self.filled.isdisjoint((step.array, *uses(step).arrays))
 
     def can_take(self, step: Kernel) -> bool:

@@ -85,12 +85,12 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
     order = _axes_with_last(last, rank)
 
     def entry(load: Name | Load) -> Name | Load:
-        """Return an entry of the array with its indices in the new order; others unchanged."""
+        """Return an entry of the array ``name`` with its indices in the new order; other targets unchanged."""
         is_own = isinstance(load, Load) and load.array == name
         return Load(name, _permuted(load.index, order)) if isinstance(load, Load) and is_own else load
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return `statement` with entries of the array by `entry`."""
+        """Return `statement` with the indices of its entries of the array ``name`` in the new order."""
         value = partial(rewrite_scalar, change=lambda part: entry(part) if isinstance(part, Load) else part)
         return (with_parts(statement, value, target=entry),)
 
@@ -113,8 +113,8 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
 
 
 def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
-    """Return the temporary whose order of axes makes the most difference, with the axis that should be its last one;
-    None if all have the right one. An axis in front of short ones only stays: kernels of one row share its entries.
+    """Return ``(name, axis)`` of the temporary for which a new last axis makes the most reads contiguous; None if no
+    other order is better. An axis is not moved behind short ones only, since the kernels of one row share its entries.
     """
     prover = Prover(program)
     ranks = {array.name: len(array.shape) for array in program.temporaries if len(array.shape) > 1}
@@ -128,7 +128,10 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
             continue
 
         def vote(load: Load, variable: str | None, around: tuple[str, ...], step: Kernel = step) -> Load:
-            """Count the axes along which the read is contiguous; return `load` unchanged."""
+            """Count axes to put last: for the array of `load`, the axis along which the innermost loop reads it
+            contiguously; for the array that `step` fills, the axes along which `load` is contiguous. Return `load`
+            unchanged.
+            """
             run = run_of(load, variable)
             if load.array in own and run is not None and run[1] == 1:
                 votes[load.array, run[0]] += 1
@@ -187,7 +190,7 @@ class _Groups(NamedTuple):
     columns: int
 
     def turned(self, items: Sequence[T]) -> tuple[T, ...]:
-        """Return `items`, one for each axis, with those of the row axes and those of the column axes exchanged."""
+        """Return `items`, one for each axis, with the items of the row axes and of the column axes exchanged."""
         return *items[: self.rows], *items[self.columns :], *items[self.rows : self.columns]
 
 
@@ -289,8 +292,8 @@ def _with_copies(program: Program) -> Program:
 
 
 def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
-    """Whether the loops ``around`` a read meet its entries several times each, so that a copy in which the read is
-    contiguous pays. `factor` is the stride of the read.
+    """Whether the loops ``around`` a read access each of its entries several times; a copy in which the read is
+    contiguous then pays. `factor` is the stride of the read.
 
     With a stride, an entry is repeated where more loops than axes are in the indices, too.
     """
@@ -307,8 +310,8 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that copies an array into `copy` so that reads with the stride `factor` along its last axis
-    become contiguous: entry ``factor*q + r`` goes to ``[r, q]``.
+    """Return the kernel that copies ``array`` into `copy` with entry ``factor*q + r`` of its last axis at ``[r, q]``.
+    Reads with stride `factor` along the axis are contiguous in the copy.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)
@@ -332,7 +335,7 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
-        """Return `statement` with each read replaced by the result of ``visit``."""
+        """Return `statement` with ``visit(read, loop variable, …)`` in place of each read."""
         inside = [s for s in loops if isinstance(s, Loop)]
         # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.
         long, around = (

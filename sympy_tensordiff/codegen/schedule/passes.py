@@ -62,7 +62,7 @@ def prepared(program: Program, backend: str, splits: bool = True) -> Program:
 
 
 def _backend_of(step: Recurrence, backend: str) -> str:
-    """Return the backend for the body of a recurrence: `backend` if it can compile it, else NumPy."""
+    """Return the backend for the time steps of a recurrence: `backend` if it can compile them, else NumPy."""
     if backend == "numba":
         return "numpy" if uncompiled_arrays(step.body) else backend
     return "numpy" if backend == "llvm" and not is_compiled_step(step) else backend

@@ -87,8 +87,8 @@ def _with_row_inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) 
 
 
 def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
-    """Return ``[loop]`` with the loop `row` around `body`, in which products multiply those factors first that do not
-    change in it; [] for an empty body.
+    """Return ``[loop]``, the loop `row` around `body`; [] for an empty body. In each product, loop-invariant factors
+    come first.
     """
     own = {statement.name for statement in body if is_let(statement)}
 
@@ -176,8 +176,8 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
 
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
-    """Return the statements that adapt a running sum of ``exp(u[j] - m)`` to a new maximum m: multiply it by ``exp(old
-    - new)``, or add its ``terms`` again if that would lose digits.
+    """Return the statements that adapt a running sum of ``exp(u[j] - m)`` to a new maximum m: they multiply it by
+    ``exp(old - new)`` or, if this would lose digits, add its ``terms`` again.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
@@ -200,13 +200,13 @@ def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
 
 
 def _is_set(flag: Name) -> Constraint:
-    """Return the constraint that the integer `flag` is 1 or more, so that it is set."""
+    """Return the constraint that the integer `flag` is set, ``flag >= 1``."""
     return Constraint("ge", Affine.variable(flag.name) - 1)
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a reduction in ``count`` independent accumulators, which are combined after the loop, so that operations
-    need not wait for each other.
+    """Split a reduction into ``count`` independent accumulators, which are combined after the loop, and return its
+    statements. An operation then need not wait for the previous one.
 
     The reduction is the one statement of the loop, into a scalar.
 
@@ -229,8 +229,8 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
 
 
 def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a loop that adds terms to a whole row in each iteration, changed so that `count` iterations are made in
-    one pass over the row (unroll-and-jam).
+    """Return a loop that adds to a whole row in each iteration, with `count` iterations made in one pass over the row
+    (unroll-and-jam).
 
     The row of sums is read and written once for them; the terms are added in the order in which they were.
 
@@ -259,7 +259,7 @@ def _at_next_iterations(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return three parts that replace a loop: statements that compute its ends, a loop in steps of ``count`` with the
+    """Return the three parts that replace a loop: the computation of its ends, a loop in steps of ``count`` with the
     body ``inside``, and a loop over the remaining iterations.
     """
     before: list[Statement] = []

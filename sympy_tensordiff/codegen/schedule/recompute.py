@@ -149,8 +149,8 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         return found
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statements that compute the entries that `statement` reads from the array, then `statement` with
-        the computed values.
+        """Return the statements that recompute the entries of the kernel's array that `statement` reads, followed by
+        `statement` with these values.
         """
         made: list[Statement] = []
         values: dict[Load, Name] = {}
@@ -162,9 +162,7 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         if isinstance(statement, Set) and values:
 
             def chosen(part: Scalar) -> Scalar:
-                """Return the scalar that replaces `part`: for a read of the array, the name of its recomputed value;
-                `part` itself otherwise.
-                """
+                """Return the name of the recomputed value for a read of the kernel's array; other nodes unchanged."""
                 return values.get(part, part) if isinstance(part, Load) else part
 
             statement = replace(statement, value=rewrite_scalar(statement.value, chosen))

@@ -40,9 +40,9 @@ class RowBlocks(NamedTuple):
 
 
 def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], excluded: Collection[str]) -> RowBlocks:
-    """Return the program in which kernels that work on the same rows, such as the sums and entries of a softmax, become
-    one GPU launch with a block of threads per row, and the loops that its threads share. Kernels that fill arrays in
-    ``excluded`` are left alone.
+    """Return the program with kernels over the same rows joined, such as the sums and entries of a softmax, and the
+    loops that threads share. Each becomes one GPU launch with a block of threads per row. Kernels that fill arrays in
+    ``excluded`` are not joined.
 
     Law: every result is the same.
     """
@@ -50,7 +50,7 @@ def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], 
 
 
 class _RowGroups:
-    """Finds the kernels of one program that work on the same rows, and joins them."""
+    """Finds kernels of one program over common rows, and joins them."""
 
     def __init__(self, program: Program, shared_loops: Mapping[str, SharedLoop]) -> None:
         self.program, self.shapes, self.taken = program, array_shapes(program), all_names(program)
@@ -61,7 +61,9 @@ class _RowGroups:
         self.temporaries = {array.name for array in program.temporaries}
 
     def grouped(self, excluded: Collection[str]) -> RowBlocks:
-        """Return the program with its row-wise kernels joined, as many of them as possible."""
+        """Return the program in which consecutive row-wise kernels are joined into one launch, each group as long as
+        possible. Kernels that fill arrays in ``excluded`` are not joined.
+        """
         groups: list[list[Step]] = []
         for step in self.program.kernels:
             if groups and _joins(groups[-1], step, self.old_shared_loops, self.shapes, excluded):
@@ -82,9 +84,9 @@ class _RowGroups:
         return RowBlocks(program, self.shared_loops)
 
     def joined(self, group: Sequence[Step]) -> FusedKernels | None:
-        """Return the kernels of `group`, which work on the same rows, as one launch. None if they are fewer than two
-        (after cheap ones are merged into their readers), one reads an array that another stores, or the first one has
-        no sum for the threads to share.
+        """Return the kernels of `group`, which have common rows, as one launch. None if fewer than two remain after
+        cheap ones are merged into their readers, if one reads an array that another stores, or if the first has no sum
+        for threads to share.
         """
         kernels = [step for step in group if isinstance(step, Kernel)]
         if len(kernels) < 2 or kernels[0].array not in self.old_shared_loops:
@@ -126,8 +128,8 @@ def _renamed_variable(old: Kernel, new: Kernel, variable: str) -> str:
 def _joins(
     group: Sequence[Step], step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, excluded: Collection[str]
 ) -> bool:
-    """Whether `step` can join `group`, kernels that one GPU launch computes with a block of threads per row: `step`
-    reads the arrays of the group at its own row only.
+    """Whether `step` can join `group`, the kernels of one GPU launch with a block of threads per row: it reads the
+    arrays of the group in its own row only.
     """
     first = group[0]
     if (
@@ -173,8 +175,8 @@ def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection
 
 
 def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a fused row-wise step: one block of threads per row, which share the sums along the row and
-    then its entries.
+    """Return the loop nest of fused row-wise kernels for the GPU. A block of threads computes each row: its threads
+    share first the sums along the row, then its entries.
     """
     first = step.kernels[0]
     count, rank = shared_loops[first.array].threads, len(first.axes)
@@ -200,7 +202,7 @@ def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes:
             mine = fresh(f"{begin.name}_part")
 
             def place(thread: Affine, name: str = partial) -> Load:
-                """Return the entry of the shared array in which a thread stores its partial sum."""
+                """Return the entry of the shared array ``name`` in which ``thread`` stores its partial sum."""
                 return Load(name, (thread,))
 
             part = Renaming({begin.name: mine})

@@ -54,8 +54,9 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 
 def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
-    """Return `loop` with bounds that do not depend on `axis`, and the bounds of `axis` inside of it, so that the two
-    loops can be interchanged: ``i >= j`` for ``j <= i``. None if that is not possible.
+    """Return ``(loop, lower bounds, upper bounds)`` for interchanging `loop` with the loop over `axis` around it: the
+    loop with bounds that do not depend on the axis, and the bounds of the axis inside, ``i >= j`` for ``j <= i``. None
+    if the bounds cannot be solved for `axis`.
     """
     variable, place = Affine.variable(loop.variable), Affine.variable(axis)
     ends: tuple[list[Bound], list[Bound]] = [], []
@@ -76,9 +77,9 @@ def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | N
 
 
 def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, Bounds] | None:
-    """Return the conditions of `test` without those on `axis`, and the lower and upper bounds of ``axis`` that replace
-    these, so that the guard can move into the loop: ``i >= 1`` is a lower bound of i. None if a condition on ``axis``
-    is not such a bound.
+    """Return ``(conditions, lower bounds, upper bounds)`` for moving the guard `test` out of the loop over `axis`: its
+    conditions without ``axis``, and the bounds of the axis that replace the others, such as ``i >= 1``. None if a
+    condition on ``axis`` is not such a bound.
     """
     others: list[Constraint] = []
     ends: tuple[list[Bound], list[Bound]] = [], []
@@ -95,8 +96,8 @@ def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, B
 
 
 def with_guards_inside(body: Sequence[Statement]) -> tuple[Statement, ...]:
-    """Return the statements `body` with each guard around loops moved into these loops, so that they are not inside of
-    another statement: ``if p >= 1: for i: s += x[p - 1, i]`` with the test in the loop.
+    """Return `body` with each guard around loops moved into these loops: ``if p >= 1: for i: s += x[p - 1, i]`` becomes
+    a loop with the test inside. The loops are then at the top level.
 
     Guards around values that loops use stay, and so do those that read data.
     """
@@ -128,7 +129,7 @@ of 2,000 entries: 9 0.63, 13 0.48, 17 1.66, 23 1.29, 31 1.65; for 20,000 entries
 
 def windowed(loop: Loop, axis: str) -> Loop:
     """Return a loop over a short window that moves with `axis`, such as ``for i in range(p - 2, p + 1)``, as a loop
-    that begins at 0. Other loops are returned unchanged.
+    that begins at 0; another loop unchanged.
 
     >>> from sympy_tensordiff.codegen.ir.loops import let
     >>> from sympy_tensordiff.codegen.ir.scalars import Load
@@ -154,9 +155,9 @@ def windowed(loop: Loop, axis: str) -> Loop:
 
 
 def with_guard_for_bounds(loop: Loop, axis: str) -> Loop | None:
-    """Return `loop` with those bounds that contain `axis` as conditions in it, so that the loop over the axis can be
-    moved inside: ``for i in range(max(0, p - n + 1), min(n, p + 1))`` runs over all i. None if a bound on one side
-    would be missing.
+    """Return `loop` with the bounds that contain `axis` turned into a guard in its body: ``for i in range(max(0, p - n
+    + 1), min(n, p + 1))`` then runs over all i, and the loop over the axis can be moved inside. None if no lower or no
+    upper bound would remain.
 
     >>> i, p, n = Affine.variable("i"), Affine.variable("p"), Affine.variable("n")
     >>> lows, highs = (Bound(Affine()), Bound(p - n + 1)), (Bound(n - 1), Bound(p))
@@ -265,8 +266,8 @@ class Segment:
 
 @dataclass
 class RowPlan:
-    """A plan to run a kernel row by row: the segments of its body, its prefix scans, and the scalars that become arrays
-    with one value per entry.
+    """A plan to run a kernel row by row: the segments of its body, its prefix scans, and the scalars that become local
+    arrays with one value for each entry of the row.
     """
 
     planner: RowPlanner
@@ -277,7 +278,7 @@ class RowPlan:
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return a plan to move the loop over the last axis of `kernel` inside of its sums, or else one to continue sums
+    """Return a plan to move the loop over the last axis of `kernel` inside its sums, or else a plan to continue sums
     from entry to entry. None if neither is possible and useful.
     """
     return sums_plan(kernel, prover) or scans_plan(kernel)
@@ -306,8 +307,8 @@ def scans_plan(kernel: Kernel) -> RowPlan | None:
 
 
 def stays_in_rows(kernel: Kernel) -> bool:
-    """Whether ``kernel`` adds only to entries whose index contains the last axis itself, so that the loop over this
-    axis can be moved.
+    """Whether ``kernel`` adds only to entries whose index contains its last axis itself; the loop over this axis can
+    then be moved.
 
     Then the additions to one entry keep their order with the axis innermost.
     """
@@ -333,7 +334,9 @@ class RowPlanner:
         self.depends = dependences(kernel)
 
     def plan(self) -> RowPlan | None:
-        """Return the plan, with the kernel's body cut into segments; None if no sum gains from it."""
+        """Return the plan to run the kernel row by row, with its body cut into segments; None if moving the loop into a
+        sum does not pay.
+        """
         segments: list[Segment] = []
         pending = Segment("entry")
         for statement in self.kernel.body:
@@ -350,8 +353,8 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def worthwhile(self, loop: Loop) -> Loop | None:
-        """Return `loop` inside of which the loop over the last axis should be moved, with bounds that do not depend on
-        this axis; None if that does not pay.
+        """Return `loop`, with bounds that do not depend on the last axis, if moving the loop over this axis inside
+        pays; else None.
         """
         if self.is_worthwhile(loop):
             return loop
@@ -422,8 +425,8 @@ class RowPlanner:
         return steps is not None and steps <= _MAX_SHORT_WINDOW
 
     def is_sum_over_window(self, loop: Loop) -> bool:
-        """Whether `loop` is a sum over a short window that is not unrolled, and reads along the row only, so that the
-        loop along the row should be inside of it.
+        """Whether `loop` is a sum over a short window, too long to unroll, that reads along the row only. The loop
+        along the row should then be inside.
         """
         nest = [loop, *inner_loops(loop.body)]
         if (
@@ -458,8 +461,8 @@ class RowPlanner:
         return total
 
     def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
-        """Return the scalars that differ from entry to entry and are used in a later segment, so that they become
-        arrays (scalar expansion).
+        """Return the scalars that differ from entry to entry and are used in a later segment; they become arrays
+        (scalar expansion).
         """
         made: dict[str, int] = {}
         found: set[str] = set()

@@ -48,8 +48,7 @@ Half and twice as much change no text of the benchmarks.
 
 @dataclass(frozen=True)
 class PrefixScan:
-    """A reduction loop, such as ``Sum_{j <= i} x[j]``, that continues from the value of the previous entry of a row
-    instead of starting again.
+    """A reduction loop, such as ``Sum_{j <= i} x[j]``, that continues from the value of the previous entry of a row.
 
     ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
     the terms of the exponents in the summand that depend on the entry. ``growth``: statements that multiply the sum of
@@ -158,8 +157,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
 
     def grown(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with a factor recorded by which all of its terms change from one entry to the next, such as
-        ``a`` for the terms ``a**(i - j)*x[j]`` of entry i. None if there is no such factor.
+        """Return `scan` with the factor recorded by which all of its terms change from one entry to the next, such as
+        ``a`` for ``Sum_{j <= i} a**(i - j)*x[j]``. None if there is no such factor.
         """
         loop, add = scan.loop, scan.loop.body[-1]
         moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
@@ -170,8 +169,8 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor ``a`` recorded if its terms depend on the entry i by one power ``a**(i - j)``
-        only; else None. `add` is the update of the sum.
+        """Return `scan` with the factor ``a`` recorded if its terms depend on the entry i only by one power ``a**(i -
+        j)``; else None. `add` is the statement that updates the sum.
         """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])

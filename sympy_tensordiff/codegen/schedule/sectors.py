@@ -14,8 +14,8 @@ from sympy_tensordiff.integer.products import times
 
 
 def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
-    """Return the number of values that each axis takes among 32 consecutive entries, which the threads of a warp
-    compute. The entries are counted along the axis ``first``, then along the others, from the last one to the first.
+    """Return the number of values that each axis takes among the 32 consecutive entries of a warp. Entries are counted
+    along the axis ``first``, then along the other axes, the last one first.
     """
     found: dict[str, int] = {}
     lanes = WARP

@@ -43,8 +43,8 @@ from sympy_tensordiff.integer.products import quotient_by
 
 @dataclass(frozen=True, slots=True)
 class SharedLoop:
-    """A loop of a sum whose iterations the ``threads`` of a block share, which then add up their partial sums. Without
-    a ``width``, these are 1, 2, 4, 8, 16, or whole warps.
+    """A summation loop whose iterations the ``threads`` of a block share; the threads then add up their partial sums.
+    Without a ``width``, their number is 1, 2, 4, 8, 16, or a multiple of a warp.
 
     With a ``width``, the x axis runs over as many neighbouring entries, and the y axis over the iterations. Entries
     along ``axis`` are neighbours. A thread computes all entries along the short axis ``jam``.
@@ -118,8 +118,8 @@ class _Jam:
         return list(rewrite(body, lambda statement, _: self.copies(statement)))
 
     def copies(self, statement: Statement) -> tuple[Statement, ...]:
-        """Return one copy of a statement per entry along the short axis. A loop or guard, whose body has its copies
-        already, is returned once.
+        """Return a copy of a statement for each entry along the short axis. A loop or guard is returned once, since its
+        body contains the copies.
         """
         if isinstance(statement, Set):
             touched = _names_in(statement) | {statement.name}
@@ -136,7 +136,9 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
     """
 
     def change(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return the loop restricted to the iterations of one thread; another statement unchanged."""
+        """Return a loop over ``variable`` restricted to the iterations of thread ``t``, every ``count``-th from ``t``
+        on; other statements unchanged.
+        """
         if not isinstance(statement, Loop) or statement.variable != variable:
             return (statement,)
         step = count.constant if count.is_constant else count
@@ -182,10 +184,9 @@ def totals(
     start: Set,
     fresh: Fresh,
 ) -> list[Statement]:
-    """Return the statements by which `count` neighbouring threads add up their partial sums, so that each of them has
-    the totals: the threads of each warp exchange their sums, and store them for the other warps. ``parts`` maps the
-    names of the totals to those of the partial sums, ``places`` to the entry of a thread in shared memory. ``start`` is
-    the statement that initialises the sum, or the maximum or minimum in its place.
+    """Return statements by which `count` neighbouring threads add up their partial sums, so that each has the totals.
+    Each warp exchanges its sums, and stores them for the other warps. ``parts`` maps the names of totals to those of
+    partial sums, ``places`` to the thread's entry in shared memory. ``start`` initialises the sum, maximum or minimum.
     """
     reduction = reduction_of(start)
     is_warp = count.is_constant and count.constant <= WARP
@@ -221,7 +222,7 @@ def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: Fre
     e = ZERO if is_alone else Affine.variable(x if shared_loop.is_across else y)
 
     def place(name: str, thread: Affine) -> Load:
-        """Return the entry of the shared array in which a thread stores its partial sum."""
+        """Return the entry of a shared array in which ``thread`` stores its partial sum of the total ``name``."""
         return Load(partial[name], (thread, e) if shared_loop.is_across else (e, thread))
 
     rows = [Constraint("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]

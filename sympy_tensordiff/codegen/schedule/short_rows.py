@@ -34,8 +34,8 @@ Half and twice as many take 0.95 to 1.03 of the time of the three benchmarks tha
 
 
 def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return statements that compute all entries along the short last axis of `kernel` in the same loops, so that they
-    share reads; None if nothing is gained.
+    """Return statements that compute all entries along the short last axis of `kernel` in common loops, which share
+    reads; None if this gains nothing.
 
     ``fresh`` makes names for what each entry has for itself.
     """
@@ -83,7 +83,7 @@ def _gains(planner: RowPlanner, count: int) -> bool:
 
 def _shares(planner: RowPlanner, loop: Loop) -> bool:
     """Whether the reads that move with `loop` are contiguous, and at least one is the same for all entries of the short
-    axis, so that it is shared.
+    axis.
     """
     loads = [node for node in scalars(loop.body) if isinstance(node, Load)]
     moving = [node for node in loads if any(loop.variable in form.atoms() for form in node.index)]

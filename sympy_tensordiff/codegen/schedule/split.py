@@ -97,8 +97,8 @@ class _Splitter:
         return [*before, new]
 
     def value(self, value: Scalar, before: list[Statement]) -> Scalar:
-        """Return ``value`` with parts that are too deep or large replaced by names. Their assignments are appended to
-        ``before``.
+        """Return ``value`` with names in place of parts that are too deep or too large. The assignments of these names
+        are appended to ``before``.
         """
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
@@ -234,7 +234,7 @@ class _Pieces:
         self.kernels.append(replace(self.kernel, body=self.piece([], result)))
 
     def below(self, statement: Statement) -> int:
-        """Return the number of operations that `statement` needs, without values that new arrays store."""
+        """Return the number of operations of `statement`, without those of values that new arrays store."""
         return sum(
             self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
         )

@@ -91,8 +91,8 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
 
 
 class ChosenLoop(NamedTuple):
-    """The loop of a sum that will be distributed over threads or blocks, its number of iterations, the loops around it
-    and inside, and how its iterations are shared out.
+    """The loop of a sum to distribute over threads or blocks: its number of iterations, the loops around it and inside,
+    and how threads share its iterations.
     """
 
     loop: Loop
@@ -112,7 +112,7 @@ class ChosenLoop(NamedTuple):
 
     @property
     def is_across(self) -> bool:
-        """Whether neighbouring threads compute neighbouring entries of the result, instead of neighbouring terms of one
+        """Whether neighbouring threads compute neighbouring entries of the result; if not, neighbouring terms of one
         sum.
         """
         return self.width > 0
@@ -145,8 +145,8 @@ class _Stages:
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
     def prepared_steps(self, step: Step) -> Sequence[Step]:
-        """Return the steps that replace `step` so that sums can be distributed: the values of a scatter, or products
-        inside of a sum, get kernels of their own.
+        """Return the steps that replace `step` before its sums are distributed over threads: the values of a scatter,
+        or products inside of a sum, get kernels of their own.
         """
         if not isinstance(step, Kernel):
             return [step]
@@ -180,8 +180,8 @@ class _Stages:
         return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
-        """Return two kernels for a scatter that adds a sum to an entry of its own, as on a diagonal: one stores the
-        sums, the other one adds them. Other scatters are returned alone.
+        """Return two kernels for a scatter of sums to entries of their own, as to a diagonal: the first stores the
+        sums, the second adds them. Another scatter is returned alone.
         """
         found = values_of(scatter, self.taken)
         if found is None:
@@ -235,8 +235,9 @@ class _Stages:
         array: str,
         chunk: int = 1,
     ) -> tuple[Kernel, Kernel]:
-        """Return two kernels for a long reduction, at position ``number`` of the kernel's body: one computes ``count``
-        partial sums, the other one adds them. Partial sum p has the chunks p, p + count, ... of ``chunk`` iterations.
+        """Return two kernels for the long reduction at position ``number`` of the kernel's body (split-K): the first
+        computes ``count`` partial sums, the second adds them. Partial sum p has the chunks p, p + count, ... of
+        ``chunk`` iterations.
         """
         loop, start, before = chosen.loop, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
@@ -248,8 +249,8 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """If the statement is the loop that is split, return it restricted to the iterations of one partial sum
-            (inside a loop over its chunks, if these are longer than 1). Return another statement unchanged.
+            """Return the loop that is split restricted to the iterations of one partial sum, inside a loop over its
+            chunks if these are longer than 1; another statement unchanged.
             """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)
@@ -317,8 +318,8 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return ``(chunk, parts)``: the number of consecutive iterations that belong to one partial sum, and the
-        number of partial sums into which a sum is divided, so that they fill the device.
+        """Return ``(chunk, parts)``: how many consecutive iterations belong to one partial sum, and into how many
+        partial sums a sum is divided to fill the device.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile
@@ -362,8 +363,8 @@ class _Stages:
     def in_parts_of_another_loop(
         self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
     ) -> list[Kernel] | None:
-        """Return two kernels for a sum with several long loops but few entries: blocks compute parts of one loop, and
-        the threads of a block share another one. None for other sums.
+        """Return two kernels for a sum with several long loops but few entries: blocks of threads divide one loop among
+        themselves, and the threads of a block another one. None for other sums.
         """
         entries = times(*self.shapes[kernel.array])
         is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS
@@ -390,8 +391,8 @@ class _Stages:
 
 
 def in_blocks(program: Program) -> tuple[Stages, dict[str, SharedLoop]]:
-    """Return the program with long sums distributed over the threads of GPU blocks, and the loops that threads share,
-    by the array that they fill.
+    """Return the program with long sums distributed over the threads of GPU blocks, and a dictionary from array names
+    to the loops that threads share.
 
     Law: every result is the same, but for the order in which the terms of a sum are added.
     """
@@ -423,8 +424,8 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
-    """Return an upper bound of the number of iterations of `loop`, for all values of data and of the axes in ``box``
-    (which maps axes to extents), as a form without the variables `own`; None if there is no such form.
+    """Return an upper bound of the number of iterations of `loop`, whatever the data and the axes in ``box`` (axes with
+    their extents), as a form without the variables `own`; None if there is no such form.
     """
     loop = at_extremes(loop, box or {})
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1:
@@ -453,8 +454,8 @@ def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
 
 
 def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
-    """Return a lower bound (an upper one for ``sign=-1``) at the value of `axis` for which the loop is longest: its
-    first or its last one.
+    """Return a lower bound of a loop (an upper one for ``sign=-1``) at the first or last value of `axis`, whichever
+    makes the loop longest.
     """
     if axis in bound.form.hidden():
         return bound

@@ -77,7 +77,7 @@ def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
 
 
 class _Packing:
-    """Decides which symmetric arrays of a program are stored packed, and rewrites the steps that fill and read them."""
+    """Decides which symmetric arrays of a program to store packed, and rewrites the steps that fill and read them."""
 
     def __init__(self, program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> None:
         self.program = program
@@ -110,7 +110,7 @@ class _Packing:
                 return
 
     def is_worth(self, found: CirculantPacking, name: str, readers: Sequence[ContractionStep]) -> bool:
-        """Whether the matrix products `readers` of the packed array save more work than unpacking their results
+        """Whether the matrix products `readers` of the packed array save more operations than unpacking their results
         costs.
         """
         before = after = entries = 0
@@ -153,8 +153,8 @@ class _Packing:
         return self.program.with_steps(steps, self.packed, arrays, notes)
 
     def filled(self, kernel: Kernel, found: CirculantPacking) -> Kernel:
-        """Return the kernel that fills the packed array ``found`` instead of the full one that `kernel` fills. The
-        packed entry ``[d, j]`` is the full array's entry at ``(j, (d + j) mod extent)``.
+        """Return `kernel`, which fills a symmetric array, changed to fill its packed array ``found``. Packed entry
+        ``[d, j]`` is the entry ``(j, (d + j) mod extent)`` of the full array.
         """
         first, second = (kernel.axes[axis] for axis in found.axes)
         distance = unique("distance", self.taken | set(kernel.axes))
@@ -190,9 +190,7 @@ class _Packing:
 
 
 def _packed_labels(operand: Operand, step: ContractionStep, found: CirculantPacking) -> tuple[int, int] | None:
-    """Return the labels of the two packed axes of an operand. None if they are summed over, or occur in the other
-    operand.
-    """
+    """Return the labels of the two packed axes of an operand; None if they are summed or in the other operand."""
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))
     if first == second or everywhere[first] > 1 or everywhere[second] > 1:

@@ -9,7 +9,7 @@ from sympy_tensordiff.codegen.ir.programs import ConstantKernel, Kernel, Program
 
 
 def with_tables(program: Program) -> Program:
-    """Return the program in which temporaries that depend on no argument and no size become tables, which are computed
+    """Return the program with temporaries that depend on no argument and no size turned into tables, which are computed
     once for all calls.
 
     Law: a table reads nothing but tables.

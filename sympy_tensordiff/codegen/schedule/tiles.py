@@ -64,13 +64,13 @@ class _Tiling:
 
     @property
     def sums(self) -> int:
-        """The number of sums (entries of the result) that one block of threads computes."""
+        """The number of entries of the result (sums) that one block of threads computes."""
         return prod(SIDE * each for each in self.each.values())
 
 
 def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
-    """Return the plan to compute a kernel like ``Sum_k a[i, k]*b[k, j]`` in tiles through shared memory. None for
-    another kernel, or if it has no read that several entries use.
+    """Return the plan to compute a kernel such as ``Sum_k a[i, k]*b[k, j]`` in tiles through shared memory. None for
+    other kernels, and if no read is shared by several entries.
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
         return None
@@ -230,8 +230,8 @@ class _TileNest:
         return form
 
     def tied_rows(self, entry: Mapping[str, Affine]) -> tuple[Constraint, ...]:
-        """Return the conditions on a term that depend on the entry, as ``k <= i`` for a triangular matrix, at one
-        `entry` of the tile.
+        """Return the conditions on the summation index ``k`` of a tile whose bounds depend on the row or column, as ``k
+        <= i`` for a triangular matrix, with the indices of `entry` substituted.
         """
         own = self.first + self.k
         rows = [Constraint("ge", high.form.substitute(entry) - own) for high in self.last.highs if self.is_tied(high)]
@@ -239,7 +239,7 @@ class _TileNest:
         return tuple(rows)
 
     def is_tied(self, bound: Bound) -> bool:
-        """Whether a bound of the loop depends on the row or the column."""
+        """Whether a loop bound depends on one of the two tiled loop variables, the plan's row and column."""
         return not {self.plan.row, self.plan.column}.isdisjoint(map(str, bound.form.atoms()))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
@@ -317,8 +317,8 @@ class _TileNest:
             yield from [If(rows, tuple(inside))] if rows else inside
 
     def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
-        """Return the statement that stores one sum of a thread in the result, below a test that its position is inside
-        of the array.
+        """Return the statement by which a thread stores one of its ``sums`` in the result at `entry`, guarded by a test
+        that this index is in bounds.
         """
         names = {name: self.fresh(name) for name in declared(rest)}
         inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]

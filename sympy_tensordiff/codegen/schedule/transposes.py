@@ -65,8 +65,8 @@ def last_axis(box: Mapping[str, Affine]) -> str:
 
 
 def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the GPU nest of a kernel with transposed `reads`, which are contiguous along the axis `row`. Each block
-    computes a square of entries, and copies what it reads into shared memory first, so that all reads are contiguous.
+    """Return the GPU nest of a kernel with transposed `reads`, which are contiguous along the axis `row`. Each block of
+    threads computes a square of entries, and first copies the entries to read into shared memory, by contiguous reads.
     """
     box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
     column = last_axis(box)
@@ -77,7 +77,7 @@ def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Sh
     names = {load: fresh(f"{load.array}_tile") for load in reads}
 
     def inside(entry: Mapping[str, Affine]) -> list[Constraint]:
-        """Return the constraints under which `entry`, an index in the square, is in bounds of the array."""
+        """Return the constraints by which `entry`, an index in a block's square, is in bounds of the result."""
         return [Constraint("ge", box[axis] - 1 - form) for axis, form in entry.items()]
 
     at = {row: starts[row] + across, column: starts[column] + down}
@@ -94,7 +94,7 @@ def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Sh
         return Load(names[node], (across, down)) if isinstance(node, Load) and node in names else node
 
     def changed(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return the statement with its transposed reads replaced by reads of their copies."""
+        """Return the statement with reads of shared memory in place of its transposed reads."""
         if isinstance(statement, Set) and not isinstance(statement.value, Ends):
             statement = replace(statement, value=rewrite_scalar(statement.value, from_tile))
         return (statement,)

@@ -76,8 +76,8 @@ class DeclaredNames:
             raise node.error(f"{short(node.text)} is {what}, so no index has this name; take another")
 
     def extent_of(self, index: Tree, body: Tree) -> Any:
-        """Return the extent of the axes that ``index`` runs over in ``body``, where it is written alone, as ``i`` in
-        ``x[i]``.
+        """Return the extent of the axes on which ``index`` is written alone in ``body``, as ``i`` in ``x[i]``;
+        ``index`` runs over these.
 
         Raise `ParseError` if there is no such axis, or if two have different extents.
         """
@@ -385,7 +385,7 @@ class IndexedBuilder:
             return choice(found)
 
     def build_binder(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return a reduction or comprehension such as ``sum(x[i], i)``: its body, with the indices and ranges that it
+        """Return a reduction or comprehension such as ``sum(x[i], i)``: its body over the indices and ranges that it
         binds.
         """
         body, *limits = part.children

@@ -75,9 +75,7 @@ _OPERATORS = frozenset(
 
 
 class Bars:
-    r"""A token filter that decides for each bar ``|`` or ``\|``, which looks the same on both sides, whether it opens
-    or closes.
-    """
+    r"""A token filter that decides whether each bar ``|`` or ``\|`` opens or closes; the two look the same."""
 
     always_accept = ("BAR", "BARS")
 
@@ -163,7 +161,7 @@ def read_latex(text: str) -> ParsedExpression:
 
 
 def _define_part(formula: LatexLowering, statement: Tree) -> None:
-    """Add to ``formula`` the definition of a named part, which is a line after "where"."""
+    """Add to ``formula`` the definition of a named part from `statement`, a line after "where"."""
     body = statement.children[0]
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=":
         raise statement.error("a part is defined with =")
@@ -338,8 +336,8 @@ def is_size(declaration: Tree) -> bool:
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
-    """Return a dictionary from groups of equally long axes (each given by one of its axes) to their sizes, as far as
-    the formula states them or implies them by the largest index of an axis. Raise `ParseError` if sizes contradict each
+    """Return a dictionary from groups of equally long axes, each represented by one axis, to their sizes, if the
+    formula states these or an index with a largest value implies them. Raise `ParseError` if sizes contradict each
     other.
     """
     assert shapes.unified is not None

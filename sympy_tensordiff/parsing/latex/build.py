@@ -36,7 +36,7 @@ class LatexBuilder(MatrixBuilder):
     stated: frozenset[int]
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """Return the expression of the last of ``nodes``, in which operands come before the nodes that use them."""
+        """Build the expressions of ``nodes``, operands first, and return the last one."""
         for node in nodes:
             parts = [self.values.get(part) for part in node.children]
             with errors_at(node):
@@ -52,7 +52,7 @@ class LatexBuilder(MatrixBuilder):
         return indices(node.text) + self.formula.offset_of(node.text)
 
     def _build_part(self, node: Tree) -> Any:
-        """Return the value of a named part, which a line after "where" defines."""
+        """Return the value of a named part, as a line after "where" defines it."""
         return self.values[self.formula.parts[node.text]]
 
     def _build_entry(self, node: Tree, base: Any, *subscripts: Any) -> Any:
@@ -109,8 +109,8 @@ class LatexBuilder(MatrixBuilder):
     # ------------------------------------------------------------------------ choices
 
     def _build_relation(self, node: Tree, *parts: Any) -> Any:
-        r"""Return a chain of comparisons, ``0 \le i < n``, as a condition. Between tensors, return a tensor that is 1
-        where it holds, else 0.
+        r"""Return a chain of comparisons, ``0 \le i < n``, as a condition. A comparison of tensors is a tensor with 1
+        where it is true, 0 elsewhere.
         """
         pairs = zip(node.tokens, parts[:-1], parts[1:], strict=True)
         if any(map(shape_of, parts)):
@@ -198,7 +198,7 @@ class LatexBuilder(MatrixBuilder):
         return FilledTensor(sympy.Integer(node.text), sizes)
 
     def _build_call(self, node: Tree, *parts: Any) -> Any:
-        """Return the value of a function of ``parts``, as in matrix formulas, except that ``softmax`` of a matrix runs
+        """Return the value of a function of ``parts``, as in matrix formulas. In LaTeX, ``softmax`` of a matrix runs
         over all axes, and ``floor`` and ``ceiling`` of a scalar are SymPy's own.
         """
         if node.text == "softmax" and len(shape_of(parts[0])) > 1:

@@ -90,7 +90,9 @@ class LatexLowering(OperandLowering):
         return value
 
     def _lower_chain(self, node: Tree, scope: Scope) -> Tree:
-        """Convert factors that are written side by side, ``A x y``; their order in the text decides what they mean."""
+        """Convert factors written side by side, such as ``A x y``, in the order of the text, which decides their
+        meaning.
+        """
         return self.sequence(node, sorted([*node.children, *_as_nodes(node)], key=lambda part: part.start), scope)
 
     _lower_open_argument = _lower_chain

@@ -21,7 +21,7 @@ Scope = Mapping[str, LatexBinder]
 
 
 class LoweringBase:
-    """The base of the classes that convert LaTeX trees to the tree nodes that all text languages share (lowering).
+    """The base class of the classes that lower LaTeX trees to the tree nodes of all text languages.
 
     Indices in the text start at `base`, 0 or 1. `binders` has the binders of each reduction and comprehension, from
     left to right; `scopes` the bound indices around each entry; `ranks` the number of indices of each name written with
@@ -70,16 +70,16 @@ class LoweringBase:
         return lowered
 
     def size(self, node: Tree, scope: Scope) -> Tree:
-        """Return the converted form of the end of a range or of a size; names in it are integers, and those not bound
-        are recorded as sizes.
+        """Convert a size, or an end of a range. Names in it are integers; names that ``scope`` does not bind are
+        recorded as sizes.
         """
         lowered = self.integer(node, scope)
         self.sizes.update(part.text for part in bottom_up(lowered) if part.kind == "index" and part.text not in scope)
         return lowered
 
     def offset_of(self, name: str) -> int:
-        """Return the difference between the index ``name`` as the text counts it and as expressions count it, from 0: 1
-        if the text counts from 1. It is 0 for a size.
+        """Return the first value of the index ``name`` in the text, 0 or 1; expressions count from 0. It is 0 for a
+        size.
         """
         return self.base if name in self.indices or name not in self.sizes else 0
 
@@ -111,7 +111,7 @@ class LoweringBase:
 
 
 def _indexed_names(root: Tree, letters: set[str]) -> set[str]:
-    """Return the names that have one of ``letters``, which are bound indices, as a subscript somewhere in the tree."""
+    """Return the names in the tree that have one of ``letters``, the bound indices, in a subscript."""
     found: set[str] = set()
     for node in bottom_up(root):
         if node.kind != "bare" or node.children[0].kind not in ("letter", "command", "font"):

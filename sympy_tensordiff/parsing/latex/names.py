@@ -52,8 +52,7 @@ def command_of(text: str) -> str:
 
 
 def name_of(node: Tree) -> str | None:
-    """Return the name that ``node``, a letter, command or letter with an accent, stands for; None if it is a product of
-    letters.
+    """Return the name that ``node`` is, a letter, command or letter with an accent; None if it is a product of letters.
 
     Raise `ParseError` for a command that is not a letter.
     """
@@ -178,8 +177,8 @@ def _is_condition(relation: Tree) -> bool:
 
 
 def first_limits(root: Tree) -> list[Any]:
-    """Return the numbers at which sums and comprehensions in the tree start, from which it is guessed whether indices
-    count from 0 or 1.
+    """Return the first values of the indices of sums and comprehensions in the tree, None for one that is not a number.
+    They show whether indices count from 0 or from 1.
     """
     found: list[Any] = []
     for node in bottom_up(root):

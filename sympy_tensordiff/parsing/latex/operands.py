@@ -54,7 +54,7 @@ class OperandLowering(BinderLowering):
     _lower_plain = _lower_bare
 
     def symbol(self, name: str, node: Tree, below: list[Tree], scope: Scope) -> Tree:
-        """Return the node of a name with a subscript, which either selects an entry or is part of the name."""
+        """Return the node of a name with subscripts ``below``, which select an entry or are part of the name."""
         if not below:
             return self.named(name, node, scope)
         items = items_of(below[0])

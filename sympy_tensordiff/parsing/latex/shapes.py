@@ -256,14 +256,14 @@ class LatexShapes(ShapeInference):
     # ------------------------------------------------------------------------ functions
 
     def _infer_modulus(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of ``|x|``: none for a matrix, where it is the determinant, else those of ``x``."""
+        """Return the axes of ``|x|``: none for a matrix, whose determinant it is, else those of ``x``."""
         if shape_code(operand) == MATRIX and not node.text:
             self.unify(*operand)
             return SCALAR
         return operand
 
     def _infer_along(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes that remain after a reduction over the axes that the formula names."""
+        """Return the axes of a reduction over the axes that the formula names (`softmax` keeps all axes)."""
         present = [axis for axis in operand if axis is not None]
         axes = {int(token) for token in node.tokens}
         if not axes <= {*range(len(present))}:

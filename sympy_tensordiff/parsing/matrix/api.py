@@ -195,8 +195,8 @@ def _build_expression(
 
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """Return a dictionary from axes to the sizes that the text names, such as ``n`` in ``declare x[n]``; an axis
-    represents its group of equally long ones. Raise `ParseError` if a group has two sizes.
+    """Return a dictionary from axes to the sizes that the text names, such as ``n`` in ``declare x[n]``. An axis
+    represents all axes of equal length. Raise `ParseError` if these have two sizes.
     """
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():
@@ -252,10 +252,10 @@ def infer_orders(
     tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
     capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return ``(orders, guessed)``: the most plausible orders (number, vector or matrix) of all ``names``, and those of
-    them that only the first letters of the names decided. Orders in ``declared`` are fixed, ``inference`` has the rules
-    for shapes, ``tie_break`` decides between equally plausible orders, and ``capital_number`` is the penalty of a
-    number with a capital letter.
+    """Return ``(orders, guessed)``: the most plausible orders (number, vector or matrix) of all ``names``, and the
+    orders for which only the first letters of names decide. ``declared`` has fixed orders, ``inference`` the rules for
+    shapes; ``tie_break`` decides between equally plausible orders; ``capital_number`` is the penalty of a number with a
+    capital letter.
 
     Raise `ParseError` if the formula has no reading, or two equally good ones; the message shows both.
     """

@@ -53,7 +53,7 @@ class MatrixBuilder:
         self.orders = {node: shape_code(axes) for node, axes in shapes.axes.items()}
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
-        """Return the expression of the last of ``nodes``, in which operands come before the nodes that use them."""
+        """Build the expressions of ``nodes``, operands first, and return the last one."""
         for node in nodes:
             parts = [self.values.get(part) for part in node.children]
             with errors_at(node):

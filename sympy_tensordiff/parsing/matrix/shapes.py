@@ -54,7 +54,8 @@ def shape_code(axes: Axes) -> int:
 
 
 class ShapeInference:
-    """Infers the axes of each node of a matrix formula, and which axes are equally long; operands come first.
+    """Infers the axes of each node of a matrix formula, and which axes have equal length. Nodes must come after their
+    operands.
 
     `orders` has the order of each name. With `is_numpy`, ``*`` is element-wise, as for NumPy arrays. `unified` has the
     classes of axes of equal length; without it only orders are compared. `names` has the axes of the names. `penalty`
@@ -165,8 +166,8 @@ class ShapeInference:
         return found
 
     def infer_operator(self, node: Tree, sign: str, lefts: list[Tree], right: Tree, left: Axes, axes: Axes) -> Axes:
-        """Return the axes of ``left sign right``, one step of a chain of products and quotients. ``left`` are the axes
-        of the factors ``lefts`` before it, ``axes`` those of the operand ``right``.
+        """Return the axes of ``left sign right``, one step in a chain of products and quotients. ``lefts`` are the
+        factors before it and ``left`` the axes of their product; ``axes`` are those of the operand ``right``.
         """
         if sign == "@":
             return self.infer_matmul(node, left, axes)

@@ -103,9 +103,8 @@ def lift(expr: Any) -> Any:
 
 
 def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
-    """Return ``value`` converted to this package's classes if its own class is SymPy's notation, such as `Indexed`;
-    else unchanged, whatever its parts are. A bare `IndexedBase` without a shape is the tensor of its name in
-    ``tensors``, if there is one.
+    """Return ``value`` converted to this package's classes if its own class is SymPy's, such as `Indexed`; else
+    unchanged. An `IndexedBase` without a shape becomes the tensor of its name in ``tensors``.
     """
     if not isinstance(value, NATIVE):
         return value
@@ -120,7 +119,7 @@ hooks.lifted.register(lift_native)
 
 
 def as_operand(value: object, description: str) -> Any:
-    """Return ``value`` as an expression of this package; SymPy's own notation is converted. Errors call it
+    """Return ``value`` as an expression of this package; SymPy's own notation is converted. Errors name it
     ``description``.
     """
     expr = as_expr(value, description)
@@ -131,8 +130,8 @@ hooks.operand.register(as_operand)
 
 
 def _without_indices(expr: Any) -> Any:
-    """Return an equal expression in which no scan (loop over time) depends on an index that a sum or comprehension
-    around it binds.
+    """Return an equal expression in which no scan (loop over time) depends on an index that an outer sum or
+    comprehension binds.
     """
     return over_indices(expr) if any(getattr(node, "is_scan", False) for node in nodes_in([expr])) else expr
 
@@ -242,7 +241,7 @@ class _Lift(Rewriting):
         return sign * IndexedSum(body, *reversed(limits))
 
     def refuse_limits(self, expr: Any, scope: Scope) -> Any:
-        """Raise `UnsupportedError` for an expression with limits other than a sum or product, such as an `Integral`."""
+        """Raise `UnsupportedError` for an expression with limits that is no sum or product, such as an `Integral`."""
         raise UnsupportedError(
             f"{type(expr).__name__} is not supported in a tensor expression: {expr}; only Sum and Product are"
         )
@@ -374,8 +373,8 @@ def _as_integer_symbol(index: Any) -> Any:
 
 
 def _without_redundant_operands(low: Expr, high: Expr) -> Expr:
-    """Return the upper bound ``high``; if it is a `Max`, without operands that are certainly below ``low``, which do
-    not change the range.
+    """Return the upper bound ``high``. If it is a `Max`, its operands that are certainly below ``low`` are left out;
+    they do not change the range.
     """
     if not isinstance(high, Max):
         return high

@@ -52,8 +52,8 @@ def symbol(expr: Any, lift: Lift) -> Any:
 
 
 def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
-    """Return the entry of ``parent`` at ``indices``, after both are converted by `lift`. Raise `UnsupportedError`,
-    which quotes ``expr``, if the parent is not a tensor.
+    """Return the entry of ``parent`` at ``indices``, or a part if there are fewer indices than axes, after both are
+    converted by `lift`. Raise `UnsupportedError`, which quotes ``expr``, if the parent is not a tensor.
     """
     tensor = lift(parent)
     if not is_whole(tensor):
@@ -209,8 +209,8 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
-    """Return ``(factors, output labels)`` of `expr`, a product of matrices or arrays as an einsum. Transposes,
-    diagonals and contractions only change the labels; `labels` yields new ones. Without ``sums``, matrix products and
+    """Return ``(factors, output labels)`` of `expr`, a product of matrices or arrays, as an einsum. Transposes,
+    diagonals and contractions change only labels; `labels` yields new ones. Without ``sums``, matrix products and
     contractions are factors of their own.
     """
     if isinstance(expr, (sympy.Transpose, sympy.Adjoint)):

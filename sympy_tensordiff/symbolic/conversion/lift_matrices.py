@@ -228,7 +228,9 @@ def _block_matrix(expr: Any, lift: Lift) -> Any:
     blocks = [(r, c, lift(expr.blocks[r, c])) for r, c in places]
 
     def entry(i: Expr, j: Expr) -> Expr:
-        """Return the entry ``(i, j)`` of the block matrix: that of the first block whose range contains the indices."""
+        """Return the entry ``(i, j)`` of the block matrix, a `Piecewise` over the blocks by the ranges of their
+        indices.
+        """
         branches = []
         for r, c, block in blocks:
             branches.append(

@@ -14,8 +14,8 @@ from sympy_tensordiff.symbolic.expressions.traversal import native_parts, nodes_
 
 
 def as_expr(value: object, description: str) -> Any:
-    """Return ``value`` converted to a SymPy object; raise `ArgumentTypeError`, which calls it ``description``, if that
-    is impossible.
+    """Return ``value`` converted to a SymPy object. Raise `ArgumentTypeError` if it cannot be converted; the message
+    names it ``description``.
 
     Strings are not parsed, since that would evaluate them.
     """
@@ -33,8 +33,8 @@ def as_expr(value: object, description: str) -> Any:
 
 
 def as_int(value: Any, description: str) -> int:
-    """Return ``value`` as an int; raise `ArgumentTypeError`, which calls it ``description``, for a bool or anything
-    that is not an integer.
+    """Return ``value`` as an int. Raise `ArgumentTypeError`, whose message names it ``description``, for a bool or
+    another value that is not an integer.
     """
     try:
         if not isinstance(value, bool):

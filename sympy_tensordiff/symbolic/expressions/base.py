@@ -39,8 +39,8 @@ _lock = RLock()
 
 
 def interned(cls: Any, args: tuple[Any, ...]) -> Any:
-    """Return the node of class ``cls`` with the arguments ``args``. If such a node is alive, return that same object;
-    otherwise make a new one and remember it.
+    """Return the node of class ``cls`` with the arguments ``args``: the existing object if there is one, else a new
+    one, which is recorded.
     """
     key = (cls, *args)
     with _lock:
@@ -258,8 +258,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`. If ``rule`` is a notation that this package registers, such as `EinsumProduct`,
-        convert the whole expression at once.
+        """SymPy's hook for `rewrite`. The whole expression is converted at once if ``rule`` is a notation that this
+        package registers, such as `EinsumProduct`.
         """
         notation = hooks.notation(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
@@ -304,7 +304,9 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Apply the mapping or transform ``rule`` to this node's parts; return the result and whether it changed."""
+        """Apply the mapping or transform ``rule`` to this node, or to its arguments. Return ``(result, whether it
+        changed)``.
+        """
         if isinstance(rule, Transform) and self not in rule:
             return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
         if self in rule:

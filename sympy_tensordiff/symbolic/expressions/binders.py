@@ -77,8 +77,8 @@ class Binder(TensorNode):
         return sympy_callers.free_symbols_for_caller(self, set(self._free or ()), sys._getframe(1))
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
-        """Return the free symbols of the body and limits without the bound indices; for sums and comprehensions inside,
-        the stored ones are used.
+        """Return the free symbols of the body and limits without the bound indices. Inner sums and comprehensions have
+        stored theirs.
         """
         free: set[Basic] = free_symbols_in(self.args)
         # SymPy hides the sizes in the range of an Idx.
@@ -106,15 +106,15 @@ class Binder(TensorNode):
         return CanonicalNames(zip(self.variables, canonical(self).variables, strict=True))
 
     def without_clashes(self, symbols: set[Any]) -> Any:
-        """Return an equal sum or comprehension in which no bound index is one of ``symbols`` or has the name of one;
-        indices are renamed where necessary.
+        """Return an equal sum or comprehension none of whose bound indices is one of ``symbols`` or has the name of
+        one; clashing indices are renamed.
         """
         clashing = self._clashing(symbols)
         return self.with_fresh_indices(clashing, symbols) if clashing else self
 
     def with_fresh_indices(self, clashing: Iterable[Basic], others: Iterable[Basic]) -> Any:
-        """Return an equal sum or comprehension in which the bound indices in ``clashing`` have new names, which occur
-        neither in it nor in ``others``.
+        """Return an equal sum or comprehension with new names for the bound indices in ``clashing``. The new names
+        occur neither in it nor in ``others``.
         """
         taken = names_in(self.args) | names_in(others)
         clashing = set(clashing)

@@ -28,8 +28,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def explained(function: Function, name: str = "", hints: Mapping[str, str] = MappingProxyType({})) -> Function:
-    """Return ``function`` wrapped so that a call with arguments that do not fit its signature raises an
-    `ArgumentTypeError` with the signature and advice, instead of a plain `TypeError`.
+    """Return ``function`` wrapped so that a call that does not fit its signature raises an `ArgumentTypeError` with
+    advice, in place of a plain `TypeError`.
 
     Errors raised inside of the function pass unchanged.
 

@@ -110,8 +110,8 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node`` in which a renamed index may occur; () if none of the renamed indices is
-            free in it.
+            """Return the arguments of ``node`` in which a renamed index may occur; () if no renamed index is free in
+            it.
             """
             if node is not binder:
                 self.record_free_symbols(node)

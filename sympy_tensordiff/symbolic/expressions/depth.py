@@ -35,8 +35,8 @@ _MAX_COUNTED_SIZE = 10**12
 
 
 class Measures(NamedTuple):
-    """Measures of an expression: its nesting depth, its size if shared parts count each time, a digest (hash) of its
-    structure, and whether a tensor in it is symmetric.
+    """Measures of an expression: its nesting depth, its size if every use of a shared part is counted, a digest (hash)
+    of its structure, and whether it contains a symmetric tensor.
 
     The digest is the same in every process. The size stops counting at a large number.
     """
@@ -60,8 +60,8 @@ class Measures(NamedTuple):
 
     @property
     def is_unwalkable(self) -> bool:
-        """Return whether the expression is too deep or too large for a recursive walk that visits shared parts each
-        time.
+        """Return whether the expression is too deep or too large for a recursive walk that visits every use of a shared
+        part.
         """
         return self.depth > MAX_WALKED_DEPTH or self.size > MAX_WALKED_SIZE
 
@@ -77,8 +77,8 @@ KnownMeasures: TypeAlias = dict[int, tuple[Any, Measures]]
 
 
 def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
-    """Return the `Measures` (depth, size, digest, symmetry) of ``expr``. The measures of all its parts are computed too
-    and stored: in the nodes, or in ``known`` for SymPy's own nodes.
+    """Return the `Measures` (depth, size, digest, symmetry) of ``expr``. The measures of its parts are computed and
+    stored, too: in the nodes of this package, and in ``known`` for SymPy's nodes.
 
     Nodes of ours remember theirs. Native nodes cannot, so a caller who builds an expression step by step passes one
     ``known`` to all calls, and each node is visited once.
@@ -125,9 +125,9 @@ _passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)``, where `answer` is a recursive method. For a deep or large node it is first called for
-    all nodes below, from the bottom up, and results are stored under the key ``question``: it never recurses deeply,
-    and shared parts are visited once.
+    """Return ``answer(node)`` for a recursive method `answer`. For a deep or large node, it is first called for all
+    nodes below, bottom-up, and results are stored under the key ``question``. It then never recurses deeply, and visits
+    shared parts once.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.
@@ -157,8 +157,8 @@ def ordered(root: Basic, below: Below = parts) -> list[Any]:
 
 
 def refuse_walk(node: Any, operation: str) -> None:
-    """Raise `UnsupportedError` if ``node`` is too deep or too large for ``operation``, which visits shared parts each
-    time.
+    """Raise `UnsupportedError` if ``node`` is too deep or too large for ``operation``, which visits every use of a
+    shared part.
     """
     found = measures(node)
     if found.is_unwalkable:
@@ -169,8 +169,8 @@ def refuse_walk(node: Any, operation: str) -> None:
 
 
 def not_walked(node: Any, collected: list[Any]) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` that are not among the nodes ``collected`` so far by SymPy's breadth-first walk,
-    so that the walk visits shared nodes once.
+    """Return the arguments of ``node`` that SymPy's breadth-first walk has not yet ``collected``; the walk then visits
+    shared nodes once.
     """
     if _seen.collected is not collected:
         _seen.collected, _seen.ids, _seen.count = collected, set(), 0
@@ -206,8 +206,8 @@ OPERANDS_PER_LEVEL = 50
 
 
 class BoundedDepth:
-    """Keeps scalars of SymPy's own classes from being nested more than ``deepest`` levels: `bounded` replaces a deeper
-    one by a tensor entry that contains it, which the function ``hold`` makes.
+    """Limits the nesting of SymPy's own scalar nodes to ``deepest`` levels: `bounded` replaces a deeper scalar by a
+    tensor entry that contains it, which the function ``hold`` makes.
 
     SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. A wrapped
     scalar, the entry of a comprehension without axes, is a leaf for SymPy, and this package reads through it.

@@ -11,7 +11,7 @@ _EQUATIONS = "sympy_tensordiff.drawing.equations"
 
 
 class Hook:
-    """A function slot that a package imported later fills, so that packages imported earlier can call it.
+    """A function that a package imported later provides, and that packages imported earlier can call.
 
     The first call imports ``module``, which registers the function; without a module, or while that is imported, a
     call applies the default ``function``.

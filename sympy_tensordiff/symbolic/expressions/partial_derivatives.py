@@ -169,8 +169,8 @@ def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
 
 
 def distinct(expr: Any, *, template: bool = False) -> Any:
-    """Return ``expr`` with SymPy's derivative nodes replaced by those of this module where SymPy would confuse two of
-    them, now or after a substitution. In a ``template`` any value may replace a symbol.
+    """Return ``expr`` with this module's derivative nodes in place of SymPy's wherever SymPy could confuse two of them,
+    now or after a substitution. In a ``template``, any value may replace a symbol.
 
     Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
     entered: they are made of such expressions. In a ``template`` any value may replace a symbol.
@@ -200,8 +200,8 @@ class _DistinctDerivatives(Rewriting):
 
 
 def _is_confusable(node: Any, template: bool) -> bool:
-    """Return whether SymPy could confuse ``node``, a `Derivative` or `Subs` of its own, with another such node when
-    arguments are equal, now or after a substitution. In a ``template`` any value may replace a symbol.
+    """Return whether SymPy could confuse ``node``, its own `Derivative` or `Subs`, with another such node if arguments
+    are equal, now or after a substitution. In a ``template``, any value may replace a symbol.
     """
     if type(node) is sympy.Subs and len(node.point) > 1:
         is_one_in_another = any(arg.has(*node.variables) for arg in node.point)
@@ -240,9 +240,7 @@ def _unevaluated_call(function: Any, args: Sequence[Any]) -> Any:
 
 @cache
 def _variables(size: int) -> tuple[Any, ...]:
-    """Return the dummy symbols that stand for the arguments of a function of ``size`` arguments; they are the same at
-    each call.
-    """
+    """Return the dummy symbols for the arguments of a function of ``size`` arguments, the same at each call."""
     names = ["xi"] if size == 1 else [f"xi_{n + 1}" for n in range(size)]
     return tuple(sympy.Dummy(name, dummy_index=_FIRST + n, real=True) for n, name in enumerate(names))
 
@@ -277,8 +275,8 @@ def _differentiated(formula: Any, variable: Any) -> Any:
 
 
 def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
-    """Return the value of each variable of a `Subs` of SymPy's own; later values are substituted into earlier ones, as
-    SymPy does for nested ones.
+    """Return a dictionary from the variables of SymPy's `Subs` to their values. Later values are substituted into
+    earlier ones, as SymPy does for nested `Subs`.
     """
     rule: dict[Any, Any] = {}
     for variable, value in reversed([*zip(plain.variables, plain.point, strict=True)]):

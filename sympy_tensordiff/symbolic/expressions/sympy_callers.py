@@ -27,9 +27,7 @@ from sympy_tensordiff.symbolic.expressions.traversal import names_in
 
 
 def names_of(module: str) -> dict[str, Any]:
-    """Return the global variables of a SymPy module, by which a call frame of it is recognised; {} if SymPy has no such
-    module.
-    """
+    """Return the global variables of a SymPy module, for recognising its call frames; {} if there is no such module."""
     try:
         return vars(import_module(module))
     except ImportError:
@@ -37,8 +35,8 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a SymPy function, or of the function ``inner`` defined inside of it, by which its call
-    frames are recognised; None if there is no such function.
+    """Return the code object of a SymPy function, or of the function ``inner`` defined in it, for recognising its call
+    frames; None if there is no such function.
     """
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
@@ -133,8 +131,8 @@ class CallerDependent:
 
 
 class Cases(Expr):
-    """An opaque stand-in for a `Piecewise` inside of a sum or comprehension; SymPy functions see it instead, so that
-    they do not move the conditions out.
+    """An opaque node in place of a `Piecewise` inside of a sum or comprehension. SymPy functions see it, and therefore
+    do not move the conditions out.
     """
 
     is_real = True
@@ -175,7 +173,7 @@ def args_for_caller(node: Any, caller: FrameType) -> tuple[Any, ...]:
 
 
 def asks_to_simplify(node: Any, caller: FrameType) -> bool:
-    """Return whether the frame ``caller`` is that of `sympy.simplify`, about to simplify the arguments of ``node``."""
+    """Return whether ``caller`` is the call frame of `sympy.simplify` about to simplify the arguments of ``node``."""
     return caller.f_globals is SIMPLIFY and caller.f_code.co_name == "<lambda>" and not node.is_symbol
 
 
@@ -272,8 +270,8 @@ def means_one_argument(entry: Any, caller: FrameType) -> bool:
 
 
 def free_symbols_for_caller(node: Any, free: set[Basic], caller: FrameType) -> set[Basic]:
-    """Return the free symbols to show to the SymPy function with the call frame ``caller``: ``free``, the free symbols
-    of ``node``, and for `Derivative` the variables too where it would otherwise return a scalar 0.
+    """Return the free symbols for the SymPy function with the call frame ``caller``: ``free``, those of ``node``; for
+    `Derivative`, which would otherwise return a scalar 0, the variables too.
 
     `Derivative` makes the scalar 0 of an expression without the variable. So an expression that has a shape, or gets
     one from a variable, is shown to it with all variables. Raises `UnsupportedError` if SymPy would differentiate
@@ -313,8 +311,8 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
 
 
 def position_in_formula(caller: FrameType) -> str:
-    """Return where a node is in a formula being printed, seen from the frame ``caller``, which reads its precedence:
-    "text", "factor", "last" (factor) or "other".
+    """Return the position of a node in a formula that is being printed: "text", "factor", "last" (factor) or "other".
+    ``caller`` is the frame that reads the node's precedence.
     """
     # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = caller.f_back

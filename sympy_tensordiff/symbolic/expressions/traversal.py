@@ -223,8 +223,8 @@ def with_args(expr: Any, args: Sequence[Any]) -> Any:
 
 
 def rebound(scope: Scope, bound: Any, new: Any) -> Scope:
-    """Return ``scope`` for the inside of a sum or comprehension that binds ``bound``, where the symbol ``new`` replaces
-    it.
+    """Return ``scope`` for the body of a sum or comprehension that binds ``bound``, with the symbol ``new`` in its
+    place.
     """
     rest = frozenset([pair for pair in scope if pair[0] != bound])
     return rest if new == bound else rest | {(bound, new)}

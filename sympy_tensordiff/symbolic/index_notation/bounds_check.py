@@ -113,8 +113,8 @@ def check_reads(body: Expr, ranges: Sequence[IndexRange], *, of_axes: bool) -> N
 
 
 def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Raise `OutOfShapeError` if ``node`` is a read out of bounds. Return the parts of ``node`` to check next, each
-    with its context.
+    """Raise `OutOfShapeError` if ``node`` is a read out of bounds. Return the subexpressions to check next, each with
+    its context.
     """
     if isinstance(node, TensorEntry):
         _check_read(node, scope)
@@ -142,8 +142,8 @@ def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | 
 def _parts_of_branches(
     pairs: Sequence[tuple[Any, Any]], scope: ReadContext | None
 ) -> list[tuple[Any, ReadContext | None]]:
-    """Return the conditions and values of a `Piecewise`, each with the context in which it is evaluated; stop after the
-    first condition that is not affine.
+    """Return the conditions and values of a `Piecewise` as pairs ``(part, context)`` with the context in which each is
+    evaluated. The list ends with the first condition that is not affine.
     """
     parts: list[tuple[Any, ReadContext | None]] = []
     for value, condition in pairs:
@@ -159,7 +159,9 @@ def _parts_of_branches(
 
 
 def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Return the parts of an `And` or `Or` that contain reads, each in the context in which it is evaluated."""
+    """Return the operands of an `And` or `Or` that contain reads, as pairs ``(operand, context)``; the context contains
+    the operands that do not read anything.
+    """
     reading = [part for part in node.args if part.has(TensorEntry)]
     if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):
         return []

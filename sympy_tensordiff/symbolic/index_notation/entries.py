@@ -84,8 +84,8 @@ class TensorExpr(TensorNode):
 
     @property
     def _op_priority(self) -> float:
-        """Return SymPy's priority in binary operations. It is above that of scalars for rank > 0, so that the tensor
-        ``T`` handles ``x + T``.
+        """Return the priority for SymPy's binary operations. For rank > 0 it exceeds that of scalars, so that the
+        tensor ``T`` handles ``x + T``.
         """
         return 30.0 if self.rank else Expr._op_priority  # x + T asks T first
 

@@ -92,8 +92,8 @@ def relation_row(relation: Any, difference: Affine) -> Constraint:
 
 
 def is_data(expr: Any) -> bool:
-    """Return whether ``expr`` is an entry of a tensor of integers (or such a tensor of rank 0), which index expressions
-    may contain.
+    """Return whether ``expr`` is an entry of an integer tensor (or an integer tensor of rank 0), which index
+    expressions may contain.
     """
     tensor = expr.tensor if getattr(expr, "is_tensor_entry", False) else expr
     scalar = tensor is not expr or (getattr(expr, "is_tensor_expr", False) and not expr.rank)
@@ -121,8 +121,8 @@ def data_of(expr: Any) -> list[Any]:
 
 
 def as_index(value: object, description: str) -> Any:
-    """Return ``value`` as a SymPy index expression, with entries of an ``IndexedBase`` of integers as entries of index
-    arrays; raise `ArgumentTypeError`, which calls it ``description``, if it is not an expression.
+    """Return ``value`` as a SymPy index expression, with entries of an integer ``IndexedBase`` converted to entries of
+    index arrays. Raise `ArgumentTypeError`, which names it ``description``, if it is no expression.
     """
     expr = as_expr(value, description)
     entries = [part for part in nodes_in([expr]) if isinstance(part, sympy.Indexed)] if expr.args else []
@@ -197,8 +197,8 @@ def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return a product as ``(affine form, denominator)``. ``slots`` maps symbols to variable numbers, and new symbols
-    are added to it.
+    """Return a product as ``(affine form, denominator)``. ``slots`` maps symbols to variable numbers, and gets an entry
+    for each new symbol.
     """
     parts = [_rational_form(factor, slots) for factor in expr.args]
     return times(*(form for form, _ in parts)), prod(denominator for _, denominator in parts)

@@ -47,8 +47,8 @@ class IndexRange(NamedTuple):
         return bound_forms(self.high, Min)
 
     def constraints(self, variable: Variable, form: Callable[[Expr], Affine | None]) -> list[Constraint]:
-        """Return the constraints that the index, which is ``variable`` in affine forms, is in the range. ``form``
-        converts a bound to an affine form; bounds for which it returns None are left out.
+        """Return the constraints that an index, ``variable`` in affine forms, is in the range. ``form`` converts a
+        bound to an affine form; a bound for which it returns None is left out.
         """
         lows, highs = ([found for end in ends if (found := form(end)) is not None] for ends in (self.lows, self.highs))
         return range_rows(Affine.variable(variable), lows, highs)
@@ -158,8 +158,8 @@ def checked_index(value: Any, owner: str) -> Expr:
 
 
 def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
-    """Raise `ArgumentError` if an assumption declared for ``index``, such as positive, does not hold in its whole
-    range; SymPy would simplify wrongly.
+    """Raise `ArgumentError` if a declared assumption on ``index``, such as positive, is false somewhere in its range;
+    SymPy would simplify wrongly.
     """
     if isinstance(index, Idx):
         return
@@ -178,8 +178,8 @@ def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
 
 
 def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
-    """Raise `IndexExpressionError` if the range of an index depends on that index or on one that is bound inside of it
-    (earlier in ``limits``).
+    """Raise `IndexExpressionError` if the range of an index depends on the index itself or on an inner one (earlier in
+    ``limits``).
     """
     inner: list[Expr] = []
     for index, *bounds in limits:
@@ -277,7 +277,9 @@ def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
 
 
 def _parts_of_limit(limit: Any) -> tuple[Any, ...]:
-    """Return the parts of a limit as the user wrote it; a bare index is a limit of one part."""
+    """Return the components of a limit that the user wrote, such as ``(k, 0, n)``; those of a bare index ``k`` are
+    ``(k,)``.
+    """
     return tuple(limit) if isinstance(limit, (tuple, list, Tuple)) else (limit,)
 
 

@@ -33,8 +33,8 @@ Documented = TypeVar("Documented")
 
 
 def documented(sections: str) -> Callable[[Documented], Documented]:
-    r"""Return a decorator that inserts ``sections`` (numpydoc text) after the first paragraph of a docstring, and wraps
-    a function by `explained`.
+    r"""Return a decorator that inserts ``sections`` (numpydoc text) after the first paragraph of a docstring. A
+    function is also wrapped by `explained`, which gives better messages for wrong calls.
 
     >>> documented("Raises")(type("T", (), {"__doc__": "A class." + chr(10) * 2 + "Notes"})).__doc__
     'A class.\n\nRaises\n\nNotes'

@@ -191,7 +191,7 @@ class TensorSymbol(TensorExpr):
 
 
 class NamedTensor(TensorExpr):
-    """An expression that is printed by a name, which `td.name` gives it.
+    """An expression that is printed as a name, made by `td.name`.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class NamedTensor(TensorExpr):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Return the extents of the expression that the name stands for, one per axis."""
+        """Return the extents of the named expression, one for each axis."""
         return tuple(getattr(self.definition, "shape", ()))
 
     @property
@@ -301,7 +301,7 @@ class TensorComprehension(TensorExpr, Binder):
         return self.write_out(entry.indices) if is_data(self.body) and isinstance(entry, TensorEntry) else entry
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr:
-        """Return the body with ``indices`` in place of the bound ones."""
+        """Return the body with ``indices`` substituted for the bound ones."""
         written: Expr = Replacement(Substitution(zip(self.indices, indices, strict=True)))(self.body)
         return written
 
@@ -311,8 +311,8 @@ _LATEX_NAME = re.compile(r"(?:[^\W\d]|\\[A-Za-z])(?:\w|\\[A-Za-z]|[{}^',])*")
 
 
 def _is_integer(dtype: Any, name: str) -> bool:
-    """Return whether ``dtype`` is ``int``; raise `ArgumentTypeError`, which names the tensor, if it is neither that nor
-    ``float``.
+    """Return whether ``dtype`` is ``int``. Raise `ArgumentTypeError`, whose message contains ``name``, if it is neither
+    ``int`` nor ``float``.
     """
     if dtype is not float and dtype is not int and dtype != _INT:
         raise ArgumentTypeError(

@@ -97,8 +97,8 @@ class EntryForms(PrintedForms):
 
 @lru_cache(maxsize=1 << 8)
 def _entry_of_operands(entry: Any) -> Any | None:
-    """Return the entry of an elementwise operation as the operation on entries of its operands, and that of a small
-    comprehension as its body at the indices. None for an entry of another or a deeply nested tensor.
+    """Return the entry of an elementwise operation as this operation on entries of the operands, or the entry of a
+    small comprehension as its body at the indices. None for entries of other tensors, and of deeply nested ones.
     """
     tensor = entry.tensor
     if entry.indices and isinstance(tensor, TensorComprehension) and measures(tensor).size <= WRITTEN_SIZE:

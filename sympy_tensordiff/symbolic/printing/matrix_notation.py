@@ -64,8 +64,8 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
 
 
 def added_labels(inputs: Sequence[str], output: str) -> list[str]:
-    """Return the labels of an einsum that are summed as in ``sum(A, axis=0)``, and not contracted by a matrix product
-    such as ``A @ B``. ``inputs`` are the labels of the operands, ``output`` those of the result.
+    """Return the labels that an einsum sums as in ``sum(A, axis=0)``, and not by a matrix product such as ``A @ B``.
+    ``inputs`` are the labels of the operands, ``output`` those of the result.
 
     They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
     """
@@ -156,8 +156,8 @@ class _Network:
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a label not in ``kept`` at which exactly two matrices meet, so that their product can replace them;
-        None if there is none. Labels whose two neighbours are connected come first.
+        """Return a label, not in ``kept``, that exactly two matrices share; their product can replace them. Labels with
+        connected neighbours come first. None if there is no such label.
         """
         ends = {label: list(self.matrices[label]) for label in component if label not in kept}
         found = [label for label in ends if len(ends[label]) == 2]
@@ -239,8 +239,8 @@ class _Network:
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 
     def _path_product(self, path: Sequence[str], open_ends: bool) -> Any:
-        """Return the matrix product along ``path``. If ``open_ends`` is set, its end labels are axes of the result;
-        otherwise it is multiplied by vectors at both ends.
+        """Return the matrix product along ``path``. With ``open_ends``, its end labels are axes of the result;
+        otherwise, it is multiplied by vectors at both ends.
         """
         factors: list[Any] = []
         for place, label in enumerate(path):

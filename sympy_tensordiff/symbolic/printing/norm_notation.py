@@ -56,8 +56,8 @@ def with_norms(expr: Any) -> Any:
 
 
 def value_away_from_zero(function: Any) -> Any | None:
-    """Return the quotient such as ``x/norm(x)`` of an elementwise function that is this quotient where ``norm(x) !=
-    0``, and 0 elsewhere, so that the condition need not be printed. None for other functions.
+    """Return the quotient ``x/norm(x)`` for an elementwise function that equals it where ``norm(x) != 0``, and is 0
+    elsewhere; the condition is then not printed. None for other functions.
     """
     body, operands = function.template.expr, dict(zip(function.template.variables, function.operands, strict=True))
     if not isinstance(body, Piecewise) or len(body.args) != 2 or body.args[1].args != (S.Zero, S.true):
@@ -102,8 +102,8 @@ def _squared(expr: Any) -> Any | None:
 
 
 def _scalar_away_from_zero(expr: Piecewise) -> Any | None:
-    """Return ``x[i]/norm(x)`` for a `Piecewise` that has such a value, divided by a norm, where the norm is not 0, and
-    is 0 elsewhere: the condition need not be printed. None for any other `Piecewise`.
+    """Return the value ``x[i]/norm(x)`` of a `Piecewise` that has this value where the norm is not 0, and is 0
+    elsewhere; the condition is then not printed. None for another `Piecewise`.
     """
     if len(expr.args) != 2 or expr.args[1].args != (S.Zero, S.true) or not isinstance(expr.args[0].cond, Ne):
         return None

@@ -294,7 +294,7 @@ def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
 
 
 def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
-    """Return the notation of the transpose of a product: that of its factors transposed, or ``(product).T`` if that
+    """Return the notation of a transposed product, either with transposed factors or as ``(product).T``, whichever
     contains fewer transposes.
     """
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)

@@ -129,8 +129,8 @@ class TraditionalWriter(Writer):
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
-        """Return the formula of a scalar in front of other factors. It gets parentheses if it is a sum of terms, or if
-        a factor of it is a sum (or other binder) over indices, whose body would go on.
+        """Return the formula of a scalar in front of other factors. It has parentheses if it is a sum of terms, or if a
+        factor of it is a sum (or other binder) whose body would otherwise include what follows.
         """
         form = self.printer._print(scalar)
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
@@ -257,8 +257,8 @@ class LatexWriter(TraditionalWriter):
         return text + " ".join([*(self.at(item, POW) for item in notation.inner), *self.quotient(notation)])
 
     def scalar(self, notation: Product, followed: bool) -> str:
-        """Return the LaTeX of the scalars in front of a product; "" if they are 1. ``followed`` says that factors
-        follow, so that a space is added.
+        """Return the LaTeX of the scalar in front of a product. If factors follow (``followed``), a space is added and
+        the number 1 is left out.
         """
         sign = "- " if notation.number.is_negative else ""
         scalar = notation._replace(number=abs(notation.number)).scalar
@@ -267,8 +267,8 @@ class LatexWriter(TraditionalWriter):
         return sign if scalar == 1 else f"{sign}{self.front(scalar)} "
 
     def quotient(self, notation: Product) -> list[str]:
-        """Return the LaTeX of an elementwise product's factors over its divisors, as a list of one item; [] if there
-        are neither.
+        """Return a list of one item, the LaTeX of an elementwise product's factors over its divisors; [] if it has
+        neither.
         """
         factors, divisors = notation.factors, [divisor.tensor for divisor in notation.divisors]
         if not divisors:

@@ -221,9 +221,7 @@ class TextWriter(Writer):
         return self.write_call(first if others else Call("logical_not", (first,)))
 
     def write_indicator(self, notation: Indicator) -> Any:
-        """Return the text of an indicator, which is that of its condition: comparisons are 1 or 0 in Python
-        text, too.
-        """
+        """Return the text of an indicator, its condition alone: comparisons in Python text are 1 or 0, too."""
         return self.write(notation.condition)
 
     def write_choice(self, notation: Choice) -> Any:
@@ -296,7 +294,9 @@ def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
 
 
 def is_sum(notation: Any) -> bool:
-    """Return whether a matrix product is only a sum, because all but one of its factors are vectors of ones."""
+    """Return whether a notation is a matrix product such as ``1' a``, one factor multiplied by vectors of ones, which
+    can be printed as a sum.
+    """
     return isinstance(notation, Chain) and len(with_sums(notation)) == 1
 
 

@@ -19,8 +19,8 @@ from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 
 
 def formula(expr: Any) -> str | None:
-    """Return the LaTeX in ``$`` that a notebook shows for ``expr``: as `td.latex` writes it if it is a scalar in index
-    notation or with nodes of this package, else that of its own method.
+    """Return the LaTeX in ``$`` that notebooks show for ``expr``: by `td.latex` for a scalar with index notation or
+    with nodes of this package, else by the expression's own method.
 
     Return None if `sympy.init_printing` has turned LaTeX off.
     """

@@ -53,7 +53,8 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return the text to print in place of ``node`` if it is too large to print; None if it can be printed normally.
+    """Return the text to print in place of ``node``: a short text if it is too large, its `srepr` for the printer by
+    which SymPy's `Subs` compares points. None if it is printed normally.
 
     A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
     text.
@@ -96,8 +97,8 @@ class PrintedForms:
         self.node = node
 
     def precedence(self, caller: FrameType) -> int:
-        """Return the operator precedence of the printed form for the SymPy function with the call frame ``caller``: by
-        default, that of an atom.
+        """Return the operator precedence of the printed form, by default that of an atom. ``caller`` is the call frame
+        of the SymPy function that asks for it.
         """
         return int(PRECEDENCE["Atom"])
 
@@ -133,7 +134,7 @@ class SymbolForms(PrintedForms):
     """The printed forms of a tensor symbol: its name."""
 
     def text(self, printer: Any) -> str:
-        """Return the name."""
+        """Return the name of the node; its `srepr` for the printer by which SymPy's `Subs` compares points."""
         return str(srepr(self.node)) if names_a_point(printer) else str(self.node.name)
 
     def constructor(self, printer: Any) -> str:
@@ -155,7 +156,7 @@ class SymbolForms(PrintedForms):
 
 
 class NamedTensorForms(SymbolForms):
-    """The printed forms of an expression with a name: the name; the constructor call has the expression, too."""
+    """The printed forms of a named expression: its name, or, for the constructor call, name and expression."""
 
     def constructor(self, printer: Any) -> str:
         """Return the constructor call, with name and definition."""
@@ -182,8 +183,8 @@ class ComprehensionForms(PrintedForms):
         return f"stack(({', '.join(shown_body(printer, part) for part in parts)}))"
 
     def latex(self, printer: Any) -> str:
-        """Return a stack as a column of its parts, a marked variable with its leading indices as a subscript, and any
-        other comprehension as its body in brackets with the ranges as a subscript.
+        """Return the LaTeX of a comprehension: its body in brackets, with the ranges as a subscript. A stack is a
+        column of its parts; a marked variable has its leading indices as a subscript.
         """
         refuse_unprintable(self.node, "LaTeX")
         this = unlabelled(self.node)
@@ -277,13 +278,13 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return methods for ``printer`` that print the number that all terms of a sum share in front of the sum: ``2*(a -
-    b)``, which SymPy itself multiplies out.
+    """Return methods for ``printer`` that print a common factor of all terms in front of a sum, as in ``2*(a - b)``;
+    SymPy itself multiplies it out.
     """
     own = type(printer)
 
     def added(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `Add`: print the number that all terms share, then the rest in parentheses."""
+        """SymPy's hook for `Add`: print the common factor of all terms, then the remaining sum in parentheses."""
         number, inner = _content(expr)
         if number == 1 or printer.order == "none":
             return own._print_Add(printer, expr, **how)
@@ -292,9 +293,7 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
         return printer._print(Mul(number, inner, evaluate=False))
 
     def multiplied(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `Mul`: print the product with numbers that all terms of a factor share moved into its
-        coefficient.
-        """
+        """SymPy's hook for `Mul`: print the product with the common numbers of its factors in its coefficient."""
         # SymPy prints quotients, which may be powers, in the same way.
         parts = [_content(factor) for factor in (expr.args if expr.is_Mul else ()) if not factor.is_Rational]
         if printer.order == "none" or all(number == 1 for number, _ in parts):

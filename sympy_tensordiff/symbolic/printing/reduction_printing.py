@@ -78,8 +78,8 @@ class SumForms(ReductionForms):
         return signs
 
     def _latex_body(self, printer: Any, body: Any) -> str:
-        """Return the LaTeX of ``body``. A body that is 1 where a condition holds, else 0, is written as the condition
-        in brackets.
+        """Return the LaTeX of ``body``. A `Piecewise` that is 1 where a condition is true, else 0, is written as this
+        condition in brackets.
         """
         if body.is_Piecewise and len(body.args) == 2 and body.args[1] == (0, True) and body.args[0].expr == 1:
             # What counts has no lines: often it is the denominator of a fraction.
@@ -149,7 +149,7 @@ def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
 
 
 def _split_excluded_value(this: Any) -> tuple[Any, Any]:
-    """Return ``(body, condition)`` for a sum that leaves out one value of its index, with the condition ``i != j``;
+    """Return ``(body, condition)`` of a sum that leaves out one value of its index, with a condition ``i != j``;
     ``(whole body, None)`` for other reductions.
     """
     body = this.body

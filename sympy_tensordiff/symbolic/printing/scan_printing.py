@@ -29,7 +29,7 @@ from sympy_tensordiff.symbolic.whole_tensors.elementwise import Entrywise
 
 
 class ScanForms(PrintedForms):
-    """The printed forms of a scan (a recurrence over time): a call of `scan` in text, a recursion in LaTeX."""
+    """The printed forms of one scan (a recurrence over time): a call of `scan` in text, a recursion in LaTeX."""
 
     def text(self, printer: Any) -> str:
         """Return the call of `scan`."""
@@ -73,13 +73,14 @@ def _is_printable(scan: Any) -> bool:
 
 @lru_cache(256)
 def _parts_in_text(steps: tuple[Any, ...]) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
-    """Return ``(common parts, steps in terms of them)`` for the text of the steps of a scan."""
+    """Return ``(common parts, steps in terms of these)`` for printing the steps of a scan as text."""
     return hooks.step_parts(steps, True)  # type: ignore[no-any-return]
 
 
 def _calls(scans: Sequence[Any], show: Any) -> tuple[str, list[str]]:
-    """Return ``(call, selections)``: the text of one Python call ``scan(...)`` that computes all of `scans`, results of
-    one recurrence, and what selects each from the result of the call, such as ``[0]``. Sums are not among others.
+    """Return ``(call, selections)`` for `scans`, results of one recurrence: the text of one Python call ``scan(...)``
+    that computes all of them, and for each the text that selects it from the result, such as ``[0]``. Sums are printed
+    separately from other results.
     """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
@@ -137,7 +138,7 @@ _BETWEEN = "\1"
 
 def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
     """Return ``(texts of the initial values, texts of the sequences)`` of a scan. A recurrence that occurs more than
-    once in them has a name, ``(states := scan(...))``, and is written where it occurs first.
+    once in them is named at its first occurrence, ``(states := scan(...))``.
     """
     groups: dict[Any, list[Any]] = {}
     for one in scans_in(scan.outer):
@@ -164,8 +165,8 @@ def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
 
 
 def _formula(scan: Any, show: Any) -> str:
-    """Return the LaTeX of a scan: the value of a step, "where", and the recursion of each state it depends on. If parts
-    of the steps have names, the lines are aligned below each other.
+    """Return the LaTeX of a scan: the value of a step, "where", and the recursions of the states on which it depends.
+    The lines are aligned if parts of the steps have names.
     """
     head, lines, has_parts = _recursion(scan, show, set())
     if not has_parts:
@@ -175,8 +176,8 @@ def _formula(scan: Any, show: Any) -> str:
 
 
 def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], bool]:
-    """Return ``(LaTeX of the result, lines that define the names in it, whether parts of steps have names)``. New names
-    are not in ``named``, and are added to it.
+    """Return ``(LaTeX, lines, has_parts)`` of a scan: the LaTeX of its result, the lines that define the names in it,
+    and whether parts of steps have names. New names are not in ``named``, and are added to it.
     """
     time, before = show_time(scan), _time_before(scan)
     found, (value, *updates) = hooks.step_parts(scan.steps, False)
@@ -226,8 +227,8 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
 
 
 def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -> dict[Any, Any]:
-    """Return a dictionary from the symbols of the common parts ``found`` to the letters that are printed for them, with
-    the time as a subscript if the part changes with it. The letters are not in ``named``, and are added to it.
+    """Return a dictionary from the symbols of the common parts ``found`` to their printed letters. A part that changes
+    with the time has it as a subscript. The letters are not in ``named``, and are added to it.
     """
     symbols = free_symbols_in([part for one in [scan, *scans_in(scan.outer)] for part in (*one.steps, *one.outer)])
     taken = {show(symbol)[:1] for symbol in symbols}
@@ -245,8 +246,7 @@ def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -
 
 
 class _StoredStates:
-    """States of other scans that the steps of a scan read as sequences, so that its formula can call them by their own
-    names.
+    """States of other scans that the steps of a scan read as sequences; the formula of the scan can use their names.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
     in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.

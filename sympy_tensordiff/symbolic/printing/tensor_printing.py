@@ -193,8 +193,8 @@ def _sum(node: Any) -> Any:
 
 
 def _product(node: Any) -> Any:
-    """Return the notation of an elementwise product. In formulas, a repeated factor ``v[:, None]*X`` becomes a diagonal
-    matrix or part of an outer product.
+    """Return the notation of an elementwise product. In formulas, a factor that is broadcast along an axis, as in
+    ``v[:, None]*X``, becomes a diagonal matrix or part of an outer product.
     """
     operands = [_operand(factor) for factor in node.args]
     parts = _without_redundant_ones(operands, node.shape)
@@ -408,8 +408,8 @@ _NOTATIONS: dict[type, Callable[[Any], Any]] = {
 
 
 def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
-    """Return the notation (for printing as ``where(...)``) of a `Piecewise` whose values and conditions are made of
-    function arguments, given in `values`; None if it contains anything else.
+    """Return the notation, printed as ``where(...)``, of a `Piecewise` whose values and conditions consist of function
+    arguments; None if it contains anything else.
 
     ``values`` maps the arguments to the notations of the operands; 1 or 0 by one condition is an `Indicator`.
     """
@@ -434,7 +434,9 @@ def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
 
 
 def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a condition made of relations between function arguments; None for other conditions."""
+    """Return the notation of a condition; None unless it consists of relations between function arguments, joined by
+    and, or, not. ``values`` maps each argument to its notation.
+    """
     if isinstance(condition, (And, Or, Not)):
         parts = tuple(_condition(part, values) for part in _ordered(condition))
         return None if None in parts else Connected(type(condition).__name__.lower(), parts)

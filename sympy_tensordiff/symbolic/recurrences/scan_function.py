@@ -136,9 +136,9 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sums or products (with ``last``, only the last value) that equal a recurrence of one number,
-    ``s + f(x, t)`` or ``s*f(x, t)``, because they need no loop over states; None for other recurrences. ``updates`` are
-    the states after a step.
+    """Return the running sums or products (with ``last``, their last value) that equal a recurrence of one number, ``s
+    + f(x, t)`` or ``s*f(x, t)``; these need no loop over states. None for other recurrences. ``updates`` are the states
+    after a step.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -310,8 +310,8 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return ``(updates, outputs)`` in which variables for the rows of sequences replace all reads ``A[t]`` of a
-        tensor at the time. Each such tensor becomes a sequence of the scan, so that its derivative is stacked.
+        """Return ``(updates, outputs)`` with row variables in place of all reads ``A[t]`` of tensors at the time. Each
+        such tensor becomes a sequence of the scan; its derivative is then stacked.
         """
         known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
@@ -376,7 +376,7 @@ def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
 
 
 def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
-    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads at all times: row ``t`` is
+    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads over time: its row ``t`` is
     ``A[idx[t]]``.
     """
     index, *own = fresh_indices(1 + len(entry.indices), [entry.tensor, length], ["t"])
@@ -396,8 +396,8 @@ class _Rows(Rewriting):
         self.time, self.length, self.known = time, length, known
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Return the entry of the row variable that replaces ``expr``, if this is an entry ``A[t, ...]`` or ``A[idx[t],
-        ...]`` that reads a known row at the time ``t`` of the step; else ``expr`` rebuilt.
+        """Return the entry of a row variable that replaces ``expr``, if this reads a known row at the time ``t`` of the
+        step, as ``A[t, ...]`` or ``A[idx[t], ...]``; else ``expr`` rebuilt.
         """
         key = _read_row(expr, self.time, self.length)
         tensor, *indices = yield self.all(expr.args, scope)

@@ -173,7 +173,7 @@ class Scan(TensorOperation):
 
     @property
     def states(self) -> list[State]:
-        """Return the states with their initial values and updates."""
+        """Return the states; each `State` has a variable, an initial value and an update."""
         return [State(*row.args) for row in self.args[2].args]
 
     @property
@@ -320,8 +320,8 @@ def _check_sequence(variable: Any, sequence: Any, length: Any) -> None:
 
 
 def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
-    """Return the arguments of a scan in which no bound variable has the name of something else in the steps or in
-    `others`; bound variables are renamed where necessary.
+    """Return the arguments of a scan. Bound variables are renamed where something else in the steps or in `others` has
+    their name; the time is called ``t`` if that name is free.
     """
     value, states, sequences, time = args.args
     bound = [*(row.args[0] for row in states.args), *(row.args[0] for row in sequences.args)]
@@ -362,5 +362,5 @@ _fresh = count(FIRST_FRESH + 1)
 
 
 def fresh_name(name: str) -> str:
-    """Return a name that no other variable has; the scan that binds it restores ``name`` where possible."""
+    """Return a name that no other variable has; a scan that binds the variable restores ``name`` where possible."""
     return f"{without_fresh_number(name)}_{next(_fresh)}"

@@ -26,8 +26,8 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def over_indices(expr: Any) -> Any:
-    """Return an expression in which no scan depends on an index bound around it: such a scan is replaced by an entry of
-    one scan over all values of the index. Scans whose index has a range that depends on others are unchanged.
+    """Return an expression in which no scan depends on an index bound around it. Such a scan becomes an entry of one
+    scan over all values of the index. It is unchanged if the range of the index depends on other indices.
     """
     return _OverIndices().run(expr, EMPTY)
 
@@ -54,7 +54,9 @@ class _OverIndices(Rewriting):
         return expr if body is expr.body else expr.func(body, *expr.limits)
 
     def visit_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the scan; if it depends on indices in the scope, return an entry of one scan over all their values."""
+        """Return the scan unchanged (apart from its arguments) if it uses no index of the scope. Else make one scan
+        over all values of these indices, and return its entry.
+        """
         found = sorted([pair for pair in scope if pair[0] in expr.free_symbols], key=str)
         if not found:
             args = yield self.all(expr.args, EMPTY)
@@ -66,8 +68,8 @@ class _OverIndices(Rewriting):
 
 
 def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return ``(new scan, function)``: one scan that computes `scan` for all values of ``indices``, and a function that
-    returns `scan` as an entry of it. ``ends`` has the first value and the extent of each index.
+    """Return ``(new scan, function)``: one scan that computes `scan` for all values of ``indices``, and a function from
+    the new scan to its entry that equals `scan`. ``ends`` has the first value and the extent of each index.
     """
     first = {index: index + low for index, (low, _) in zip(indices, ends, strict=True) if low != 0}
     whole = scan.subs(first, simultaneous=True) if first else scan

@@ -35,8 +35,8 @@ ShapeError
 
 
 def _relation(name: str, relation: Any, condition: str) -> Callable[[Scalar, Scalar], Any]:
-    """Return the public function ``name``, such as `td.less`, which is 1 where SymPy's ``relation`` of two operands
-    holds and 0 elsewhere. ``condition`` describes it in its docstring.
+    """Return the public function ``name``, such as `td.less`, with the value 1 where SymPy's ``relation`` of two
+    operands is true, and 0 elsewhere. ``condition`` is its description for the docstring.
     """
 
     def applied(A: Scalar, B: Scalar) -> Any:
@@ -58,8 +58,8 @@ not_equal = _relation("not_equal", sympy.Ne, "the entries differ")
 
 
 class _Condition(NamedTuple):
-    """An elementwise condition: the tensors that it reads, and a function that returns the SymPy condition for scalars
-    in their place.
+    """An elementwise condition: the tensors that it reads, and a function from scalars in their place to a SymPy
+    condition.
 
     An operand that is a plain tensor means "is not 0".
     """

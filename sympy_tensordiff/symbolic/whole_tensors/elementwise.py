@@ -78,8 +78,8 @@ def choice(cases: Iterable[tuple[Any, Any]]) -> Any:
 
 
 class Commutative(Entrywise):
-    """The base class of sums and products of tensors, whose operands are sorted, so that ``A + B`` and ``B + A`` are
-    one node.
+    """The base class of sums and products of tensors. Operands are sorted, so that ``A + B`` and ``B + A`` are one
+    node.
     """
 
     def __new__(cls, *operands: Any) -> Any:
@@ -274,7 +274,7 @@ class TensorFunction(Entrywise):
 
     def _with(self, operands: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
         """Return the node with ``operands`` in place of its own, and with ``change`` applied to the body of its
-        template. Free symbols that the change brings into the body become operands.
+        template. New free symbols of the body become operands.
         """
         variables = [Dummy(real=True) for _ in operands]
         body = self.applied(*variables)

@@ -79,8 +79,8 @@ class TensorOperation(TensorExpr):
         return self.entry_of(indices, entry) if self.has_index_form else None
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """Return the entry at ``indices``, in terms of entries of the operands. To write an entry of an operand, it
-        calls ``read(operand, indices, varying)``.
+        """Return the entry at ``indices`` in terms of entries of the operands. Each of these is written by
+        ``read(operand, indices, varying)``, where ``varying`` are the index symbols that occur in ``indices``.
         """
         raise NotImplementedError
 
@@ -155,8 +155,8 @@ def operand(value: Any, owner: str) -> Expr:
 
 
 def _arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of a scalar in which to search for parts that are not real numbers; () for nodes that are
-    known to be real.
+    """Return the arguments of a scalar in which to search for subexpressions that are not real numbers; () if the node
+    is known to be real.
 
     Arguments of tensor entries are left out, and so are infinite values of choices (masked scores).
     """

@@ -100,8 +100,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str) -> None:
-    """Raise `ArgumentError`, with the operation's name ``owner``, because ``label`` is repeated in the result; the
-    message shows an einsum with a `DeltaTensor` to write instead.
+    """Raise `ArgumentError`, which names the operation ``owner``, because ``label`` is repeated in the result. The
+    message suggests an einsum with a `DeltaTensor`.
     """
     inputs, output = subscripts
     free = unused_labels(str(subscripts))
