@@ -121,6 +121,8 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
     writers = Counter(step.array for step in program.kernels)
     filled = {step.array for step in program.kernels if type(step) is Kernel and scans_plan(step) is None}
     fixed = {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
+    operands = {o.array for step in program.kernels if isinstance(step, ContractionStep) for o in step.operands}
+    fixed |= {name for name in operands if ranks.get(name, 0) > 2}  # a library reads matrices in either order only
     own = {name for name in ranks if name in filled - fixed and writers[name] == 1}
     votes: Counter[tuple[str, int]] = Counter()
     for step in program.kernels if own else ():
