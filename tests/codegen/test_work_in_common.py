@@ -1,13 +1,17 @@
 """Functions of practice run in loops as written by hand: products of matrices, one pass over values in common."""
 
+import re
+
 import numpy as np
 import pytest
 import sympy
 from sympy import cos, exp, sin, tanh
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.emit.llvm_driver import print_llvm
 from sympy_tensordiff.codegen.ir.programs import ContractionStep, Scatter
 from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.codegen.run import llvm
 from sympy_tensordiff.codegen.schedule.passes import prepared
 
 i, j, k, l, p, q = td.indices("i j k l p q")
@@ -79,12 +83,13 @@ def batch_norm():
 
 
 def coupling():
-    """A coupling layer of a normalising flow, by its input."""
+    """A coupling layer of a normalising flow, by its input and its weights."""
     first, second = Entries(Q[i, k], (i, n), (k, d)), Entries(Q[i, d + k], (i, n), (k, d))
-    s = td.tanh(first @ td.einsum("i,j->ij", om, om) + om)
-    z = second * td.exp(s) + first
+    scaling, moving = td.TensorSymbol("scaling", (d, d)), td.TensorSymbol("moving", (d, d))
+    s = td.tanh(first @ scaling + scale)
+    z = second * td.exp(s) + first @ moving + shift
     value = (td.sum(first**2) + td.sum(z**2)) / 2 - td.sum(s)
-    return (Q, om), with_gradient(value, Q)
+    return (Q, scaling, moving, scale, shift), with_gradient(value, Q, scaling, moving, scale, shift)
 
 
 def relative_positions():
@@ -226,6 +231,38 @@ def test_short_rows_are_masked_vectors():
         np.testing.assert_allclose(single, wanted, rtol=1e-5)
         powers = np.exp(a - a.max(1, keepdims=True))
         np.testing.assert_allclose(row(a), powers / powers.sum(1, keepdims=True), rtol=1e-14)
+
+
+def llvm_of(expression):
+    function = td.lambdify((A, B), expression, "llvm", parallel=False)
+    return print_llvm(function._fused, llvm.target(np.dtype(float))).text
+
+
+def count_masked_loops(text):
+    (mask,) = re.findall(r'^(!\d+) = !{!"llvm.loop.vectorize.predicate.enable"', text, re.MULTILINE)
+    return len(re.findall(rf"^!\d+ = distinct .*{mask}}}", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("expression", "count"),
+    [
+        (Entries(exp(-(A[i, j] ** 2)), (i, n), (j, n)), 1),
+        (Entries(Sum(sympy.log(1 + A[i, j] ** 4), over(j, n)), (i, n)), 1),
+        (Entries(A[i, j] * B[i, j], (i, n), (j, n)), 0),
+        (Entries(exp(-(A[i, i] ** 2)), (i, n)), 0),
+        (Entries(Sum(sympy.log(1 + A[j, i] ** 4) * B[i, i], over(j, n)), (i, n)), 0),
+    ],
+    ids=["rows of functions", "sums of functions", "plain rows", "a diagonal", "columns"],
+)
+def test_only_rows_of_functions_have_masked_vectors(expression, count):
+    assert count_masked_loops(llvm_of(expression)) == count
+
+
+def test_an_extremum_is_one_loop_of_vectors():
+    text = llvm_of(Entries(td.IndexedMax(A[i, j], over(j, n)), (i, n)))
+    assert len(re.findall(r"call nsz double @llvm\.maximum", text)) == 1
+    plans = [td.lambdify((A,), td.softmax(A, axis=1), backend).plan for backend in ("llvm", "numba")]
+    assert ["rfactor" in plan for plan in plans] == [False, True]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -305,7 +305,7 @@ def calls_in_loops(program: Program) -> Program:
 
 
 def lower_vector_products(program: Program) -> Program:
-    """Return a program with kernels in place of contractions that are no matrix products, such as vector products."""
+    """Return a program with kernels in place of contractions other than matrix products, such as vector products."""
     pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
     return replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
 

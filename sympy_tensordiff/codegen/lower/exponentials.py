@@ -342,8 +342,8 @@ def _size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
         return None if values.low is None or values.high is None else max(abs(values.low), abs(values.high))
     own: list[Any] = [sizes.get(arg) for arg in part.args[part.op == "select" :]]
     if part.op == "pow":
-        whole = part.args[1].op == "const" and part.args[1].data == int(part.args[1].data) > 0
-        return own[0] ** int(part.args[1].data) if whole and own[0] is not None else None
+        exponent = part.args[1].data if part.args[1].op == "const" else None
+        return own[0] ** exponent if isinstance(exponent, int) and exponent > 0 and own[0] is not None else None
     if part.op not in ("add", "mul", "select") or None in own:
         return None
     return sum(own) if part.op == "add" else prod(own) if part.op == "mul" else max(own)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sympy_tensordiff.codegen.lower.plan import StorageCandidate, index_forms
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.indirect import data_entries
 
 
 class ShiftNormaliser:
@@ -75,7 +76,8 @@ def _least_shifts(found: StorageCandidate) -> tuple[Affine, ...]:
             constant = abs(factor), (form.constant if factor > 0 else -form.constant) // abs(factor)
             constants[axis] = min(constant, constants.get(axis, constant))
             rest = form - Affine({axis: factor}) - form.constant
-            sizes[axis].add(rest * factor if abs(factor) == 1 and axis not in form.hidden() else Affine())
+            is_size = abs(factor) == 1 and axis not in form.hidden() and not data_entries([rest])
+            sizes[axis].add(rest * factor if is_size else Affine())
         for axis in axes if len(axes) > 1 else ():
             sizes[axis].add(Affine())
     common = (one.copy().pop() if len(one := sizes[axis]) == 1 else Affine() for axis in found.axes)
