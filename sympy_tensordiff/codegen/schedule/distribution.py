@@ -1,8 +1,8 @@
 """Loop distribution: a loop over a reduction and a function of its result becomes two loops.
 
 ``Sum_j w[j]*exp(-Sum_k (x[k] - c[j, k])**2)`` has a loop over k in the loop over j, so that compilers do not vectorise
-the loop over j, and each exponential takes as long as several of a vector. The inner sums of some hundred j are stored in a local array; a
-second loop over them computes the functions.
+the loop over j, and each exponential takes as long as several of a vector. The inner sums of some hundred j are stored
+in a local array; a second loop over them computes the functions.
 
 A loop that adds functions to entries that data select, as ``t[p[k]] += exp(x[k])``, is not vectorised either. There the
 first loop computes the functions, and the second one adds them.
