@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +15,7 @@ from sympy_tensordiff.codegen.ir.programs import Argument, Check, Program
 from sympy_tensordiff.codegen.ir.rename import unique
 from sympy_tensordiff.codegen.ir.sizes import Sizes, check_determined, solve_sizes
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
+from sympy_tensordiff.codegen.ir.work import nominal_work
 from sympy_tensordiff.codegen.lower.accurate_entries import with_accurate_entries
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.carries import repeated_carries
@@ -22,7 +24,7 @@ from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentia
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, ranges_of_data, recurrence
-from sympy_tensordiff.codegen.lower.scatters import extrema_over_segments
+from sympy_tensordiff.codegen.lower.scatters import extrema_over_segments, with_sorted_selections
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
 from sympy_tensordiff.codegen.lower.sums import (
     joined_sums,
@@ -196,25 +198,34 @@ def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any]
 
 def assemble(task: Task) -> Program:
     """Return the program that computes a task, after verification of its loop nests."""
-    program = _with_fewest_whole_arrays(_simplify(task), task.options.rows and task.options.temporaries)
+    program = _with_shared_rows(_simplify(task), task.options.rows and task.options.temporaries)
     verify(program)
     return program
 
 
-def _with_fewest_whole_arrays(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the program with arrays of values that several sums need (if ``shares_rows``), or the program without
-    them if it has fewer large temporaries.
+def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
+    """Return the program of least work whose temporaries are no larger than they must be: with arrays of all values
+    that several sums need (if ``shares_rows``), with these where one row is enough, or without them.
+
+    The last says how large arrays have to be, besides the arguments and results.
     """
     if not shares_rows:
         return _assemble(simplified)[0]
     program, of_rows = _assemble(simplified, shares_rows=True)
-    rows = _row_temporaries(program) if of_rows else set()
-    if any(len(array.shape) > 1 and array.name in of_rows - rows for array in program.temporaries):
-        other, _ = _assemble(simplified)
-        most = _count_whole_arrays(program, rows)
-        if _count_whole_arrays(other, set()) < most or _count_whole_arrays(other, _row_temporaries(other)) < most:
-            return other
-    return program
+    if not of_rows & {array.name for array in _whole_arrays(program)}:
+        return program
+    least = _assemble(simplified)[0]
+    needed = [_growth(array) for array in (*least.arguments, *least.outputs, *_whole_arrays(least))]
+
+    def key(way: Program) -> tuple[int, int]:
+        """Return the number of temporaries of ``way`` that are larger than needed, and its work."""
+        sizes = map(_growth, _whole_arrays(way))
+        return sum(not any(size <= other for other in needed) for size in sizes), nominal_work(way)
+
+    ways = [program, least]
+    if key(program)[0]:
+        ways.append(_assemble(simplified, shares_rows=True, only_rows=True)[0])
+    return min(ways, key=key)
 
 
 def _row_temporaries(program: Program) -> set[str]:
@@ -224,11 +235,15 @@ def _row_temporaries(program: Program) -> set[str]:
     return {array.name for step in steps if isinstance(step, programs.FusedKernels) for array in step.rows}
 
 
-def _count_whole_arrays(program: Program, rows: set[str]) -> int:
-    """Return the number of temporaries with several axes that are stored completely. Of the temporaries in ``rows``,
-    only one row is stored.
-    """
-    return sum(len(array.shape) > 1 and array.name not in rows for array in program.temporaries)
+def _whole_arrays(program: Program) -> list[programs.Array]:
+    """Return the temporaries with several axes of which more than one row is stored."""
+    rows = _row_temporaries(program)
+    return [array for array in program.temporaries if len(array.shape) > 1 and array.name not in rows]
+
+
+def _growth(array: programs.Array | programs.Argument) -> Counter[Affine]:
+    """Return the sizes with which the memory of `array` grows: those of its extents, without constants."""
+    return Counter(extent - extent.constant for extent in array.shape if not extent.is_constant)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,7 +321,8 @@ def _in_loop_form(
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
-    tight = extrema_over_segments(graph, with_sums_split_by_index_order(graph, tight))
+    tight = with_sums_split_by_index_order(graph, with_sorted_selections(graph, tight))
+    tight = extrema_over_segments(graph, tight)
     if lowering.temporaries:
         tight, known = nested_around_known_sums(graph, lowering.planner, with_coprime_terms(graph, tight))
         tight = joined_sums(graph, lowering.planner, tight)
@@ -316,9 +332,12 @@ def _in_loop_form(
     return list(tight)
 
 
-def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Program, set[str]]:
+def _assemble(
+    simplified: _Simplified, shares_rows: bool = False, only_rows: bool = False
+) -> tuple[Program, set[str]]:
     """Return the program with its steps, checks and masks, not yet verified. Also return the names of temporaries that
-    exist only because ``shares_rows`` allows functions of several sums to be stored.
+    exist only because ``shares_rows`` allows functions of several sums to be stored. With `only_rows`, they are read
+    only in loops that run along their rows, outermost like the loops that fill them.
 
     These are none unless ``shares_rows``; they store functions of the axes of several sums, as ``exp(-(x[i] - k)**2)``,
     or of sums. Only one row of each is to be kept: they may be larger than all arguments, unless as much is kept
@@ -326,6 +345,7 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Progr
     """
     task, graph, lowering = simplified.task, simplified.task.graph, simplified.lowering.copied()
     lowering.shares_rows = shares_rows
+    lowering.only_rows = only_rows
     program = _lowered(simplified, lowering)
     if simplified.library:
         by_names = Hints({task.names[v]: size for v, size in task.hints.sizes.items() if v in task.names})

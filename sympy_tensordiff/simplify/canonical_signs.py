@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.interning import Number, breadth_first, takes_tensors
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
 
 ENTERED = frozenset({"mul", "ein", "sum", "guard"})
@@ -45,22 +45,26 @@ class Signed(NamedTuple):
 
 
 def with_canonical_signs(
-    graph: Graph, nodes: Sequence[Node], *, numbers: bool = True, mixed: bool = False
+    graph: Graph, nodes: Sequence[Node], *, for_readers: bool = True, mixed: bool = False
 ) -> list[Node]:
-    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, which is computed once. With `numbers`,
-    common divisors of terms are taken out, too. Nodes of whole tensors are unchanged; so are the expressions that read
-    entries of these, unless `mixed`.
+    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, which is computed once. With
+    `for_readers`, common divisors of terms are taken out, too, and indices from outside come first; without, the sign
+    of ``x[i] - y[j]`` is the same whichever indices a sum binds, so that all results agree, comprehensions in
+    tensor algebra included. Nodes of whole tensors are unchanged; so are the expressions that read entries of these,
+    unless `mixed`.
     """
-    work = _Signs(graph, numbers, mixed)
+    work = _Signs(graph, for_readers, mixed)
+    if not for_readers:
+        nodes = rewritten(graph, nodes, lambda n: work.root(n) if n.op == "comprehension" and not n.has_tensor_ops else n)
     return [node if node.has_tensor_ops and not mixed else work.root(node) for node in nodes]
 
 
 class _Signs:
     """The rewriting of `with_canonical_signs`, with the results of each node."""
 
-    def __init__(self, graph: Graph, numbers: bool, mixed: bool) -> None:
+    def __init__(self, graph: Graph, for_readers: bool, mixed: bool) -> None:
         self.graph = graph
-        self.numbers = numbers
+        self.for_readers = for_readers
         self.mixed = mixed
         self.done: dict[Node, Signed] = {}
         self.leading: dict[Node, tuple[Any, ...]] = {}
@@ -121,7 +125,7 @@ class _Signs:
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
         own = [value for value in values if value.core is not self.graph.zero]
-        number = (-1 if own[0].number < 0 else 1) * (_front_number(own) if self.numbers else 1)
+        number = (-1 if own[0].number < 0 else 1) * (_front_number(own) if self.for_readers else 1)
         if number == 1:
             return Signed(alone, 1, alone)
         scaled = [self.graph.scale(value.number / Fraction(number), value.core) for value in values]
@@ -131,13 +135,13 @@ class _Signs:
 
     def split(self, node: Node) -> Signed:
         """Return `node` as a number times a node whose sign is canonical, as ``-1*(a - b)`` for ``b - a``. With
-        ``numbers=True`` a common divisor of the terms is also taken out.
+        ``for_readers`` a common divisor of the terms is also taken out.
         """
         if node.op != "add":
             number, core = self.graph.split_coefficient(node)
             return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
         terms = [self.graph.split_coefficient(term) for term in node.args]
-        number = self.sign(terms) * (common_number([number for number, _ in terms]) if self.numbers else 1)
+        number = self.sign(terms) * (common_number([number for number, _ in terms]) if self.for_readers else 1)
         if number == 1:
             return Signed(node, 1, node)
         factor = Fraction(1, number)
@@ -171,7 +175,7 @@ class _Signs:
         if node not in self.leading:
             parts = _sample_below(node)
             kind = 0 if node is self.graph.one else 1 if node.op == "read" else 2 if node.is_guard_free else 3
-            bound = any(v < 0 for v in node.free)
+            bound = self.for_readers and any(v < 0 for v in node.free)
             self.leading[node] = (kind, bound, sorted(map(label_of, parts)), node.id)
         return self.leading[node]
 

@@ -43,7 +43,9 @@ class Scaled:
     """A value as ``exp(shift) * rest``, with the shift as a sum of multiples of nodes.
 
     ``degree`` is the number of exponentials that are factors, less that of those divided by, where ``exp(2*u)`` counts
-    twice; ``above`` and ``below`` say whether there are any, ``summed`` whether some stand in a sum.
+    twice; ``above`` and ``below`` say whether there are any, ``summed`` whether some stand in a sum. ``bounded`` says
+    that all those divided by are sums of which a term is a factor, as in a softmax times ``exp(v)``: they then do not
+    count as ``below``.
     """
 
     shift: Mapping[Node, Any]
@@ -52,6 +54,7 @@ class Scaled:
     above: bool = False
     below: bool = False
     summed: bool = False
+    bounded: bool = False
 
     @property
     def is_quotient(self) -> bool:
@@ -121,6 +124,9 @@ class Exponentials:
             found = yield self._product(node)
             if found.is_quotient and not found.grows:
                 return self._quotient(found)
+            if found.bounded:
+                result = yield self._share(node)
+                return result
         args = yield from in_turn(map(self.final, node.args))
         return graph.with_args(node, args)
 
@@ -187,7 +193,8 @@ class Exponentials:
         rest.
         """
         found: Scaled = yield self._rule(node)
-        if found.shift and not (found.is_quotient and (found.degree == 0 or found.grows)):
+        is_closed = found.degree == 0 or found.grows
+        if found.shift and not ((found.is_quotient or found.bounded) and is_closed):
             return found
         return Scaled({}, (yield self.final(node)))
 
@@ -232,18 +239,56 @@ class Exponentials:
     def _product(self, node: Node) -> Recursion[Scaled]:
         """Return a product as ``exp(shift)*rest``: the shifts of the factors are added."""
         factors = yield from in_turn(map(self.scaled, node.args))
+        return self._multiplied(factors)
+
+    def _multiplied(self, factors: Sequence[Scaled]) -> Scaled:
+        """Return the product of `factors`: their shifts are added."""
         shift: dict[Node, Any] = {}
         for factor in factors:
             for part, c in factor.shift.items():
                 shift[part] = shift.get(part, 0) + c
+        shift = {part: c for part, c in shift.items() if c}
+        below = any(factor.below for factor in factors)
+        bounded = below and len(self._shared(shift)) > 0
         return Scaled(
-            {part: c for part, c in shift.items() if c},
+            shift,
             self.graph.mul([factor.rest for factor in factors]),
             sum(factor.degree for factor in factors),
             any(factor.above for factor in factors),
-            any(factor.below for factor in factors),
+            below and not bounded,
             any(factor.summed for factor in factors),
+            bounded,
         )
+
+    def _shared(self, shift: Mapping[Node, Any]) -> set[Node]:
+        """Return the nodes of `shift` that belong to quotients of terms by the sums that contain them, which are at
+        most 1; none if a divisor has no such term.
+        """
+        found = {node for node, factor in shift.items() if factor < 0}
+        for greatest in [*found]:
+            if greatest not in self.terms:
+                return set()
+            terms = [node for node in shift if shift[node] > 0 and self._is_term(node, greatest)]
+            if sum(shift[node] for node in terms) != -shift[greatest]:
+                return set()
+            found.update(terms)
+        return found
+
+    def _is_term(self, node: Node, greatest: Node) -> bool:
+        """Return whether `node` is one of the exponents of which `greatest` is the maximum."""
+        variables, term = self.terms[greatest]
+        return instance(self.graph, term, [v for v in variables if v in term.free], node) is not None
+
+    def _share(self, node: Node) -> Recursion[Node]:
+        """Return the product `node` with its quotients of terms by their sums as ``exp(u - m)/sum(exp(v - m))``. Other
+        exponentials in it are factors as they stand: the quotients do not grow.
+        """
+        factors = yield from in_turn(map(self.scaled, node.args))
+        shared = self._shared(self._multiplied(factors).shift)
+        own = [n for n, factor in enumerate(factors) if not shared.isdisjoint(factor.shift)]
+        quotient = self._multiplied([factors[n] for n in own])
+        others = yield from in_turn(self.final(arg) for n, arg in enumerate(node.args) if n not in own)
+        return self.graph.mul((self._quotient(quotient), *others))
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
         """Return a select between a value and 0 as ``exp(shift)*rest``. Where it is 0, the shift is very negative, so

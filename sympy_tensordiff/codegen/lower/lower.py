@@ -161,13 +161,17 @@ class Lowering(Matrices):
             return True
         if not self.repeated or not (node.op in RANGED or is_dear(node)):
             return False
-        return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
+        return self._over_standard_axes(node, context) in self.repeated
+
+    def _over_standard_axes(self, node: Node, context: Context) -> Node:
+        """Return `node` with standard names for the indices of the loops around it."""
+        return self.planner.numbered(node, [v for v in context.variables if v in node.free])
 
     def _is_large_sum(self, node: Node, context: Context) -> bool:
         """Whether `node` is a repeated sum whose array may be larger than all arguments."""
         if node.op != "sum" or not self.large_sums:
             return False
-        return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.large_sums
+        return self._over_standard_axes(node, context) in self.large_sums
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
         """Return the read ``s[r[q]]`` of an array with one sum for each value of ``r``, in place of a reduction such as

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import gcd, inf
 from typing import cast
 
@@ -123,6 +124,58 @@ def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_ou
     if sides[0].op != "index" or sides[1] is not graph.zero or term.args[1:] != branches:
         return False
     return sides[0].data in (equation.form, -equation.form)
+
+
+MAX_SELECTIONS = 16
+"""A summand that is chosen by more conditions than these is not sorted by them."""
+
+
+def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with the summands of sums sorted by what data select: ``Sum_k ([p[k] == i] - [q[k] == i])*v[k]``
+    has one term for ``p`` and one for ``q``. Each is then a scatter, which takes one loop over k for all i.
+    """
+    return rewritten(graph, roots, partial(_sorted_by_selection, graph)) if graph.integers else list(roots)
+
+
+def _sorted_by_selection(graph: Graph, node: Node) -> Node:
+    """Return the sum `node` with one term for each selection in its summand; other nodes unchanged."""
+    if node.op != "sum":
+        return node
+    variables, rows, body = graph.open(node)
+    found = _by_selection(graph, body)
+    if found is None or len(found) < 2:
+        return node
+    terms = [graph.guard(tuple(chosen), graph.add(values)) for chosen, values in found.items()]
+    return graph.sum(variables, rows, graph.add(terms))
+
+
+def _by_selection(graph: Graph, node: Node) -> dict[Rows, list[Node]] | None:
+    """Return `node` as a sum of values for each selection: a dictionary from the equations with entries of data that
+    choose the values to these. None for more than `MAX_SELECTIONS`.
+    """
+    if node.op == "guard" and all(row.kind == "eq" and data_entries([row.form]) for row in node.data):
+        inner = _by_selection(graph, node.args[0])
+        return inner and {(*node.data, *rows): values for rows, values in inner.items()}
+    found: dict[Rows, list[Node]] = {}
+    if node.op == "add":
+        for term in node.args:
+            parts = _by_selection(graph, term)
+            if parts is None:
+                return None
+            for rows, values in parts.items():
+                found.setdefault(rows, []).extend(values)
+    elif node.op == "mul":
+        factors = [_by_selection(graph, factor) for factor in node.args]
+        own = [parts for parts in factors if parts is not None and (len(parts) > 1 or () not in parts)]
+        if None in factors or len(own) > 1:
+            return None
+        others = [factor for factor, parts in zip(node.args, factors, strict=True) if parts not in own]
+        for rows, values in own[0].items() if own else ():
+            found[rows] = [graph.mul([*others, graph.add(values)])]
+        return found if own else {(): [node]}
+    else:
+        found[()] = [node]
+    return found if len(found) <= MAX_SELECTIONS else None
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from math import prod
@@ -24,7 +24,9 @@ from sympy_tensordiff.graph.interning import Recursion, breadth_first, trampolin
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.simplify.facts import unconditional_reads
 
 S = TypeVar("S", bound="Storage")
 
@@ -110,6 +112,7 @@ class Storage:
         self.tables = False  # whether the backend keeps what depends on no argument from call to call
         self.of_rows: set[str] = set()
         """Arrays of repeated calls that may be larger than all arguments: for kernels that need one row of them."""
+        self.only_rows = False  # whether only loops along their rows read them
         self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
         self._axes: tuple[int, ...] = ()
         """The axes of the kernel that is being built."""
@@ -270,7 +273,7 @@ class Storage:
                     return stored, ()
         candidates = self._candidates(node, context)
         for found in candidates:
-            if (serving := self._array_containing(found)) is not None:
+            if (serving := self._array_containing(found, context)) is not None:
                 return serving, self._index(serving, found)
         if not shared and is_dear(node):
             shared = wanted = self.tables and bool(candidates) and is_table(candidates[0], self.names)
@@ -338,11 +341,19 @@ class Storage:
             found = found[-1:]
         return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
-    def _array_containing(self, candidate: StorageCandidate) -> Stored | None:
-        """Return an existing array that stores all values of `candidate`; None if there is none."""
+    def _array_containing(self, candidate: StorageCandidate, context: Context | None = None) -> Stored | None:
+        """Return an existing array that stores all values of `candidate`; None if there is none. If only rows are to be
+        stored, an array whose rows the loops of `context` do not run along is left out.
+        """
         known = (*self.facts, *candidate.rows)
-        arrays = self.stored.get(candidate.node, ())
-        return next((a for a in arrays if all(is_implied(row, known) for row in a.candidate.rows)), None)
+        for array in self.stored.get(candidate.node, ()):
+            if all(is_implied(row, known) for row in array.candidate.rows):
+                if not (context and self.only_rows and array.array in self.of_rows):
+                    return array
+                index = self._index(array, candidate)
+                if len(index) < 2 or index[0].atoms() == {context.variables[0]}:
+                    return array
+        return None
 
     def _index(self, stored: Stored, candidate: StorageCandidate) -> tuple[Affine, ...]:
         """Return the index of the candidate's value in the array `stored`."""
@@ -368,6 +379,7 @@ class Storage:
     ) -> Recursion[Stored]:
         """Create an array that stores `candidate`, with its axes in `order`, and add the kernel that fills it."""
         graph = self.graph
+        candidate = self._also_for_small_sizes(candidate)
         name, lows, extents = self.allocated(candidate)
         order = order or carried_last(graph, candidate, candidate.order(context)) or candidate.order(context)
         axes = [graph.fresh(f"i{n}") for n in range(len(lows))]
@@ -394,6 +406,19 @@ class Storage:
         if candidate.node.op == "comprehension" and not (lows or guard):
             self._register_result(name, axes, extents, body)
         return stored
+
+    def _also_for_small_sizes(self, candidate: StorageCandidate) -> StorageCandidate:
+        """Return `candidate` without the conditions that only say that sizes are not small, as ``n >= 2`` inside of a
+        sum from 1 to ``n - 1``, if its reads are in bounds for all sizes. Uses that have no such condition then read
+        the same array.
+        """
+        sizes = [row for row in candidate.rows if _is_least_size(row, candidate.axes)]
+        rest = tuple([row for row in candidate.rows if row not in sizes])
+        known = (*self.facts, *rest)
+        if not sizes or not self.planner.is_safe(candidate.node, rest):
+            return candidate
+        reads = unconditional_reads(self.graph, candidate.node, known)
+        return replace(candidate, rows=rest) if all(is_implied(row, known) for row in reads) else candidate
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
         """Return the greatest (or least) of `forms`. For several, this is a size that the host computes before the
@@ -524,3 +549,13 @@ class Storage:
     ) -> Recursion[tuple[loops.Statement, ...]]:
         """Return the loops of a scatter into `array` over further `variables`; implemented by `lower.Lowering`."""
         raise NotImplementedError
+
+
+def _is_least_size(row: Constraint, axes: Collection[int]) -> bool:
+    """Return whether `row` holds for all sizes above some numbers, as ``n + m - 3 >= 0``, and has none of `axes`."""
+    form = row.form
+    return (
+        row.kind == "ge"
+        and not (form.compounds() or form.atoms().intersection(axes) or data_entries([form]))
+        and all(c > 0 for _, c in form.terms)
+    )

@@ -34,7 +34,7 @@ def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     b)``, and two terms for ``f > 0`` and ``f < 0`` become one choice.
     """
     nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))
-    nodes = rewritten(graph, with_canonical_signs(graph, nodes, numbers=False), partial(_with_choices, graph))
+    nodes = rewritten(graph, with_canonical_signs(graph, nodes, for_readers=False), partial(_with_choices, graph))
     return [node if node.has_tensor_ops else _entries_in_terms(graph, node) for node in nodes]
 
 
@@ -388,7 +388,11 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
     for node in reachable(*roots):
         groups = [_nodes_in_body(node)] if node.op in BINDERS else []
         for part in groups[0] if groups else ():
-            if is_dear(part) and (call := _numbered(planner, part)) in calls and call not in seen:
+            if not is_dear(part):
+                continue
+            if (call := _numbered(planner, part)) not in calls:  # computed in this loop
+                groups[0] += _nodes_in_body(part)
+            elif call not in seen:
                 seen.add(call)
                 groups.append(_nodes_in_body(part))
         for group in groups:
@@ -424,10 +428,8 @@ def _is_covered(part: Node) -> bool:
 
 
 def _is_distance(graph: Graph, part: Node) -> bool:
-    """Whether the sum `part` has more terms than a small constant, and these are as simple as those of a distance."""
-    variables, rows, body = graph.open(part)
-    if any(node.op in BINDERS or is_dear(node) for node in reachable(body)):
-        return False
+    """Whether the sum `part` has more terms than a small constant, as a squared distance."""
+    variables, rows, _ = graph.open(part)
     return not all(is_short_range(rows, v) for v in variables)
 
 
