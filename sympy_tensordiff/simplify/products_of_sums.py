@@ -4,7 +4,7 @@ A product under a sum is split into groups that share no variable: ``Sum_jk a[j]
 ``(Sum_j a[j])*(Sum_k b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab a[i, a]*b[i, b]``
 there is one sum over ``i`` of a product of two. Factors that are sums, and those that know of more indices than the
 inner sum does, leave it. Entries and values of functions that know less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best
-flat, and costs the same.
+flat, and costs the same, unless one divides by the inner sum.
 
 Common factors of all terms of a summand are outside of the addition. An addition is summed term by term only where one
 term at most is left then, as in ``Sum_k (x[k] - mean)``, which is 0: the sum of small differences is more exact than
@@ -162,6 +162,8 @@ class ProductsOfSums:
             if count is not None:
                 repeated = [graph.index(count), *factors]
                 return self.product(limits[:-1], repeated, facts) if limits[:-1] else graph.mul(repeated)
+        if len(limits) > 1 and not self.flat and (total := self.cancelled(limits, factors, facts)) is not None:
+            return total
         for n in range(1, 1 if self.flat else len(limits)):
             known = (*facts, *bound_rows(limits[:n]))
             inner = frozenset(limit.variable for limit in limits[n:])
@@ -193,6 +195,30 @@ class ProductsOfSums:
             return True
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
         return any(_contains_loops(factor) or not factor.free <= needed for factor in free)
+
+    def cancelled(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node | None:
+        """Return the sum of the product of `factors` over `limits` if one of them divides by the part of this sum over
+        some of the `limits`: ``Sum_ij c[i]*x[i, j]/S[i]`` is ``Sum_i c[i]`` where ``S[i]`` is ``Sum_j x[i, j]``. Else
+        None.
+        """
+        for divisor in factors:
+            base = divisor.args[0] if divisor.op == "pow" and divisor.args[1].op == "const" else divisor
+            if base.op != "sum" or base is divisor:
+                continue
+            outer = [limit for limit in limits if limit.variable in base.free]
+            inner = [limit for limit in limits if limit not in outer]
+            variables = frozenset(limit.variable for limit in inner)
+            if not outer or len(inner) != len(self.graph.bound(base)):
+                continue
+            if not all(variables.isdisjoint(_atoms(limit)) for limit in outer):
+                continue
+            known = (*facts, *bound_rows(outer))
+            free = [factor for factor in factors if factor.free.isdisjoint(variables)]
+            if are_ranges_nonempty(inner, known) or all(self.may_evaluate(factor, known) for factor in free):
+                part = self.product(inner, [factor for factor in factors if factor not in free], known)
+                if self.graph.split_coefficient(part)[1] is base:
+                    return self.sum(outer, self.graph.mul([*free, part]), facts)
+        return None
 
     def sum(self, limits: Limits, body: Node, facts: Rows) -> Node:
         """Return the sum of `body` over `limits`; if `body` is itself a sum, both become one sum."""

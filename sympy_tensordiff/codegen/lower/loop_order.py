@@ -57,8 +57,6 @@ def in_memory_order(
     places = [n for n, extent in enumerate(extents) if not (extent.is_constant and extent.constant <= UNROLLED)]
     parts = _own_parts(graph, body)
     inner_sums = [part for part in parts if part.op in BINDERS and not _is_unrolled(graph, part)]
-    if any(len(part.free.intersection(variables)) > 1 for part in inner_sums):
-        return variables, rows  # the array of an inner sum has the axes in the order of these loops
     strides = {variables[n]: stride(parts, variables[n]) for n in places}
     wanted = sorted((variables[n] for n in places), key=lambda v: strides[v], reverse=True)
     if not places or strides[wanted[-1]].lines == strides[variables[places[-1]]].lines:

@@ -149,7 +149,7 @@ class Lowering(Matrices):
         """
         if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
             return False
-        if not any(form.quotients() for form in node.data) or any(data_entries(node.data)):
+        if not any(form.compounds() for form in node.data) or any(data_entries(node.data)):
             return False
         return self.planner.rank(node, context) < context.dimension
 

@@ -14,6 +14,7 @@ from math import gcd, inf
 from typing import cast
 
 from sympy_tensordiff.codegen.ir.scalars import Reduction
+from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.implication import is_implied
@@ -51,7 +52,8 @@ def split_scatters(
     scatters: terms added to entries that data select, as in ``y[p[k]] += v[k]``. ``rows`` are the bounds of the `axes`.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
-    sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r.
+    sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r. So does a sum that is
+    multiplied by functions, which are not called for each k.
 
     A maximum or minimum that data select is computed in one scatter, and its array starts from infinity of the sign in
     question.
@@ -74,6 +76,8 @@ def split_scatters(
             is_whole = not stores or factor.free.issuperset(axes)
             if factor.op == "sum" and is_whole and selects(graph, factor, axes):
                 others = [other for other in (term.args if term.op == "mul" else ()) if other is not factor]
+                if stores and any(map(is_dear, others)):
+                    continue
                 terms = _terms(graph, factor)
                 if len(terms) > 1:
                     waiting += [graph.mul([*others, summand]) for summand in reversed(terms)]
@@ -132,7 +136,8 @@ MAX_SELECTIONS = 16
 
 def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with the summands of sums sorted by what data select: ``Sum_k ([p[k] == i] - [q[k] == i])*v[k]``
-    has one term for ``p`` and one for ``q``. Each is then a scatter, which takes one loop over k for all i.
+    has one term for ``p`` and one for ``q``. Each is then a scatter, which takes one loop over k for all i. Functions
+    of i alone stand in front of it: they are called once for each i, not for each k.
     """
     return rewritten(graph, roots, partial(_sorted_by_selection, graph)) if graph.integers else list(roots)
 
@@ -143,10 +148,17 @@ def _sorted_by_selection(graph: Graph, node: Node) -> Node:
         return node
     variables, rows, body = graph.open(node)
     found = _by_selection(graph, body)
-    if found is None or len(found) < 2:
+    if found is None or not any(found):
         return node
-    terms = [graph.guard(tuple(chosen), graph.add(values)) for chosen, values in found.items()]
-    return graph.sum(variables, rows, graph.add(terms))
+    sums = []
+    for chosen, values in found.items():
+        factors = graph.factors(graph.add(values))
+        outside = [f for f in factors if chosen and f.free.isdisjoint(variables) and is_dear(f)]
+        inside = graph.mul([factor for factor in factors if factor not in outside])
+        if len(found) == 1 and not outside:
+            return node
+        sums.append(graph.mul([*outside, graph.sum(variables, rows, graph.guard(tuple(chosen), inside))]))
+    return graph.add(sums)
 
 
 def _by_selection(graph: Graph, node: Node) -> dict[Rows, list[Node]] | None:
