@@ -215,11 +215,12 @@ def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
     if not of_rows & {array.name for array in _whole_arrays(program)}:
         return program
     least = _assemble(simplified)[0]
-    needed = [_growth(array) for array in (*least.arguments, *least.outputs, *_whole_arrays(least))]
+    shapes = [a.shape for a in least.arguments] + [a.shape for a in (*least.outputs, *_whole_arrays(least))]
+    needed = [_growth(shape) for shape in shapes]
 
     def key(way: Program) -> tuple[int, int]:
         """Return the number of temporaries of ``way`` that are larger than needed, and its work."""
-        sizes = map(_growth, _whole_arrays(way))
+        sizes = [_growth(array.shape) for array in _whole_arrays(way)]
         return sum(not any(size <= other for other in needed) for size in sizes), nominal_work(way)
 
     ways = [program, least]
@@ -241,9 +242,11 @@ def _whole_arrays(program: Program) -> list[programs.Array]:
     return [array for array in program.temporaries if len(array.shape) > 1 and array.name not in rows]
 
 
-def _growth(array: programs.Array | programs.Argument) -> Counter[Affine]:
-    """Return the sizes with which the memory of `array` grows: those of its extents, without constants."""
-    return Counter(extent - extent.constant for extent in array.shape if not extent.is_constant)
+def _growth(shape: Sequence[Affine]) -> Counter[Affine]:
+    """Return the sizes with which the memory of an array of this `shape` grows: those of its extents, without
+    constants.
+    """
+    return Counter(extent - extent.constant for extent in shape if not extent.is_constant)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,9 +335,7 @@ def _in_loop_form(
     return list(tight)
 
 
-def _assemble(
-    simplified: _Simplified, shares_rows: bool = False, only_rows: bool = False
-) -> tuple[Program, set[str]]:
+def _assemble(simplified: _Simplified, shares_rows: bool = False, only_rows: bool = False) -> tuple[Program, set[str]]:
     """Return the program with its steps, checks and masks, not yet verified. Also return the names of temporaries that
     exist only because ``shares_rows`` allows functions of several sums to be stored. With `only_rows`, they are read
     only in loops that run along their rows, outermost like the loops that fill them.

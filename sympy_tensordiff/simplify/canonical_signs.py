@@ -55,7 +55,7 @@ def with_canonical_signs(
     """
     work = _Signs(graph, for_readers, mixed)
     if not for_readers:
-        nodes = rewritten(graph, nodes, lambda n: work.root(n) if n.op == "comprehension" and not n.has_tensor_ops else n)
+        nodes = rewritten(graph, nodes, work.comprehension)
     return [node if node.has_tensor_ops and not mixed else work.root(node) for node in nodes]
 
 
@@ -77,6 +77,10 @@ class _Signs:
         variables, _, body = self.graph.inside(node, ())
         new = self.within(body)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
+
+    def comprehension(self, node: Node) -> Node:
+        """Return `node` with canonical signs if it is a comprehension without operations on whole tensors."""
+        return self.root(node) if node.op == "comprehension" and not node.has_tensor_ops else node
 
     def within(self, node: Node) -> Node:
         """Return `node` with canonical signs, rewritten bottom-up. A new node keeps the label (name for readers) of the

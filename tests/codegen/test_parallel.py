@@ -16,9 +16,9 @@ from programs import CASES
 from sympy import Mod
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.work import kernel_work
 from sympy_tensordiff.codegen.run import threads
 from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
-from sympy_tensordiff.codegen.ir.work import kernel_work
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 i, j, k, n, m = td.indices("i j k n m")

@@ -33,7 +33,9 @@ NOMINAL_SIZE = 64
 
 def nominal_work(program: Program) -> int:
     """Return the approximate number of operations and reads of `program` if each size is `NOMINAL_SIZE`."""
-    names = {a.name for a in program.arguments if a.kind == "integer"} | {s.name for s in solve_sizes(program.arguments)}
+    names = {a.name for a in program.arguments if a.kind == "integer"} | {
+        s.name for s in solve_sizes(program.arguments)
+    }
     values = dict.fromkeys(names, NOMINAL_SIZE)
     for size in program.sizes:
         lows, highs = ([form.evaluate(values) for form in forms] for forms in (size.lows, size.highs))

@@ -56,7 +56,6 @@ def in_memory_order(
     extents = [_extent(planner, v, inner) for v in variables]
     places = [n for n, extent in enumerate(extents) if not (extent.is_constant and extent.constant <= UNROLLED)]
     parts = _own_parts(graph, body)
-    inner_sums = [part for part in parts if part.op in BINDERS and not _is_unrolled(graph, part)]
     strides = {variables[n]: stride(parts, variables[n]) for n in places}
     wanted = sorted((variables[n] for n in places), key=lambda v: strides[v], reverse=True)
     if not places or strides[wanted[-1]].lines == strides[variables[places[-1]]].lines:

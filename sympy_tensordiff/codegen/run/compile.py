@@ -15,8 +15,8 @@ from sympy_tensordiff.codegen.emit.llvm_driver import Target, print_llvm
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import NO_POSITION, DataCheck, Program
 from sympy_tensordiff.codegen.ir.sizes import MAX_EMPTY_AXIS_PROGRAMS, Builder, EmptyAxes, Sizes, check_determined
-from sympy_tensordiff.codegen.ir.work import kernel_work
 from sympy_tensordiff.codegen.ir.walk import externals
+from sympy_tensordiff.codegen.ir.work import kernel_work
 from sympy_tensordiff.codegen.lower.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.run import llvm
 from sympy_tensordiff.codegen.run.arguments import ArgumentChecker, PreparedArguments, is_masked

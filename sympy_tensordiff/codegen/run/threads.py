@@ -17,15 +17,16 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 from sympy_tensordiff.codegen.emit.matrix_products import needs_no_copies
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.programs import ContractionStep, Program, kernels_of
+from sympy_tensordiff.codegen.ir.programs import ContractionStep, Program, Trapezoid, kernels_of
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole
 from sympy_tensordiff.codegen.ir.walk import function_name
+from sympy_tensordiff.codegen.ir.work import kernel_work
 from sympy_tensordiff.codegen.schedule.fusion import runs_in_blocks
 
 PARALLEL_WORK = 10_000_000
