@@ -76,7 +76,7 @@ def split_scatters(
             is_whole = not stores or factor.free.issuperset(axes)
             if factor.op == "sum" and is_whole and selects(graph, factor, axes):
                 others = [other for other in (term.args if term.op == "mul" else ()) if other is not factor]
-                if stores and any(map(is_dear, others)):
+                if stores and any(map(_is_called_often, others)):
                     continue
                 terms = _terms(graph, factor)
                 if len(terms) > 1:
@@ -153,12 +153,17 @@ def _sorted_by_selection(graph: Graph, node: Node) -> Node:
     sums = []
     for chosen, values in found.items():
         factors = graph.factors(graph.add(values))
-        outside = [f for f in factors if chosen and f.free.isdisjoint(variables) and is_dear(f)]
+        outside = [f for f in factors if chosen and f.free.isdisjoint(variables) and _is_called_often(f)]
         inside = graph.mul([factor for factor in factors if factor not in outside])
         if len(found) == 1 and not outside:
             return node
         sums.append(graph.mul([*outside, graph.sum(variables, rows, graph.guard(tuple(chosen), inside))]))
     return graph.add(sums)
+
+
+def _is_called_often(factor: Node) -> bool:
+    """Return whether `factor` is a costly function of an index, not of numbers alone."""
+    return is_dear(factor) and bool(factor.free)
 
 
 def _by_selection(graph: Graph, node: Node) -> dict[Rows, list[Node]] | None:
