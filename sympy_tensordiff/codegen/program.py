@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.ir import programs
 from sympy_tensordiff.codegen.ir.dataflow import uses
@@ -23,6 +23,7 @@ from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.lower import Lowering
+from sympy_tensordiff.codegen.lower.plan import StorageCandidate
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, ranges_of_data, recurrence
 from sympy_tensordiff.codegen.lower.scatters import extrema_over_segments, with_sorted_selections
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
@@ -205,28 +206,37 @@ def assemble(task: Task) -> Program:
 
 def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
     """Return the program of least work whose temporaries are no larger than they must be: with arrays of all values
-    that several sums need (if ``shares_rows``), with these where one row is enough, or without them.
+    that several sums need (if ``shares_rows``), with these where one row is enough, or without them. The last says how
+    large arrays have to be, besides the arguments and results.
 
-    The last says how large arrays have to be, besides the arguments and results.
+    Where several arrays store one value, each a part of its range, one array for all of it is better if it takes less
+    work and no more memory.
     """
-    if not shares_rows:
-        return _assemble(simplified)[0]
-    program, of_rows = _assemble(simplified, shares_rows=True)
-    if not of_rows & {array.name for array in _whole_arrays(program)}:
-        return program
-    least = _assemble(simplified)[0]
-    shapes = [a.shape for a in least.arguments] + [a.shape for a in (*least.outputs, *_whole_arrays(least))]
+    way = _assemble(simplified, shares_rows=shares_rows)
+    program, allowed = way.program, way.program
+    if shares_rows and way.of_rows & {array.name for array in _whole_arrays(program)}:
+        least = _assemble(simplified)
+        ways = [way, least]
+        if _count_larger(program, least.program):
+            ways.append(_assemble(simplified, shares_rows=True, only_rows=True))
+        allowed = least.program
+        way = min(ways, key=lambda one: (_count_larger(one.program, allowed), nominal_work(one.program)))
+        program = way.program
+    if way.doubled:
+        other = _assemble(simplified, way.shares_rows, domains=way.doubled).program
+        if _count_larger(other, allowed) <= _count_larger(program, allowed):
+            program = min(program, other, key=nominal_work)
+    return program
+
+
+def _count_larger(program: Program, allowed: Program) -> int:
+    """Return the number of temporaries of ``program`` that grow faster with the sizes than each argument, result and
+    temporary of ``allowed``.
+    """
+    shapes = [a.shape for a in allowed.arguments] + [a.shape for a in (*allowed.outputs, *_whole_arrays(allowed))]
     needed = [_growth(shape) for shape in shapes]
-
-    def key(way: Program) -> tuple[int, int]:
-        """Return the number of temporaries of ``way`` that are larger than needed, and its work."""
-        sizes = [_growth(array.shape) for array in _whole_arrays(way)]
-        return sum(not any(size <= other for other in needed) for size in sizes), nominal_work(way)
-
-    ways = [program, least]
-    if key(program)[0]:
-        ways.append(_assemble(simplified, shares_rows=True, only_rows=True)[0])
-    return min(ways, key=key)
+    sizes = [_growth(array.shape) for array in _whole_arrays(program)]
+    return sum(not any(size <= other for other in needed) for size in sizes)
 
 
 def _row_temporaries(program: Program) -> set[str]:
@@ -335,18 +345,35 @@ def _in_loop_form(
     return list(tight)
 
 
-def _assemble(simplified: _Simplified, shares_rows: bool = False, only_rows: bool = False) -> tuple[Program, set[str]]:
-    """Return the program with its steps, checks and masks, not yet verified. Also return the names of temporaries that
-    exist only because ``shares_rows`` allows functions of several sums to be stored. With `only_rows`, they are read
-    only in loops that run along their rows, outermost like the loops that fill them.
+class _Way(NamedTuple):
+    """A program with its steps, checks and masks, not yet verified, and what was found when it was built."""
 
-    These are none unless ``shares_rows``; they store functions of the axes of several sums, as ``exp(-(x[i] - k)**2)``,
-    or of sums. Only one row of each is to be kept: they may be larger than all arguments, unless as much is kept
-    without them.
+    program: Program
+    of_rows: set[str]
+    """The names of temporaries that exist only because ``shares_rows`` allows functions of several sums to be stored.
+
+    They store functions of the axes of several sums, as ``exp(-(x[i] - k)**2)``, or of sums. Only one row of each is to
+    be kept: they may be larger than all arguments, unless as much is kept without them.
+    """
+    doubled: dict[Node, StorageCandidate]
+    """The values that several temporaries store, with domains that contain all of theirs."""
+    shares_rows: bool
+
+
+def _assemble(
+    simplified: _Simplified,
+    shares_rows: bool = False,
+    only_rows: bool = False,
+    domains: Mapping[Node, StorageCandidate] | None = None,
+) -> _Way:
+    """Return the program with its steps, checks and masks. If ``shares_rows``, values that several sums need are
+    stored; with `only_rows`, these are read only in loops that run along their rows, outermost like the loops that fill
+    them. The values in `domains` are stored in one array each.
     """
     task, graph, lowering = simplified.task, simplified.task.graph, simplified.lowering.copied()
     lowering.shares_rows = shares_rows
     lowering.only_rows = only_rows
+    lowering.domains = dict(domains or {})
     program = _lowered(simplified, lowering)
     if simplified.library:
         by_names = Hints({task.names[v]: size for v, size in task.hints.sizes.items() if v in task.names})
@@ -358,7 +385,8 @@ def _assemble(simplified: _Simplified, shares_rows: bool = False, only_rows: boo
     inner = dict.fromkeys(check for step in scans for check in checks_of_steps(step))
     known = ranges_of_data(program.arguments, scans)
     program = replace(program, arguments=known, checks=(*_length_checks(program), *program.checks, *inner))
-    return with_masks(with_tables(program) if lowering.tables else program), of_rows
+    program = with_masks(with_tables(program) if lowering.tables else program)
+    return _Way(program, of_rows, {} if only_rows else lowering.doubled_domains(), shares_rows)
 
 
 def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...]) -> Program:

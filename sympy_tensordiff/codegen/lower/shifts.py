@@ -342,6 +342,17 @@ class Shifts:
         """Return one storage candidate that contains the points of all `candidates`. None if it has no bounds, would
         read out of bounds, or is larger than the arrays that it reads.
         """
+        found = self.common_domain(candidates)
+        if found is None:
+            return None
+        reads = [part for part in reachable(found.node) if part.op == "read"]
+        is_small = any(part.free.issuperset(found.axes) for part in reads) or self._has_place(found)
+        return found if is_small else None
+
+    def common_domain(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
+        """Return one storage candidate that contains the points of all `candidates`. None if it has no bounds, or would
+        read out of bounds.
+        """
         first, facts = candidates[0], self.planner.facts
         rows = dict.fromkeys(row for one in candidates for row in one.rows)
         every = [r for r in rows if all(r in one.rows or is_implied(r, (*facts, *one.rows)) for one in candidates)]
@@ -356,8 +367,7 @@ class Shifts:
         rows_of_reads = [row for part in reads for row in shape_rows(part.data, part.args[0].shape)]
         if not all(is_implied(row, (*facts, *found)) for row in rows_of_reads):
             return None
-        is_small = any(part.free.issuperset(first.axes) for part in reads) or self._has_place(first)
-        return first if is_small and self.planner.is_safe(first.node, found) else None
+        return first if self.planner.is_safe(first.node, found) else None
 
     def _has_place(self, candidate: StorageCandidate) -> bool:
         """Return whether an array for `candidate` is no larger than some tensor of the program, whose extents in some

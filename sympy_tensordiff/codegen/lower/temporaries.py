@@ -113,6 +113,8 @@ class Storage:
         self.of_rows: set[str] = set()
         """Arrays of repeated calls that may be larger than all arguments: for kernels that need one row of them."""
         self.only_rows = False  # whether only loops along their rows read them
+        self.domains: dict[Node, StorageCandidate] = {}
+        """Where values are needed in all of the program, known from lowering it before: one array contains them all."""
         self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
         self._axes: tuple[int, ...] = ()
         """The axes of the kernel that is being built."""
@@ -380,6 +382,8 @@ class Storage:
         """Create an array that stores `candidate`, with its axes in `order`, and add the kernel that fills it."""
         graph = self.graph
         candidate = self._also_for_small_sizes(candidate)
+        if (domain := self.domains.get(candidate.node)) is not None:
+            candidate = replace(domain, forms=candidate.forms)
         name, lows, extents = self.allocated(candidate)
         order = order or carried_last(graph, candidate, candidate.order(context)) or candidate.order(context)
         axes = [graph.fresh(f"i{n}") for n in range(len(lows))]
@@ -406,6 +410,18 @@ class Storage:
         if candidate.node.op == "comprehension" and not (lows or guard):
             self._register_result(name, axes, extents, body)
         return stored
+
+    def doubled_domains(self) -> dict[Node, StorageCandidate]:
+        """Return the costly values that several temporaries store, each with a domain that contains all of theirs."""
+        kept = {array.name for array in self.kept}
+        found = {}
+        for node, arrays in self.stored.items():
+            own = {array.array: array.candidate for array in arrays if array.array in kept and array.candidate.axes}
+            if len(own) > 1 and (node.height or is_dear(node)) and node.op != "comprehension":
+                domain = self.shifts.common_domain(list(own.values()))
+                if domain is not None:
+                    found[node] = domain
+        return found
 
     def _also_for_small_sizes(self, candidate: StorageCandidate) -> StorageCandidate:
         """Return `candidate` without the conditions that only say that sizes are not small, as ``n >= 2`` inside of a
