@@ -26,7 +26,7 @@ from sympy_tensordiff.simplify.reads import explicit_reads, with_forward_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
 from sympy_tensordiff.simplify.symmetry import with_symmetric_reads
-from sympy_tensordiff.simplify.tables import inline_single_reads
+from sympy_tensordiff.simplify.tables import inline_single_reads, with_cancelled_entries
 
 Pass = Callable[[Graph, Sequence[Node]], list[Node]]
 Passes = tuple[tuple[Pass, frozenset[str]], ...]
@@ -114,7 +114,7 @@ def simplify_derivatives(
         if explicit == nodes:
             break
         nodes = tighten(graph, explicit, facts, sizes, written)
-    nodes = _run(FINAL, graph, nodes)
+    nodes = _run(((with_cancelled_entries, frozenset({"entry"})), *FINAL), graph, nodes)
     for _ in range(ROUNDS):  # with (x - y)*(y - x) as -(x - y)**2, another quotient is the shortest
         shorter = _run(((with_short_quotients, frozenset({"pow"})),), graph, nodes)
         if shorter == nodes:

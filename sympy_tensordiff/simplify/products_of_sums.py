@@ -17,6 +17,7 @@ the sum is known to run, or where the factor is defined everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 
 from sympy_tensordiff.graph.index_tests import is_index_choice
 from sympy_tensordiff.graph.interning import breadth_first
@@ -199,26 +200,39 @@ class ProductsOfSums:
     def cancelled(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node | None:
         """Return the sum of the product of `factors` over `limits` if one of them divides by the part of this sum over
         some of the `limits`: ``Sum_ij c[i]*x[i, j]/S[i]`` is ``Sum_i c[i]`` where ``S[i]`` is ``Sum_j x[i, j]``. Else
-        None.
+        None. A guard around factors may stay around the rest.
         """
-        for divisor in factors:
-            base = divisor.args[0] if divisor.op == "pow" and divisor.args[1].op == "const" else divisor
-            if base.op != "sum" or base is divisor:
-                continue
-            outer = [limit for limit in limits if limit.variable in base.free]
-            inner = [limit for limit in limits if limit not in outer]
-            variables = frozenset(limit.variable for limit in inner)
-            if not outer or len(inner) != len(self.graph.bound(base)):
-                continue
-            if not all(variables.isdisjoint(_atoms(limit)) for limit in outer):
-                continue
-            known = (*facts, *bound_rows(outer))
-            free = [factor for factor in factors if factor.free.isdisjoint(variables)]
-            if are_ranges_nonempty(inner, known) or all(self.may_evaluate(factor, known) for factor in free):
-                part = self.product(inner, [factor for factor in factors if factor not in free], known)
-                if self.graph.split_coefficient(part)[1] is base:
-                    return self.sum(outer, self.graph.mul([*free, part]), facts)
+        guards = [factor for factor in factors if factor.op == "guard"]
+        rows: Rows = guards[0].data if len(guards) == 1 else ()
+        if rows:
+            factors = [*(f for f in factors if f is not guards[0]), *self.graph.factors(guards[0].args[0])]
+        bases = [f.args[0] for f in factors if f.op == "pow" and f.args[0].op == "sum" and f.args[1].op == "const"]
+        for base in bases:
+            others = [limit for limit in limits if limit.variable not in base.free]
+            for inner in combinations(others, len(self.graph.bound(base))):
+                part = self.quotient_sum(base, inner, limits, factors, rows, facts)
+                if part is not None:
+                    return part
         return None
+
+    def quotient_sum(
+        self, base: Node, inner: Limits, limits: Limits, factors: Sequence[Node], rows: Rows, facts: Rows
+    ) -> Node | None:
+        """Return the sum of `factors` over `limits`, guarded by `rows`, if its part over `inner` is a multiple of
+        `base`; else None.
+        """
+        outer = [limit for limit in limits if limit not in inner]
+        variables = frozenset(limit.variable for limit in inner)
+        if not outer or not variables.isdisjoint(atoms_in(rows)) or any(variables & _atoms(limit) for limit in outer):
+            return None
+        known = (*facts, *bound_rows(outer), *rows)
+        free = [factor for factor in factors if factor.free.isdisjoint(variables)]
+        if not (are_ranges_nonempty(inner, known) or all(self.may_evaluate(factor, known) for factor in free)):
+            return None
+        part = self.product(inner, [factor for factor in factors if factor not in free], known)
+        if self.graph.split_coefficient(part)[1] is not base:
+            return None
+        return self.sum(outer, self.graph.guard(rows, self.graph.mul([*free, part])), facts)
 
     def sum(self, limits: Limits, body: Node, facts: Rows) -> Node:
         """Return the sum of `body` over `limits`; if `body` is itself a sum, both become one sum."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from sympy_tensordiff.graph.einsums import ELEMENTWISE, written_out
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.integer.rows import substitute_all
@@ -119,6 +119,26 @@ def _size(written: Node, most: int) -> int:
         size += len(node.data) if node.op == "guard" else 0
         stack += () if node.op in BINDERS else node.args
     return size
+
+
+def with_cancelled_entries(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with the entry ``T[i]`` of a comprehension written out in an addition where its terms cancel
+    others: ``a[i] - b - T[i]`` is 0 if ``T[i]`` is ``a[i] - b``.
+    """
+
+    def cancelled(node: Node) -> Node:
+        """Return the addition `node` with such entries written out; other nodes unchanged."""
+        for term in node.args if node.op == "add" and not node.shape else ():
+            number, core = graph.split_coefficient(term)
+            if core.op == "read" and core.args[0].op == "comprehension":
+                entry = graph.entry(core.args[0], core.data)
+                parts = [graph.scale(number, part) for part in (entry.args if entry.op == "add" else (entry,))]
+                new = graph.add([*(other for other in node.args if other is not term), *parts])
+                if new.op != "add" or len(new.args) < len(node.args):
+                    return cancelled(new)
+        return node
+
+    return rewritten(graph, roots, cancelled)
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:
