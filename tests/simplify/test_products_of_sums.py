@@ -32,6 +32,17 @@ S = IndexedSum
         (S(x[i], over_i, over_k, (m, 0, N - 1)), N**2 * S(x[i], over_i)),
         (S(x[i] * y[j] * S(z[k], over_k), over_i, over_j), S(x[i], over_i) * S(y[j], over_j) * S(z[k], over_k)),
         (S(A[p, j] * B[j, i] * x[i], over_i, over_j), S(A[p, j] * S(B[j, i] * x[i], over_i), over_j)),
+        # A part of the sum is the divisor.
+        (S(x[i] * exp(A[i, j]) / S(exp(A[i, k]), (k, 0, M - 1)), over_i, over_j), S(x[i], over_i)),
+        (S(x[i] * exp(A[i, j]) / S(exp(A[i, k]), (k, 0, M - 1)), over_j, over_i), S(x[i], over_i)),
+        (
+            S(x[i] * exp(A[i, j]) / S(exp(A[i, k]), (k, 0, M - 1)) ** 2, over_i, over_j),
+            S(x[i] / S(exp(A[i, k]), (k, 0, M - 1)), over_i),
+        ),
+        (
+            S(exp(A[i, j]) * y[j] / S(exp(A[i, k]), (k, 0, M - 1)), over_i, over_j),
+            S(exp(A[i, j]) * y[j] / S(exp(A[i, k]), (k, 0, M - 1)), over_i, over_j),
+        ),
         # What an inner sum knows already stays with it.
         (S(x[i] * A[i, j] * y[j], over_j, over_i), S(x[i] * A[i, j] * y[j], over_j, over_i)),
         # Triangles fall apart under the variable that bounds them only.

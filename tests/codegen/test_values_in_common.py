@@ -1,0 +1,164 @@
+"""Values that the results of a program have in common are computed once: scores, quotients, powers, data."""
+
+import re
+
+import numpy as np
+import pytest
+import sympy
+from sympy import exp, log
+
+import sympy_tensordiff as td
+
+i, j, k, l, p, q, e = td.indices("i j k l p q e")
+n, m, d, t = td.indices("n m d t")
+Sum, Entries = td.IndexedSum, td.TensorComprehension
+Delta = sympy.KroneckerDelta
+X, C, M = td.TensorSymbol("X", (n, d)), td.TensorSymbol("C", (m, d)), td.TensorSymbol("M", (n, m))
+F, G, width = td.TensorSymbol("F", (m, d)), td.TensorSymbol("G", (n, d)), td.TensorSymbol("width", (m, d))
+L, w, c = td.TensorSymbol("L", (m, d, d)), td.TensorSymbol("w", m), td.TensorSymbol("c", n)
+src, dst = (td.TensorSymbol(name, n, dtype=int, below=m) for name in ("src", "dst"))
+
+
+def over(index, extent):
+    return index, 0, extent - 1
+
+
+def with_gradient(value, *variables):
+    return (value, *td.gradient(value, variables))
+
+
+def triangular_mixture():
+    """A mixture of Gaussians with triangular factors, by its weights, widths, centres and factors."""
+    inner = exp(width[k, q]) * (X[i, q] - C[k, q]) + Sum(L[k, q, l] * (X[i, l] - C[k, l]), (l, 0, q - 1))
+    score = w[k] - Sum(inner**2, over(q, d)) / 2 + Sum(width[k, q], over(q, d))
+    value = Sum(log(Sum(exp(score), over(k, m))), over(i, n))
+    return (X, C, L, w, width), with_gradient(value, w, width, C, L)
+
+
+def soft_assignment():
+    """The log-likelihood of centres, by the centres."""
+    value = Sum(log(Sum(w[k] * exp(-Sum((X[i, q] - C[k, q]) ** 2, over(q, d))), over(k, m))), over(i, n))
+    return (X, C, w), with_gradient(value, C)
+
+
+def flows():
+    """What arrives at nodes along edges, of two kinds, each with a sign for the edge's end."""
+    ends = Delta(p, src[e]), Delta(p, dst[e])
+    kinds = (ends[0] - ends[1]) * c[e] - (ends[0] + ends[1]) * log(c[e])
+    return (w, c, src, dst), (Entries(Sum(kinds * w[src[e]], over(e, n)), (p, m)),)
+
+
+def expected_words():
+    """A function of gathered functions, by what the functions are called at."""
+    inner = Entries(sympy.gamma(1 + width[p, q] ** 2), (p, m), (q, d))
+    value = Sum(log(Sum(exp(inner[src[e], q]), over(q, d))) * c[e], over(e, n))
+    return (width, c, src), with_gradient(value, width)
+
+
+def binomial():
+    """Two products of matrices in logarithms, with the limits in reading order."""
+    one = Sum(G[i, q] * F[j, q], over(q, d))
+    other = Sum(G[i, q] * (1 - F[j, q]), over(q, d))
+    f = -sympy.Sum(M[i, j] * log(one) + (2 - M[i, j]) * log(other), over(i, n), over(j, m))
+    return (G, F, M), with_gradient(f, G, F)
+
+
+def kinetics():
+    """Steps of reactions whose rates are products of powers, by the concentrations."""
+    rate = Entries(sympy.Mul(w[k], td.IndexedProduct(G[i, q] ** C[k, q], over(q, d))), (i, n), (k, m))
+    right = Entries(Sum(F[k, q] * rate[i, k], over(k, m)), (i, n), (q, d))
+    value = Sum((G[i + 1, q] - G[i, q] - (right[i, q] + right[i + 1, q]) / 20) ** 2, (i, 0, n - 2), over(q, d))
+    return (G, C, F, w), with_gradient(value, G)
+
+
+def blur():
+    """A periodic blur of an image, by the weights."""
+    image, seen = td.TensorSymbol("image", (n, m)), td.TensorSymbol("seen", (n, m))
+    weights = td.TensorSymbol("weights", (3, 3))
+    blurred = Sum(weights[k, l] * image[sympy.Mod(i + k - 1, n), sympy.Mod(j + l - 1, m)], over(k, 3), over(l, 3))
+    value = Sum((log(1 + blurred**2) - seen[i, j]) ** 2, over(i, n), over(j, m))
+    return (image, seen, weights), with_gradient(value, weights)
+
+
+PROGRAMS = [triangular_mixture, soft_assignment, flows, expected_words, binomial, kinetics, blur]
+
+
+def arguments_of(make, sizes, random):
+    given = []
+    for tensor in make()[0]:
+        shape = [int(sympy.sympify(extent).subs(sizes)) for extent in tensor.shape]
+        if tensor in (src, dst):
+            given.append(random.integers(0, sizes[m], shape))
+        else:
+            given.append(random.uniform(0.2, 0.8, shape))
+    return given
+
+
+def lines_of(make):
+    arguments, results = make()
+    return td.lambdify(arguments, results, "llvm", parallel=False).source.partition("def fill")[2]
+
+
+@pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("backend", ["llvm", "numba"])
+def test_values_are_those_of_numpy(make, backend):
+    arguments, results = make()
+    compiled, plain = (td.lambdify(arguments, results, which) for which in (backend, "numpy"))
+    random = np.random.default_rng(0)
+    for sizes in ({n: 2, m: 1, d: 1}, {n: 3, m: 2, d: 4}, {n: 9, m: 5, d: 2}, {n: 4, m: 7, d: 3}, {n: 33, m: 4, d: 17}):
+        if make is blur:
+            sizes = {n: sizes[n] + 1, m: sizes[m] + 2}
+        given = arguments_of(make, sizes, random)
+        for found, wanted in zip(compiled(*given), plain(*given), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
+
+
+def test_quotients_beside_other_exponentials_have_one_maximum():
+    """Weights are at most 1: no sum of them over the points needs a maximum over the points."""
+    text = lines_of(triangular_mixture)
+    assert text.count("greatest = -real(math.inf)") == 1
+    assert text.count("exp(") == 2  # of the widths and of the scores
+
+
+def test_scores_of_a_row_are_computed_once():
+    """For their maximum and for the exponentials; no array has an entry for each pair."""
+    text = lines_of(soft_assignment)
+    first = text.partition("\ndef ")[0]
+    assert first.count("**2") == 1 and first.count("exp(") == 1
+    assert not re.search(r"np.empty\(\((n, m|m, n)\)", text)
+
+
+def test_memory_for_pairs_is_used_only_where_another_array_needs_as_much():
+    arrays = re.findall(r"np.empty\(\(([^()]*)\)", lines_of(triangular_mixture))
+    assert any(sorted(shape.split(", ")) == ["d", "m", "n"] for shape in arrays)
+    assert sum(sorted(shape.split(", ")) == ["m", "n"] for shape in arrays) == 1
+
+
+def test_selections_in_a_sum_are_scatters():
+    """No loop over the edges runs inside of a loop over the nodes."""
+    text = lines_of(flows)
+    assert not re.search(r"== (src|dst)\[", text)
+    assert text.count("def scatter") == 2
+
+
+def test_functions_of_the_entry_are_called_once_for_each_entry():
+    text = lines_of(expected_words)
+    scatters = [part for part in text.split("\ndef ") if part.startswith("scatter")]
+    assert scatters and not any("polygamma(" in part or "gamma(" in part for part in scatters)
+
+
+def test_loops_around_stored_sums_run_along_rows():
+    (kernel,) = (part for part in lines_of(binomial).split("\ndef ") if "log(" in part)
+    assert re.search(r"\[i0?, j\d*\]", kernel.partition("log(")[2])
+    assert kernel.rindex("for j") > kernel.rindex("for i")
+
+
+def test_parts_of_one_value_are_one_array():
+    """The powers at all steps, which the rates of this and of the next step need, and their derivatives."""
+    assert lines_of(kinetics).count("general_power(") == 2
+
+
+def test_periodic_reads_in_windows_are_copied_once():
+    """Only the copy has remainders, the sums over the window have none."""
+    for part in lines_of(blur).split("\ndef "):
+        assert not ("//n" in part and "weights[" in part)
