@@ -399,7 +399,8 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
             sums = [
                 part
                 for part in group
-                if part.op == "sum" and (_is_covered(part) or (large and _is_distance(planner.graph, part)))
+                if part.op in ("sum", "max", "min")
+                and (_is_covered(part) or (large and _is_distance(planner.graph, part)))
             ]
             places.update({_numbered(planner, part) for part in sums})
     return {node for node, count in places.items() if count > 1}
