@@ -152,6 +152,17 @@ def test_interiors_of_stencils_test_and_divide_nothing(energy, tensor):
         np.testing.assert_array_equal(function(strided), function(u))
 
 
+def test_blocks_of_several_cores_have_interiors():
+    """The ends of an axis are those of the whole axis, not of a block, and results are the same for any blocks."""
+    gradient = td.gradient(periodic(LINE, (p,)), LINE)
+    many, one = (td.lambdify(LINE, gradient, "llvm", parallel=parallel) for parallel in (True, False))
+    assert (0, 0) in list(inner_loops(many.source)) and "first" in many.source
+    generator = np.random.default_rng(0)
+    for length in (1, 2, 3, 17, 1000, 100_003):
+        u = generator.normal(size=length)
+        np.testing.assert_array_equal(many(u), one(u))
+
+
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (1, 4), (4, 1)])
 def test_rows_of_temporaries_have_an_interior(shape):
     """The length of a row that is stored one at a time is that of the last axis, not of the first."""

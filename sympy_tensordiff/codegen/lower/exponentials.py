@@ -79,7 +79,10 @@ def without_large_exponentials(graph: Graph, roots: Sequence[Node], has_products
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
     if not any(is_call(part, sympy.exp) for part in parts) or not any(divided):
         return list(roots)
-    work = Exponentials(graph, has_products)
+    inverses = (part.args[0] for part in parts if part.op == "pow" and part.args[1].op == "const")
+    # Quotients by the sums need the exponentials with the maximum of each sum anyway.
+    has_quotients = any(base.op == "sum" and any(is_call(p, sympy.exp) for p in reachable(base)) for base in inverses)
+    work = Exponentials(graph, has_products and not has_quotients)
     return [trampoline(work.final(root)) for root in roots]
 
 

@@ -217,7 +217,7 @@ def _whole_axes(kernel: Kernel, site: Site) -> tuple[Loop, ...]:
     """Return loops without bodies over all values of the axes of `kernel`, outer ones first."""
     numbers = enumerate(kernel.axes, len(site.outer))
     ends = kernel.extents if isinstance(kernel, Scatter) else [extent(kernel.array, number) for number, _ in numbers]
-    return tuple([span(axis, ZERO, stop) for axis, stop in zip(kernel.axes, ends, strict=True)])
+    return tuple([span(axis, ZERO, stop) for axis, stop in zip(kernel.axes, ends, strict=False)])
 
 
 def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
