@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.ir.laws import NestLaws
 from sympy_tensordiff.codegen.ir.loops import If, Set, accumulator
 from sympy_tensordiff.codegen.ir.nests import span
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Name
-from sympy_tensordiff.codegen.schedule.interior import Context, interior
+from sympy_tensordiff.codegen.schedule.interior import LoopContext, interior
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.products import quotient_by, times
 
@@ -56,7 +56,7 @@ def test_a_loop_in_parts_runs_once_for_each_value(seed):
     names = FormNames(["i", "j", "n", "s", *(f"x{k}" for k in range(9))], ["real", "np", "math", "at", "plus"])
     fresh = iter(f"x{k}" for k in range(9))
     around = [span("j", Affine(), n)]
-    parts = interior(loop, lambda name: next(fresh), Context({}, lambda test: rng.random() < 0.5, around))
+    parts = interior(loop, lambda name: next(fresh), LoopContext({}, lambda test: rng.random() < 0.5, around))
     assert parts is not None
     for size in (1, 2, 3, 4, 9):
         for row in range(min(size, 5)):
@@ -74,7 +74,7 @@ def test_a_loop_in_parts_runs_once_for_each_value(seed):
 )
 def test_other_loops_stay(body):
     """Nothing to cut off, a quotient with many values, and a cheap guard that fails in many iterations."""
-    assert interior(span("i", Affine(), n, body), str, Context({}, lambda test: False)) is None
+    assert interior(span("i", Affine(), n, body), str, LoopContext({}, lambda test: False)) is None
 
 
 def inner_loops(source):
@@ -156,7 +156,7 @@ def test_blocks_of_several_cores_have_interiors():
     """The ends of an axis are those of the whole axis, not of a block, and results are the same for any blocks."""
     gradient = td.gradient(periodic(LINE, (p,)), LINE)
     many, one = (td.lambdify(LINE, gradient, "llvm", parallel=parallel) for parallel in (True, False))
-    assert (0, 0) in list(inner_loops(many.source)) and "first" in many.source
+    assert (0, 0) in list(inner_loops(many.source)) and "def fill_result_block(" in many.source
     generator = np.random.default_rng(0)
     for length in (1, 2, 3, 17, 1000, 100_003):
         u = generator.normal(size=length)

@@ -80,7 +80,7 @@ def without_large_exponentials(graph: Graph, roots: Sequence[Node], has_products
     if not any(is_call(part, sympy.exp) for part in parts) or not any(divided):
         return list(roots)
     inverses = (part.args[0] for part in parts if part.op == "pow" and part.args[1].op == "const")
-    # Quotients by the sums need the exponentials with the maximum of each sum anyway.
+    # Quotients by the sums need the exponentials scaled by the maximum of each sum.
     has_quotients = any(base.op == "sum" and any(is_call(p, sympy.exp) for p in reachable(base)) for base in inverses)
     work = Exponentials(graph, has_products and not has_quotients)
     return [trampoline(work.final(root)) for root in roots]

@@ -28,7 +28,7 @@ from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalar
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.common_loops import with_common_loops
 from sympy_tensordiff.codegen.schedule.distribution import distributed
-from sympy_tensordiff.codegen.schedule.interior import Context, interior
+from sympy_tensordiff.codegen.schedule.interior import LoopContext, interior
 from sympy_tensordiff.codegen.schedule.invariant_reads import InvariantReads, gathers_first
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, jam, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import (
@@ -415,7 +415,7 @@ def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | N
     """Return the loops that replace ``loop``: one over the range in which all conditions are true, without tests and
     remainders, and those before and after it. None if there is no such range.
     """
-    context = Context(site.lengths, lambda test: _is_dear(test.body), site.around, site.proves)
+    context = LoopContext(site.lengths, lambda test: _is_dear(test.body), site.around, site.proves)
     parts = interior(loop, site.fresh, context)
     return None if parts is None else _with_near_angles(parts, site)
 

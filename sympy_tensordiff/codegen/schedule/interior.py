@@ -48,7 +48,7 @@ class Guards(NamedTuple):
     implied: list[Constraint]
 
 
-class Context(NamedTuple):
+class LoopContext(NamedTuple):
     """The context of a loop: the ``lengths`` of the axes of arrays, the guards whose statements are costly, the loops
     ``around`` it over whole axes, and a prover of constraints from others.
     """
@@ -59,7 +59,7 @@ class Context(NamedTuple):
     proves: Callable[[Constraint, Sequence[Constraint]], bool] = lambda row, known: False
 
 
-def interior(loop: Loop, fresh: Callable[[str], str], context: Context) -> tuple[Statement, ...] | None:
+def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> tuple[Statement, ...] | None:
     """Return an innermost loop as several loops: an interior without tests, where all guards are true, and the loops
     before and after it. None if it has neither guards nor quotients to remove, or is short or large.
 
@@ -71,7 +71,7 @@ def interior(loop: Loop, fresh: Callable[[str], str], context: Context) -> tuple
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> left, right = (Set(Name("s"), Load("x", (i + k,)), "sum") for k in (-1, 1))
     >>> body = (If((Constraint("ge", i - 1),), (left,)), If((Constraint("ge", n - i - 2),), (right,)))
-    >>> parts = interior(span("i", Affine(), n, body), lambda name: name, Context({}, lambda test: False))
+    >>> parts = interior(span("i", Affine(), n, body), lambda name: name, LoopContext({}, lambda test: False))
     >>> [(str(part.lows[-1].form), str(part.highs[-1].form), len(part.body)) for part in parts]
     [('0', '0', 1), ('1', 'n - 2', 2), ('n - 1', 'n - 1', 1)]
     """
@@ -97,7 +97,7 @@ def interior(loop: Loop, fresh: Callable[[str], str], context: Context) -> tuple
     return *begin, If(tuple(found.outer), parts), *flag, If((is_outside,), rest)
 
 
-def guards(loop: Loop, context: Context) -> Guards:
+def guards(loop: Loop, context: LoopContext) -> Guards:
     """Return the guards in the body of `loop`, as bounds of the loop variable and as loop-invariant conditions; no
     guard need be tested where all of these hold, but those that `interior` leaves. The quotients that are 0 there are
     returned, too, since remainders by them are simple indices.
