@@ -100,7 +100,8 @@ class Options:
     shares: bool = True
     """Whether values that several loops need may be stored."""
     norms: bool = False
-    """Whether norms are computed again in another scale where their sums of squares overflow or underflow.
+    """Whether norms are computed again in another scale where their sums of squares overflow or underflow. With
+    ``rows``, also whether products of exponentials are computed again where they underflow.
 
     Not on a GPU, where loops that rarely run would be launched always, nor in libraries that evaluate both branches of
     a choice.
@@ -320,20 +321,22 @@ def _simplify(task: Task) -> _Simplified:
         lowering=lowering,
         definitions=definitions,
         results=results,
-        entries=_in_loop_form(graph, lowering, definitions, task.sizes, options.expand),
+        entries=_in_loop_form(graph, lowering, definitions, task.sizes, options),
         library=expected is not None,
     )
 
 
 def _in_loop_form(
-    graph: Graph, lowering: Lowering, definitions: Sequence[Definition], sizes: frozenset[int], expand: bool
+    graph: Graph, lowering: Lowering, definitions: Sequence[Definition], sizes: frozenset[int], options: Options
 ) -> list[Node]:
     """Rewrite the entries of `definitions` so that loops compute them fast, and return them. ``sizes`` are the size
-    variables; ``expand`` multiplies out products in sums. Sums that should be stored are recorded in `lowering`.
+    variables; ``options.expand`` multiplies out products in sums. Sums to be stored are recorded in `lowering`.
     """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
-    tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
+    tight = expanded(graph, tight, lowering.facts) if options.expand else tight
+    has_products = options.norms and options.rows and options.library and lowering.temporaries
+    tight = without_large_exponentials(graph, tight, has_products)
     tight = with_sums_split_by_index_order(graph, with_sorted_selections(graph, tight))
     tight = extrema_over_segments(graph, tight)
     if lowering.temporaries:

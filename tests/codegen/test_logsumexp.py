@@ -164,3 +164,70 @@ def test_roots_of_sums_of_exponentials_need_no_maximum():
     value, found = function(values)
     np.testing.assert_allclose(value, np.sqrt(sums).sum(), 1e-14)
     np.testing.assert_allclose(found, slope, 1e-13)
+
+
+B = td.TensorSymbol("B", (n, m))
+LEFT = td.TensorSymbol("A", (p, n))
+PRODUCT = td.TensorComprehension(log(td.IndexedSum(exp(LEFT[i, k] + B[k, j]), (k, 0, n - 1))), (i, p), (j, m))
+
+
+def log_product(a, b):
+    with np.errstate(all="ignore"):
+        total = a.astype(float)[:, :, None] + b.astype(float)
+        shift = total.max(1)
+        shift[~np.isfinite(shift)] = 0
+        return shift + np.log(np.exp(total - shift[:, None]).sum(1))
+
+
+@pytest.mark.parametrize("form", ["sum", "semiring"])
+def test_logarithms_of_products_of_exponentials_are_products_of_matrices(form):
+    """Of n*n*n exponentials, n*n are left; a third operand and terms of k alone are factors as well."""
+    forms = {
+        "sum": PRODUCT,
+        "semiring": td.einsum("ik,kj->ij", LEFT, B, semiring="log"),
+    }
+    plan = td.lambdify([LEFT, B], forms[form]).plan
+    assert "a product of matrices" in plan and "usual: what rarely runs" in plan
+    weighted = td.TensorComprehension(
+        log(td.IndexedSum(exp(LEFT[i, k] + x[k] + B[k, j]), (k, 0, n - 1))), (i, p), (j, m)
+    )
+    assert "a product of matrices" in td.lambdify([LEFT, x, B], weighted).plan
+
+
+@pytest.mark.parametrize(
+    "body",
+    [LEFT[i, k] * B[k, j], LEFT[i, k] + B[k, j] + LEFT[i, k] * B[k, j], LEFT[i, k] + x[k], LEFT[i, k] + B[n - 1, j]],
+)
+def test_other_exponents_are_no_products(body):
+    value = td.TensorComprehension(log(td.IndexedSum(exp(body), (k, 0, n - 1))), (i, p), (j, m))
+    assert "a product of matrices" not in td.lambdify([LEFT, B, x], value).plan
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", [0.1, 1, 30, 1000, 1e6])
+def test_products_of_exponentials_at_any_scale(scale, dtype):
+    """Where the product underflows, the sum is computed with its own maximum; infinite and undefined terms stay."""
+    function = td.lambdify([LEFT, B], PRODUCT)
+    generator = np.random.default_rng(0)
+    for shape in ((1, 1, 1), (5, 3, 7), (33, 40, 18)):
+        a = (scale * generator.normal(size=shape[:2])).astype(dtype)
+        b = (scale * generator.normal(size=shape[1:])).astype(dtype)
+        rtol = 1e-14 if dtype == np.float64 else 2e-6
+        np.testing.assert_allclose(function(a, b), log_product(a, b), rtol=rtol, atol=rtol * 10)
+    a[0, 0], a[1], b[2, 1], b[:, 2], b[4, 4] = np.inf, -np.inf, np.inf, -np.inf, np.nan
+    np.testing.assert_allclose(function(a, b), log_product(a, b), rtol=rtol, atol=rtol * 10)
+
+
+def test_derivatives_of_products_of_exponentials():
+    """The gradient of a weighted sum of such logarithms, beside its value."""
+    weights = td.TensorSymbol("C", (p, m))
+    value = td.IndexedSum(weights[i, j] * PRODUCT[i, j], (j, 0, m - 1), (i, 0, p - 1))
+    function = td.lambdify([weights, LEFT, B], (value, td.gradient(value, LEFT)))
+    generator = np.random.default_rng(0)
+    for scale in (1, 1000):
+        c, a, b = (scale * generator.normal(size=size) for size in ((4, 6), (4, 5), (5, 6)))
+        whole = log_product(a, b)
+        found, slope = function(c, a, b)
+        np.testing.assert_allclose(found, (c * whole).sum(), rtol=1e-12)
+        chosen = np.exp(a[:, :, None] + b - whole[:, None])
+        np.testing.assert_allclose(slope, (c[:, None] * chosen).sum(2), rtol=1e-9, atol=1e-9)

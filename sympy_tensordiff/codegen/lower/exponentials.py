@@ -10,6 +10,9 @@ logarithm, or in a product with the inverse of a sum, is split into ``exp(shift)
     exp(u) r + exp(v) s    shift M = Max(u, v), rest exp(u - M) r + exp(v - M) s
 
 and the logarithm of it is ``shift + log(rest)``. ``M`` counts as 0 where it is infinite, as it is over an empty range.
+``Sum_k exp(a(i, k) + b(k, j))`` is a product of matrices, of ``exp(a - max a)`` and ``exp(b - max b)``; where that
+underflows, it is computed as above.
+
 A sum that is neither a divisor nor the argument of a logarithm is unchanged.
 """
 
@@ -70,15 +73,19 @@ class Scaled:
         return self.degree > 0 and any(factor < 0 and factor % 1 for factor in self.shift.values())
 
 
-def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+def without_large_exponentials(graph: Graph, roots: Sequence[Node], has_products: bool = False) -> list[Node]:
     """Return `roots` with no exponential that overflows in logarithms and quotients of sums: ``log(sum(exp(u)))``
-    becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``.
+    becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``. If the backend `has_products` of matrices and computes
+    one branch of a choice only, sums like ``exp(A[i, k] + B[k, j])`` become products of matrices.
     """
     parts = reachable(*roots)
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
     if not any(is_call(part, sympy.exp) for part in parts) or not any(divided):
         return list(roots)
-    work = Exponentials(graph)
+    inverses = (part.args[0] for part in parts if part.op == "pow" and part.args[1].op == "const")
+    # Quotients by the sums need the exponentials scaled by the maximum of each sum.
+    has_quotients = any(base.op == "sum" and any(is_call(p, sympy.exp) for p in reachable(base)) for base in inverses)
+    work = Exponentials(graph, has_products and not has_quotients)
     return [trampoline(work.final(root)) for root in roots]
 
 
@@ -87,8 +94,9 @@ class Exponentials:
     `without_large_exponentials`). Results are cached by node.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, has_products: bool = False) -> None:
         self.graph = graph
+        self.has_products = has_products
         self.done: dict[Node, Node] = {}
         self.known: dict[Node, Scaled] = {}
         self.opened: dict[Node, tuple[tuple[int, ...], tuple[Constraint, ...], Node]] = {}
@@ -115,7 +123,9 @@ class Exponentials:
         if node.op == "call" and node.data is sympy.log:
             found = yield self.scaled(node.args[0])
             if found.summed:
-                return graph.add((self.sum_of(found.shift), graph.call(sympy.log, (found.rest,))))
+                whole = graph.add((self.sum_of(found.shift), graph.call(sympy.log, (found.rest,))))
+                entry: Node = yield self._as_product(node.args[0], whole)
+                return entry
         if node.op == "mul":
             spread = yield self._spread(node)
             if spread is not node:
@@ -129,6 +139,32 @@ class Exponentials:
                 return result
         args = yield from in_turn(map(self.final, node.args))
         return graph.with_args(node, args)
+
+    def _as_product(self, total: Node, whole: Node) -> Recursion[Node]:
+        """Return ``log(Sum_k exp(a(i, k) + b(k, j)))`` as the logarithm of a product of matrices.
+
+        The exponentials of ``a`` and ``b`` are scaled by their own maxima. Where the product is so small that terms may
+        have underflowed, the result is `whole`. Return `whole` for sums of any other form.
+        """
+        graph = self.graph
+        variables, rows, body = self.open(total) if total.op == "sum" else ((), (), total)
+        if not self.has_products or not is_call(body, sympy.exp):
+            return whole
+        exponent = yield self.final(body.args[0])
+        groups = _factors_of_exponential(exponent, variables)
+        outer = exponent.free.difference(variables)
+        if len(groups) < 2 or any(not row.form.atoms().isdisjoint(outer) for row in rows):
+            return whole
+        shifts, factors = [], []
+        for group in groups:
+            term = graph.add(group)
+            shift = finite(graph, graph.reduce("max", variables, rows, term))
+            shifts.append(shift)
+            factors.append(graph.call(sympy.exp, (graph.add((term, graph.neg(shift))),)))
+        product = graph.sum(variables, rows, graph.mul(factors))
+        # The square is 0 below 1e-162 in double and 1e-23 in single precision: far above numbers that lose digits.
+        is_accurate = graph.compare("lt", graph.zero, graph.pow(product, graph.const(2)))
+        return graph.select(is_accurate, graph.add((*shifts, graph.call(sympy.log, (product,)))), whole)
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
         """Return the variables, constraints and body of a sum or comprehension, with new variables that are the same at
@@ -366,6 +402,27 @@ class Exponentials:
             any(term.below for term in terms),
             True,
         )
+
+
+def _factors_of_exponential(exponent: Node, variables: Sequence[int]) -> list[list[Node]]:
+    """Return the terms of `exponent` in groups, such that ``exp`` of each group is a factor with indices of its own:
+    terms with a common index other than `variables` are in one group. Return [] if a term does not depend on
+    `variables`, or a group has no other index.
+    """
+    groups: list[tuple[set[int], list[Node]]] = []
+    for term in exponent.args if exponent.op == "add" else ():
+        if term.free.isdisjoint(variables):
+            return []
+        indices, terms = set(term.free.difference(variables)), [term]
+        for group in [group for group in groups if not indices.isdisjoint(group[0])]:
+            groups.remove(group)
+            indices, terms = indices | group[0], [*group[1], *terms]
+        groups.append((indices, terms))
+    shared = [terms for indices, terms in groups if not indices]
+    found = [terms for indices, terms in groups if indices]
+    if len(found) < 2:
+        return []
+    return [[*found[0], *(term for terms in shared for term in terms)], *found[1:]]
 
 
 def bounded_size(node: Node) -> Any:

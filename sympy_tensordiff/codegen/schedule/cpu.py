@@ -24,13 +24,13 @@ from sympy_tensordiff.codegen.ir.nests import (
 from sympy_tensordiff.codegen.ir.programs import Kernel, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, with_usual_loop
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Bound, Ends, Load, Name, Operation
-from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, statements, weight
+from sympy_tensordiff.codegen.ir.walk import bounds, forms, loads, loops, scalars, weight
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.common_loops import with_common_loops
 from sympy_tensordiff.codegen.schedule.distribution import distributed
-from sympy_tensordiff.codegen.schedule.interior import interior
+from sympy_tensordiff.codegen.schedule.interior import LoopContext, interior
 from sympy_tensordiff.codegen.schedule.invariant_reads import InvariantReads, gathers_first
-from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, cut, jam, rfactor, sink, split, split_sums
+from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, jam, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import (
     SHORT,
     STRIP,
@@ -84,7 +84,8 @@ class Site:
     are not applied. ``fired`` gets the rules that apply, ``ends`` the
     names of the ends at which loops stopped that go on for the next entry, most of them by one step. ``buffers`` gets
     the local arrays of rules for single loops, which have the dtype of the array ``like``; none are made without one.
-    ``rows`` are the shapes of arrays of which one row at a time is stored.
+    ``rows`` are the shapes of arrays of which one row at a time is stored. ``around`` are the loops around a statement,
+    those over axes as if the kernel was not in blocks.
     """
 
     prover: Prover
@@ -101,6 +102,7 @@ class Site:
     buffers: list[Alloc] = field(default_factory=list)
     ends: set[str] = field(default_factory=set)
     rows: Mapping[str, tuple[Affine, ...]] = field(default_factory=dict)
+    around: tuple[Loop, ...] = ()
 
     @property
     def lengths(self) -> Mapping[Variable, Affine]:
@@ -109,6 +111,11 @@ class Site:
         for array, shape in self.rows.items():
             found = found | lengths(array, shape)
         return found
+
+    def proves(self, row: Constraint, known: Sequence[Constraint]) -> bool:
+        """Return whether `row` follows from the constraints `known`, in which lengths of axes may occur."""
+        row, *rest = (one.substitute(self.lengths) for one in (row, *known))
+        return self.prover.proves(row, rest)
 
     def is_unrolled(self, loop: Loop) -> bool:
         """Return whether `loop` has so few iterations that compilers unroll it. Lengths of array axes in its bounds are
@@ -161,7 +168,7 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
         body = (replace(loop, body=body),)
     body = with_scalars(body, site.entries)
     is_one = not (kernel.axes or site.outer or site.is_within)
-    body = _refined(body, site, is_one)
+    body = _refined(body, replace(site, around=(*site.around, *_whole_axes(kernel, site))), is_one)
     if rule != CARRY:
         new = _reading_once(body, kernel, site)
         site.fired.update({} if new == body else {ONCE: None})
@@ -204,6 +211,13 @@ def _axes(kernel: Kernel, site: Site) -> list[Loop]:
             first, stop = map(Affine.variable, site.block)
         found.append(span(axis, first, stop))
     return found
+
+
+def _whole_axes(kernel: Kernel, site: Site) -> tuple[Loop, ...]:
+    """Return loops without bodies over all values of the axes of `kernel`, outer ones first."""
+    numbers = enumerate(kernel.axes, len(site.outer))
+    ends = kernel.extents if isinstance(kernel, Scatter) else [extent(kernel.array, number) for number, _ in numbers]
+    return tuple([span(axis, ZERO, stop) for axis, stop in zip(kernel.axes, ends, strict=False)])
 
 
 def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
@@ -285,7 +299,8 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
     for statement in body:
         rule, new = _first(LOOPS, site, statement, site, is_one) if isinstance(statement, Loop) else (None, None)
         if rule is None and isinstance(statement, Loop | If):
-            new = [replace(statement, body=_refined(statement.body, site, is_one))]
+            inner = replace(site, around=(*site.around, statement)) if isinstance(statement, Loop) else site
+            new = [replace(statement, body=_refined(statement.body, inner, is_one))]
         found += [statement] if new is None else new
     return tuple(found)
 
@@ -304,7 +319,8 @@ def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | N
     """
     sums = long_sums(loop) if is_one else []
     parts = split_sums(loop, sums, PART, site.fresh) if sums else ()
-    inside = [replace(s, body=_refined(s.body, site, False)) if isinstance(s, Loop) else s for s in parts]
+    inner = replace(site, around=(*site.around, loop))
+    inside = [replace(s, body=_refined(s.body, inner, False)) if isinstance(s, Loop) else s for s in parts]
     return tuple(inside) or None
 
 
@@ -349,21 +365,6 @@ def is_sum_of_rows(loop: Loop) -> bool:
     if any(data_entries(forms(row.body))):  # rows that data select are not read faster: 0.84 of the row embedding
         return False
     return not any(loop.variable in form.atoms() for form in (*(b.form for b in bounds(row)), *add.target.index))
-
-
-def _cut(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return three loops in place of ``loop``: before, inside and after the range of its costly conditional statement,
-    none of which tests the condition. None if there is not exactly one such statement, or if ``loop`` contains loops.
-    """
-    if any(isinstance(s, Loop) for s in statements(loop.body)):
-        return None
-    dear = [
-        number
-        for number, statement in enumerate(loop.body)
-        if isinstance(statement, If) and is_range(statement, loop.variable) and _is_dear(statement.body)
-    ]
-    # Each cut doubles the rest, so that the text would grow exponentially with the number of conditions.
-    return _refined(cut(loop, dear[0]), site, is_one) if len(dear) == 1 else None
 
 
 def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
@@ -411,20 +412,25 @@ def distributed_rows(loop: Loop, site: Site) -> Loop:
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return the loops that replace ``loop``: one over the range in which all costly conditions are true, without
-    tests, and those before and after it. None if there is no such range.
+    """Return the loops that replace ``loop``: one over the range in which all conditions are true, without tests and
+    remainders, and those before and after it. None if there is no such range.
     """
-    return interior(loop, site.fresh, site.lengths, lambda test: _is_dear(test.body))
+    context = LoopContext(site.lengths, lambda test: _is_dear(test.body), site.around, site.proves)
+    parts = interior(loop, site.fresh, context)
+    return None if parts is None else _with_near_angles(parts, site)
 
 
-def is_range(test: If, variable: str) -> bool:
-    """Whether the conditions of ``test`` on `variable` are lower or upper bounds such as ``i >= k``, at least one of
-    them not constant.
-    """
-    own = [row for row in test.conditions if variable in row.form.atoms()]
-    if any(row.kind != "ge" or abs(row.form.coefficient(variable)) != 1 or row.form.hidden() for row in own):
-        return False
-    return any(len(row.form.terms) > 1 for row in own)
+def _with_near_angles(body: Sequence[Statement], site: Site) -> tuple[Statement, ...]:
+    """Return ``body`` with sines in its loops computed in vectors; see `with_near_angles`."""
+    found: list[Statement] = []
+    for s in body:
+        if isinstance(s, If):
+            found.append(replace(s, body=_with_near_angles(s.body, site)))
+        elif isinstance(s, Loop):
+            found += _first((ANGLES,), site, s, site, False)[1] or (s,)
+        else:
+            found.append(s)
+    return tuple(found)
 
 
 def _is_dear(body: Sequence[Statement]) -> bool:
@@ -456,19 +462,22 @@ ROWS = (
 )
 """How the last axis runs."""
 
+ANGLES = Rule(
+    "near angles", "vectors of sines, again where angles are large", lambda s, p, _: with_near_angles(s, p.fresh)
+)
+
 USUAL = Rule(
     "usual", "what rarely runs is a loop of its own", lambda s, p, _: with_usual_loop(s, p.fresh, p.is_unrolled)
 )
 """The rule for loops in which other loops run rarely; of fused kernels, it is applied to their common loop."""
 
 LOOPS = (
-    Rule("cut", "functions are computed only where their condition holds", _cut),
     USUAL,
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
     Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
     DISTRIBUTE,
     Rule("split", "parts of a long sum are added up in double precision", _in_parts),
     Rule("interior", "remainders and guards are needed at the ends only", _interior),
-    Rule("near angles", "vectors of sines, again where angles are large", lambda s, p, _: with_near_angles(s, p.fresh)),
+    ANGLES,
 )
 """The rules for a single loop."""

@@ -418,7 +418,11 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
     """Return the nest of fused kernels: loops over their common axes, in which each kernel computes its row."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
     shapes = {array.name: array.shape for array in step.rows}
+    whole = [
+        span(axis, ZERO, end) for axis, end in zip(step.axes, (step.extent, *(e for _, e in step.inner)), strict=True)
+    ]
     inner = replace(site, bare=bare, outer=(), block=None, is_within=True, like=step.filled[0], buffers=[], rows=shapes)
+    inner = replace(inner, around=tuple(whole))
     parts = _Parts(step, inner)
     names = [name for kernel in step.kernels for name in own_names(kernel) if name not in step.axes]
     if len(set(names)) != len(names):
@@ -431,18 +435,18 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
     first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
     ends = [(first, stop), *((ZERO, end) for _, end in step.inner)]
     *around, row = [span(axis, low, end) for axis, (low, end) in zip(step.axes, ends, strict=True)]
-    whole = replace(row, body=tuple(common_loops(parts.inside, inner.lengths, site)))
-    loops: tuple[Statement, ...] = (whole,)
-    if (usual := usual_rows(whole, site)) is not None:
+    together = replace(row, body=tuple(common_loops(parts.inside, inner.lengths, site)))
+    loops: tuple[Statement, ...] = (together,)
+    if (usual := usual_rows(together, site)) is not None:
         loops = usual
     else:
-        whole = distributed_rows(whole, parts.site)
+        together = distributed_rows(together, parts.site)
         parts.arrays += parts.site.buffers
-        loops = (whole,)
+        loops = (together,)
     for loop in reversed(around):
         loops = (replace(loop, body=loops),)
     if parts.sums and not (step.extent.is_constant and step.extent.constant <= PART):
-        loops = split_sums(whole, parts.sums, PART, site.fresh)
+        loops = split_sums(together, parts.sums, PART, site.fresh)
     rows = [parts.alloc(array) for array in step.rows if array.shape]
     return Nest((*rows, *parts.arrays), (*parts.before, *loops, *parts.after), bare)
 

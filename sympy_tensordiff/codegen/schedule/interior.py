@@ -1,12 +1,9 @@
-"""Interior splitting: loops over periodic axes run without remainders and guards except at the ends.
+"""Interior splitting: the inner part of a loop runs without guards and remainders, its ends are loops of their own.
 
-A loop that reads at ``Mod(i + 1, n)`` divides in each iteration, and is not vectorised. It is cut into a short part
-before the interior, the interior, where ``i + 1`` is less than ``n``, and a short part behind it (loop splitting).
-Guards on the variable, and on the axes around it, are bounds of the interior as well; terms that have no points in a
-part are left out of it. If a guard on the outer axes fails, the original loop runs.
-
-Guards alone are cut off only where several of them are around functions: loops with masks are as fast otherwise (0.9 to
-1.05 of the time of seven stencils), and compile in half the time.
+A loop that reads at ``Mod(i + 1, n)`` divides in each iteration, and one that tests ``i >= 1`` needs masks in its
+vectors. It is cut into a part before the interior, the interior, where all tests on the variable hold and ``i + 1`` is
+less than ``n``, and a part behind it (loop splitting). Tests and remainders of the axes around it are one condition
+for the whole row: where it fails, a copy of the original loop runs. Terms that have no points in a part are left out.
 """
 
 from __future__ import annotations
@@ -31,80 +28,162 @@ Lengths: TypeAlias = Mapping[Variable, Affine]
 MOST_WEIGHT = 250
 """Loops of more operations and reads than this are not written several times."""
 
+WIDEST_END = 16
+"""The ends of an axis, where remainders are computed and guards are tested, have at most so many entries."""
+
 
 class Guards(NamedTuple):
     """The guards of statements in a loop body, sorted: lower and upper bounds of the loop variable, and conditions that
     are the same in all iterations.
 
-    ``zeros`` are the quotients that are 0 between the bounds.
+    ``zeros`` are the quotients that are 0 between the bounds, ``outer_zeros`` those that are 0 where ``outer`` holds,
+    and ``implied`` the conditions that hold in all iterations.
     """
 
     lows: list[Affine]
     highs: list[Affine]
     outer: list[Constraint]
     zeros: list[Quotient | SymbolicQuotient]
+    outer_zeros: list[Quotient | SymbolicQuotient]
+    implied: list[Constraint]
 
 
-def interior(
-    loop: Loop, fresh: Callable[[str], str], lengths: Lengths, is_dear: Callable[[If], bool]
-) -> tuple[Statement, ...] | None:
+class LoopContext(NamedTuple):
+    """The context of a loop: the ``lengths`` of the axes of arrays, the guards whose statements are costly, the loops
+    ``around`` it over whole axes, and a prover of constraints from others.
+    """
+
+    lengths: Lengths
+    is_costly: Callable[[If], bool]
+    around: Sequence[Loop] = ()
+    proves: Callable[[Constraint, Sequence[Constraint]], bool] = lambda row, known: False
+
+
+def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> tuple[Statement, ...] | None:
     """Return an innermost loop as several loops: an interior without tests, where all guards are true, and the loops
-    before and after it. None if this does not pay: it needs several guards of costly statements (`is_dear`), or
-    quotients to remove.
+    before and after it. None if it has neither guards nor quotients to remove, or is short or large.
 
-    ``lengths`` are those of the axes of arrays.
+    Guards that fail in more than a few iterations are removed if their statements are costly: otherwise vectors with
+    masks take less time.
 
     >>> from sympy_tensordiff.codegen.ir.nests import span
     >>> from sympy_tensordiff.codegen.ir.scalars import Load
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> left, right = (Set(Name("s"), Load("x", (i + k,)), "sum") for k in (-1, 1))
     >>> body = (If((Constraint("ge", i - 1),), (left,)), If((Constraint("ge", n - i - 2),), (right,)))
-    >>> parts = interior(span("i", Affine(), n, body), lambda name: name, {}, lambda test: True)
+    >>> parts = interior(span("i", Affine(), n, body), lambda name: name, LoopContext({}, lambda test: False))
     >>> [(str(part.lows[-1].form), str(part.highs[-1].form), len(part.body)) for part in parts]
     [('0', '0', 1), ('1', 'n - 2', 2), ('n - 1', 'n - 1', 1)]
     """
     if loop.step != 1 or loop.bind or any(loops(loop.body)) or runs_less_often(loop, MIN_VECTOR_ROW):
         return None
-    found = guards(loop, lengths)
-    is_worth = found.zeros or sum(isinstance(s, If) and is_dear(s) for s in loop.body) > 1
-    if not is_worth or not (found.lows or found.highs) or weight(loop.body) > MOST_WEIGHT:
+    found = guards(loop, context)
+    if not any(found) or weight(loop.body) > MOST_WEIGHT:
         return None
     begin: list[Statement] = []
-    parts = _parts(loop, found, begin, fresh, lengths)
+    parts = _parts(loop, found, begin, fresh, context.lengths)
     if not found.outer:
         return (*begin, *parts)
+    others = [s for s in loop.body if not _never_holds(s, found.outer, context.lengths)]
+    if not others:
+        return *begin, If(tuple(found.outer), parts)
     outside = Name(fresh("outside"))
     flag = Set(outside, FALSE), Set(outside, Operation("not", (condition_of(found.outer),)), "any")
     is_outside = Constraint("ge", Affine.variable(outside.name) - 1)
-    return *begin, If(tuple(found.outer), parts), *flag, If((is_outside,), (loop,))
+    whole = replace(loop, body=tuple(others))
+    rest: tuple[Statement, ...] = (whole,)
+    if found.zeros:
+        rest = _parts(whole, found._replace(outer=[], outer_zeros=[]), begin, fresh, context.lengths)
+    return *begin, If(tuple(found.outer), parts), *flag, If((is_outside,), rest)
 
 
-def guards(loop: Loop, lengths: Lengths) -> Guards:
+def guards(loop: Loop, context: LoopContext) -> Guards:
     """Return the guards in the body of `loop`, as bounds of the loop variable and as loop-invariant conditions; no
-    guard need be tested where all of these hold. The quotients that are 0 within the bounds are returned, too, since
-    remainders by them are simple indices there.
+    guard need be tested where all of these hold, but those that `interior` leaves. The quotients that are 0 there are
+    returned, too, since remainders by them are simple indices.
     """
-    found = Guards([], [], [], [])
-    variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]
+    found = Guards([], [], [], [], [], [])
+    variable = Affine.variable(loop.variable)
+    lengths, outer = context.lengths, list[Constraint]()
+    known = [row for one in (*context.around, loop) for row in _bounds(one)]
     set_inside = {s.name for s in statements(loop.body) if isinstance(s, Set)}
     for part in dict.fromkeys(part for form in forms(loop.body) for part in quotients_in(form)):
-        rest, last = part.form - variable, part.divisor - 1 - (part.form - variable)
-        atoms = rest.atoms() | last.atoms()
-        is_shift = atoms.isdisjoint({loop.variable, *set_inside}) and not data_entries([rest, last])
-        if is_shift and any((last.substitute(lengths) - high).is_constant for high in highs):
+        axis = _periodic_axis(part, (loop, *context.around), lengths)
+        if axis is None or not set_inside.isdisjoint(part.form.atoms() | _divisor(part).atoms()):
+            continue
+        last = part.divisor - 1 - part.form
+        if axis == loop.variable:
             found.zeros.append(part)
-            found.lows.append(-1 * rest)
-            found.highs.append(last)
-    for row in dict.fromkeys(row for test in loop.body if isinstance(test, If) for row in test.conditions):
+            found.lows.append(variable - part.form)
+            found.highs.append(last + variable)
+        else:
+            found.outer_zeros.append(part)
+            outer += [Constraint("ge", part.form), Constraint("ge", last)]
+    tests = [test for test in loop.body if isinstance(test, If)]
+    costly = {row for test in tests if context.is_costly(test) for row in test.conditions}
+    for row in dict.fromkeys(row for test in tests for row in test.conditions):
         atoms, factor = row.form.atoms(), row.form.coefficient(loop.variable)
         if row.kind != "ge" or not set_inside.isdisjoint(atoms) or data_entries([row.form]):
             continue
-        if loop.variable not in atoms:
-            found.outer.append(row)
+        if context.proves(row, known):
+            found.implied.append(row)
+        elif loop.variable not in atoms:
+            outer.append(row)
         elif abs(factor) == 1 and loop.variable not in row.form.hidden():
             rest = variable - row.form * factor
-            (found.lows if factor > 0 else found.highs).append(rest)
+            gaps = [_gap(end, Bound(rest), lengths) for end in (loop.lows if factor > 0 else loop.highs)]
+            if row in costly or any(gap is not None and abs(gap) <= WIDEST_END for gap in gaps):
+                (found.lows if factor > 0 else found.highs).append(rest)
+    for row in outer:
+        if not _follows(row, [*known, *found.outer], lengths):
+            found.outer[:] = [*(other for other in found.outer if not _follows(other, [row], lengths)), row]
     return found
+
+
+def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], lengths: Lengths) -> str | None:
+    """Return the variable among those of the loops `around` for which `part` is 0 except near the ends of its loop, as
+    for ``(i + 1)//n`` with i from 0 to ``n - 1``. None if there is no such variable.
+    """
+    divisor = _divisor(part)
+    if data_entries([part.form, divisor]):
+        return None
+    for loop in around:
+        variable = Affine.variable(loop.variable)
+        if part.form.coefficient(loop.variable) != 1 or loop.variable in part.form.hidden() | divisor.atoms():
+            continue
+        for high in loop.highs:
+            gap = (divisor - 1 - (part.form - variable) - high.form).substitute(lengths)
+            if gap.is_constant and high.divisor == 1 and abs(gap.constant) <= WIDEST_END:
+                return loop.variable
+    return None
+
+
+def _divisor(part: Quotient | SymbolicQuotient) -> Affine:
+    """Return the divisor of a quotient as a form."""
+    return part.divisor if isinstance(part.divisor, Affine) else Affine.of(part.divisor)
+
+
+def _bounds(loop: Loop) -> list[Constraint]:
+    """Return the bounds of the loop variable as constraints."""
+    variable = Affine.variable(loop.variable)
+    lows = [Constraint("ge", variable - bound.form) for bound in loop.lows if bound.divisor == 1]
+    return lows + [Constraint("ge", bound.form - variable) for bound in loop.highs if bound.divisor == 1]
+
+
+def _follows(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bool:
+    """Whether one of the `facts` implies `row`: they differ by a constant, as ``i >= 2`` and ``i >= 1``."""
+    gaps = ((row.form - fact.form).substitute(lengths) for fact in facts)
+    return row.kind == "ge" and any(gap.is_constant and gap.constant >= 0 for gap in gaps)
+
+
+def _fails(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bool:
+    """Whether one of the `facts` contradicts `row`."""
+    return row.kind == "ge" and _follows(row.negation(), facts, lengths)
+
+
+def _never_holds(statement: Statement, outer: Sequence[Constraint], lengths: Lengths) -> bool:
+    """Whether `statement` is a guard that fails where not all of the `outer` conditions hold."""
+    return isinstance(statement, If) and all(_follows(row, statement.conditions, lengths) for row in outer)
 
 
 def _parts(
@@ -125,22 +204,20 @@ def _parts(
     if len(highs) > 1:
         last = [Affine.variable(name := fresh(f"{loop.variable}_stop")) - 1]
         begin.append(Set(Name(name), Ends((), tuple(map(Bound, highs)))))
-    fails_before = [Constraint("ge", variable - low) for low in lows if len(lows) == 1]
-    fails_behind = [Constraint("ge", high - variable) for high in highs if len(highs) == 1]
-    after = [*found.outer, *(Constraint("ge", variable - low) for low in found.lows)]
-    within = [*after, *(Constraint("ge", high - variable) for high in found.highs)]
+    known = [*found.outer, *found.implied, *_bounds(loop)]
+    after = [*known, *(Constraint("ge", variable - low) for low in found.lows)]
+    inside = [*after, *(Constraint("ge", high - variable) for high in found.highs)]
+    zeros = dict.fromkeys(found.outer_zeros, Affine())
     parts = []
     if first:
-        parts.append(_loop_between(loop, [], [first[0] - 1], found.outer, fails_before))
-    inside = _loop_between(loop, first, last, within, [])
-    zeros = Renaming({}, forms={part: Affine() for part in found.zeros})
-    parts.append(replace(inside, body=zeros.body(inside.body)))
+        before = [*known, *(Constraint("ge", low - 1 - variable) for low in lows if len(lows) == 1)]
+        parts.append(_loop_between(loop, [], [first[0] - 1], before, zeros, lengths))
+    zeros_inside = zeros | dict.fromkeys(found.zeros, Affine())
+    parts.append(_loop_between(loop, first, last, inside, zeros_inside, lengths))
     if last:
-        parts.append(_loop_between(loop, [*first, last[0] + 1], [], after, fails_behind))
-    tight = [
-        replace(part, lows=_tightest(part.lows, 1, lengths), highs=_tightest(part.highs, -1, lengths)) for part in parts
-    ]
-    return tuple([part for part in tight if part.body and not _is_empty(part, lengths)])
+        after += [Constraint("ge", variable - high - 1) for high in highs if len(highs) == 1]
+        parts.append(_loop_between(loop, [*first, last[0] + 1], [], after, zeros, lengths))
+    return tuple([part for part in parts if part.body and not _is_empty(part, lengths)])
 
 
 def _is_empty(loop: Loop, lengths: Lengths) -> bool:
@@ -159,21 +236,24 @@ def _loop_between(
     loop: Loop,
     lows: Sequence[Affine],
     highs: Sequence[Affine],
-    holds: Sequence[Constraint],
-    fails: Sequence[Constraint],
+    facts: Sequence[Constraint],
+    zeros: Mapping[Quotient | SymbolicQuotient, Affine],
+    lengths: Lengths,
 ) -> Loop:
-    """Return `loop` with the bounds `lows` and `highs` added. Guards in `holds` are dropped, and statements with a
-    guard in `fails` are removed.
+    """Return `loop` with the bounds `lows` and `highs` added. Conditions that follow from the `facts` are dropped,
+    statements under a condition that contradicts them are removed, and the quotients `zeros` are replaced.
     """
     body: list[Statement] = []
     for statement in loop.body:
         if not isinstance(statement, If):
             body.append(statement)
-        elif not any(row in fails for row in statement.conditions):
-            rest = tuple([row for row in statement.conditions if row not in holds])
+        elif not any(_fails(row, facts, lengths) for row in statement.conditions):
+            rest = tuple([row for row in statement.conditions if not _follows(row, facts, lengths)])
             body += [replace(statement, conditions=rest)] if rest else statement.body
-    new_lows, new_highs = (*loop.lows, *map(Bound, lows)), (*loop.highs, *map(Bound, highs))
-    return replace(loop, lows=new_lows, highs=new_highs, body=tuple(body))
+    new_lows = _tightest((*loop.lows, *map(Bound, lows)), 1, lengths)
+    new_highs = _tightest((*loop.highs, *map(Bound, highs)), -1, lengths)
+    simple = Renaming({}, forms=zeros).body(tuple(body)) if zeros else tuple(body)
+    return replace(loop, lows=new_lows, highs=new_highs, body=simple)
 
 
 def _tightest(bounds: Iterable[Bound], sign: int, lengths: Lengths) -> tuple[Bound, ...]:
