@@ -660,6 +660,9 @@ class _Rewriter:
         if (found := log_of_close_quotient(self.graph, node.args[0])) is not None:
             self.close_quotients[found] = node.args[0]
             return self.noted("log(a/b)", found)
+        argument = node.args[0]
+        if argument.op == "add" and self.graph.one in argument.args:  # it keeps its digits when exponentials are scaled
+            self.choices[node] = self.graph.call(log1p, (self.graph.add((argument, self.minus_one)),))
         return node
 
 

@@ -9,7 +9,7 @@ logarithm, or in a product with the inverse of a sum, is split into ``exp(shift)
     Sum_k exp(e(k)) r(k)   shift M = max_k e(k), rest Sum_k exp(e(k) - M) r(k)
     exp(u) r + exp(v) s    shift M = Max(u, v), rest exp(u - M) r + exp(v - M) s
 
-and the logarithm of it is ``shift + log(rest)``. ``M`` counts as 0 where it is infinite, as it is over an empty range.
+and the logarithm of it is ``shift + log(rest)``, or a form of `log1p` for a sum with the term 1. ``M`` counts as 0 where it is infinite, as it is over an empty range.
 A sum that is neither a divisor nor the argument of a logarithm is unchanged.
 """
 
@@ -21,6 +21,7 @@ from math import prod
 from typing import Any
 
 import sympy
+from sympy.codegen.cfunctions import log1p
 
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.instances import instance
@@ -112,7 +113,7 @@ class Exponentials:
         if node.op == "call" and node.data is sympy.log:
             found = yield self.scaled(node.args[0])
             if found.summed:
-                return graph.add((self.sum_of(found.shift), graph.call(sympy.log, (found.rest,))))
+                return log_of_scaled(graph, node.args[0], self.sum_of(found.shift), found.rest)
         if node.op == "mul":
             spread = yield self._spread(node)
             if spread is not node:
@@ -321,6 +322,27 @@ class Exponentials:
             any(term.below for term in terms),
             True,
         )
+
+
+_LARGE = 2**60
+"""Numbers beyond which 1 is negligible."""
+
+
+def log_of_scaled(graph: Graph, total: Node, shift: Node, rest: Node) -> Node:
+    """Return the logarithm of `total`, a sum of exponentials that equals ``exp(shift)*rest``.
+
+    It is ``shift + log(rest)``. If `total` is ``1 + u``, it is ``log1p(u)`` unless u is large: this keeps the digits of
+    a small u.
+    """
+    far = graph.add((shift, graph.call(sympy.log, (rest,))))
+    unit = graph.call(sympy.exp, (graph.neg(shift),))
+    tail = graph.add((rest, graph.neg(unit)))
+    is_shorter = rest.op == "add" and len(rest.args) > (len(tail.args) if tail.op == "add" else 1)
+    if total.op != "add" or graph.one not in total.args or not is_shorter:
+        return far
+    excess = graph.mul((tail, graph.pow(unit, graph.const(-1))))
+    is_near = graph.compare("lt", excess, graph.const(_LARGE))
+    return graph.select(is_near, graph.call(log1p, (excess,)), far)
 
 
 def bounded_size(node: Node) -> Any:

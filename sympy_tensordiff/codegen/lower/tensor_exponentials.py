@@ -21,7 +21,7 @@ from typing import Any
 
 import sympy
 
-from sympy_tensordiff.codegen.lower.exponentials import Exponentials, Scaled, finite
+from sympy_tensordiff.codegen.lower.exponentials import Exponentials, Scaled, finite, log_of_scaled
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import entry
 from sympy_tensordiff.graph.interning import Recursion, breadth_first, in_turn, trampoline
@@ -67,8 +67,8 @@ class _TensorExponentials(Exponentials):
         if node.op == "call" and node.data is sympy.log:
             found: Scaled = yield self.scaled(node.args[0])
             if found.summed:
-                logarithm = graph.call(sympy.log, (graph.broadcast(found.rest, node.shape),))
-                return graph.add((self.sum_of(found.shift), logarithm))
+                parts = (graph.broadcast(part, node.shape) for part in (self.sum_of(found.shift), found.rest))
+                return log_of_scaled(graph, node.args[0], *parts)
         if node.op == "compare" and graph.is_zero(node.args[1]):
             found = yield self.scaled(node.args[0])
             if found.shift:
