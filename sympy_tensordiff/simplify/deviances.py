@@ -9,7 +9,7 @@ With ``g(u) = u - log1p(u)``, and values whose difference ``a - b`` is that of t
     w*a/b - w                       w*(a - b)/b, also where a - b has fewer terms than b
     a/b - c/d                       (a - b)*(1/b + 1/d)         where a - b = d - c
 
-The second and third are used where the first terms on the right cancel all other terms of a sum: those are the
+Logarithms are read as ``log((a/b)**n)/n`` too, with n = -1, 2 and -2. The second and third are used where the first terms on the right cancel all other terms of a sum: those are the
 deviances of Poisson, gamma and Bernoulli distributions, and Kullback-Leibler and Jensen-Shannon divergences. For small
 ``u``, ``g(u)`` is computed from ``r = u/(2 + u)`` as ``u*r - 2*r**3*(1/3 + r**2/5 + r**4/7 + ...)``.
 
@@ -64,6 +64,12 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
     """
     if not any(_argument(part, arguments) is not None for term in node.args for part in graph.factors(term)):
         return None
+    found = (_deviance_in_powers(graph, node, arguments, power) for power in (1, -1, 2, -2))
+    return next((one for one in found if one is not None), None)
+
+
+def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node], power: int) -> Node | None:
+    """Return `deviance` of `node` with each ``log(a/b)`` read as ``log((a/b)**power)/power``."""
     values: list[Node] = []
     rest: list[Node] = []
     for term in node.args:
@@ -74,8 +80,8 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
         if quotient is None:
             rest += _distributed(graph, term)
             continue
-        a, b, difference = quotient
-        outside = graph.mul([part for part in factors if part is not logarithm])
+        a, b, difference = _to_power(graph, quotient, power)
+        outside = graph.scale(Fraction(1, power), graph.mul([part for part in factors if part is not logarithm]))
         share = graph.mul((outside, _inverse(graph, a)))
         if _has_divisor(graph, share):  # c*log(a/b)
             u = graph.mul((difference, _inverse(graph, b)))
@@ -148,6 +154,17 @@ def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
     a, b = graph.mul([part for part in graph.factors(node) if part is not divisors[0]]), divisors[0].args[0]
     difference = exact_difference(graph, a, b)
     return None if difference is None else (a, b, difference)
+
+
+def _to_power(graph: Graph, quotient: tuple[Node, Node, Node], power: int) -> tuple[Node, Node, Node]:
+    """Return ``(c, d, c - d)`` with ``c/d = (a/b)**power`` for the quotient ``(a, b, a - b)``; the power is 1 or 2, or
+    minus that.
+    """
+    a, b, difference = quotient
+    if abs(power) == 2:
+        difference = graph.mul((difference, graph.add((a, b))))
+        a, b = graph.pow(a, graph.const(2)), graph.pow(b, graph.const(2))
+    return (a, b, difference) if power > 0 else (b, a, graph.neg(difference))
 
 
 def _argument(logarithm: Node, arguments: Mapping[Node, Node]) -> Node | None:
