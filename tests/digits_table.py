@@ -91,6 +91,10 @@ def laws(count: int) -> Iterator[Case]:
 
 def computed(backend: str, case: Case) -> list[np.ndarray]:
     """Return the results of a case in one backend."""
+    if backend == "jax":
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
     with np.errstate(all="ignore"):
         if backend != "c":
             found = td.lambdify(case.arguments, case.results, backend)(*case.arrays)

@@ -153,6 +153,8 @@ class _Rewriter:
         self.distances: dict[tuple[Node, Node], Node | None] = {}
         self.powers: dict[Node, dict[Node, Number]] = {}
         """The results of `_powers`."""
+        self.parts_of_products: dict[Node, bool] = {}
+        """The results of `has_parts_of_products`."""
         self.inner_forms: dict[Node, Node] = {}
         """The results of `inner_form`."""
         self.close_quotients: dict[Node, Node] = {}
@@ -179,7 +181,7 @@ class _Rewriter:
         if node.shape or node.op not in ("add", "mul", "pow", "call"):
             return node
         found = self.form_as_written(node)
-        if found is node and self.entries and not _is_multiple(node):
+        if found is node and self.entries and not _is_multiple(node) and self.may_apply(node):
             whole = self.with_entries(node, _READ_DEPTH, _READS)
             if whole is not node:
                 self.is_of_arrays = True
@@ -196,19 +198,47 @@ class _Rewriter:
         """
         if node not in self.inner_forms:
             found = self.form_as_written(node)
-            if found is node and not node.shape and node.op in ("mul", "add") and not _is_multiple(node):
+            is_open = found is node and not node.shape and node.op in ("mul", "add") and not _is_multiple(node)
+            if is_open and self.may_apply(node):
                 whole = self.with_entries(node, _READ_DEPTH, 1)
                 new = node if whole is node else self.form_as_written(whole)
                 found = node if new is whole else new
             self.inner_forms[node] = found
         return self.inner_forms[node]
 
+    def may_apply(self, node: Node) -> bool:
+        """Return whether a rule may apply to `node` or to the formulas of the entries that it reads: to a product only
+        where there are functions with a rule for products, or numbers in additions.
+        """
+        return node.op != "mul" or self.has_parts_of_products(node)
+
+    def has_parts_of_products(self, node: Node) -> bool:
+        """Return whether `node`, or the formula of an entry that it reads, contains a function with a rule for
+        products, or an addition with a number.
+        """
+        pending = [node]
+        while pending:
+            part = pending[-1]
+            inner = (*part.args, self.entries[part.args[0]]) if self.is_read(part) else part.args
+            missing = [] if part in self.parts_of_products else [arg for arg in inner if arg not in self.parts_of_products]
+            if not missing:
+                if part not in self.parts_of_products:
+                    own = part.data in _IN_PRODUCTS if part.op == "call" else part.op == "add" and _has_number(part)
+                    self.parts_of_products[part] = own or any(self.parts_of_products[arg] for arg in inner)
+                pending.pop()
+            pending += missing
+        return self.parts_of_products[node]
+
+    def is_read(self, node: Node) -> bool:
+        """Return whether `node` is an entry of a stored array whose formula is looked at."""
+        return node.op == "read" and node.args[0] in self.entries
+
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
         """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see
         inside. Reads below more than `depth` operations stay. Reads in these formulas are replaced in turn, up to
         `reads` formulas deep.
         """
-        if node.op == "read" and node.args[0] in self.entries:
+        if self.is_read(node):
             table = self.entries[node.args[0]]
             entry = self.graph.entry(table, node.data) if table.op == "comprehension" else table
             return entry if reads == 1 else self.with_entries(entry, depth, reads - 1)
@@ -741,6 +771,15 @@ _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
 def body_of(table: Node) -> Node:
     """Return the body of a comprehension; if `table` is not a comprehension, return it unchanged."""
     return table.args[0] if table.op == "comprehension" else table
+
+
+_IN_PRODUCTS = frozenset({sympy.erfc, sympy.besseli, expm1, sympy.sinh, sympy.log, log1p})
+"""Functions that occur in each product with a rule, if it has no addition with a number."""
+
+
+def _has_number(addition: Node) -> bool:
+    """Return whether a term of the addition is a number."""
+    return any(arg.op == "const" for arg in addition.args)
 
 
 def _is_guarded(node: Node) -> bool:

@@ -18,7 +18,11 @@ def perfect_square(graph: Graph, total: Node) -> Node | None:
     """
     if len(total.args) < 3:
         return None
+    numbers = {term: Fraction(graph.split_coefficient(term)[0]) for term in total.args}
+    squares = {number**2 for number in numbers.values()}
     for p, q in combinations(total.args, 2):
+        if 4 * numbers[p] * numbers[q] not in squares:
+            continue
         ratio = _root(graph, graph.mul((p, graph.pow(q, graph.const(-1)))))
         if ratio is None:
             continue
