@@ -159,6 +159,8 @@ class _Rewriter:
         """The results of `inner_form`."""
         self.close_quotients: dict[Node, Node] = {}
         """From logarithms as `log_of_close_quotient` writes them to their arguments."""
+        self.written_sums: dict[Node, Node] = {}
+        """From sums ``1 + u``, as they were rewritten, to the sums as written."""
         self.written_logarithms: dict[Node, Node] = {}
         """From logarithms that cannot overflow, as `log_of_large_square` writes them, to the logarithms as written."""
         self.choices: dict[Node, Node] = {}
@@ -170,7 +172,11 @@ class _Rewriter:
         """
         found = self.form(node)
         is_addition = node.op == "add" and not node.shape and len(node.args) <= MAX_TERMS
-        return self.of_terms_multiplied_out(node) or node if found is node and is_addition else found
+        if found is node and is_addition:
+            found = self.of_terms_multiplied_out(node) or node
+        if found is not node and is_addition and self.graph.one in node.args:
+            self.written_sums[found] = node
+        return found
 
     def form(self, node: Node) -> Node:
         """Return the entry `node`, whose arguments are already rewritten, with the first applicable rule applied; whole
@@ -733,6 +739,11 @@ class _Rewriter:
             self.close_quotients[found] = node.args[0]
             return self.noted("log(a/b)", found)
         argument = node.args[0]
+        written = self.written_sums.get(argument, argument)
+        if written is not argument and not any(part.op == "call" for part in reachable(written)):
+            u = self.graph.add([term for term in written.args if term is not self.graph.one])
+            is_near = self.graph.compare("lt", self.graph.call(sympy.Abs, (u,)), self.graph.const(_HALF))
+            return self.noted("log(1 + u)", self.graph.select(is_near, self.graph.call(log1p, (u,)), node))
         if argument.op == "add" and self.graph.one in argument.args:  # it keeps its digits when exponentials are scaled
             self.choices[node] = self.graph.call(log1p, (self.graph.add((argument, self.minus_one)),))
         return node
