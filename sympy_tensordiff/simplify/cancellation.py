@@ -226,7 +226,9 @@ class _Rewriter:
         while pending:
             part = pending[-1]
             inner = (*part.args, self.entries[part.args[0]]) if self.is_read(part) else part.args
-            missing = [] if part in self.parts_of_products else [arg for arg in inner if arg not in self.parts_of_products]
+            missing = (
+                [] if part in self.parts_of_products else [arg for arg in inner if arg not in self.parts_of_products]
+            )
             if not missing:
                 if part not in self.parts_of_products:
                     own = part.data in _IN_PRODUCTS if part.op == "call" else part.op == "add" and _has_number(part)
@@ -559,7 +561,8 @@ class _Rewriter:
         found = nearby(self.graph, 1, *written, self.distance)
         if found is None or found.op != "select":
             return found
-        return self.graph.select(*found.args[:2], self.graph.add((one, self.graph.neg(other))))
+        condition, near, _ = found.args
+        return self.graph.select(condition, near, self.graph.add((one, self.graph.neg(other))))
 
     def with_common_factors(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` with their common factors in front of a rewritten difference; None if no rule applies
