@@ -36,7 +36,7 @@ _EXPONENT_OF_ZERO = -(10**38)
 """A shift whose exponential is 0 in any precision: that of the branch that a choice does not take."""
 
 
-_LARGE = 2**60
+_LARGE_VALUE = 2**60
 """Numbers beyond which 1 is negligible."""
 
 MAX_BOUNDED_EXPONENT = 16
@@ -354,7 +354,7 @@ class Exponentials:
         far = graph.add((shift, graph.call(sympy.log, (rest,))))
         if (excess := self.excesses.get(rest)) is None:
             return far
-        is_near = graph.compare("lt", excess, graph.const(_LARGE))
+        is_near = graph.compare("lt", excess, graph.const(_LARGE_VALUE))
         return graph.select(is_near, graph.call(log1p, (excess,)), far)
 
 
