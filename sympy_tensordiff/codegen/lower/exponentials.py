@@ -9,9 +9,9 @@ logarithm, or in a product with the inverse of a sum, is split into ``exp(shift)
     Sum_k exp(e(k)) r(k)   shift M = max_k e(k), rest Sum_k exp(e(k) - M) r(k)
     exp(u) r + exp(v) s    shift M = Max(u, v), rest exp(u - M) r + exp(v - M) s
 
-and the logarithm of it is ``shift + log(rest)``. That of a sum ``1 + u`` is ``log1p(u)`` unless u is large. ``M`` counts
-as 0 where it is infinite, as it is over an empty range. A sum that is neither a divisor nor the argument of a logarithm
-is unchanged.
+and the logarithm of it is ``shift + log(rest)``. That of a sum ``1 + u`` is ``log1p(u)`` unless u is large. ``M``
+counts as 0 where it is infinite, as it is over an empty range. A sum that is neither a divisor nor the argument of a
+logarithm is unchanged.
 """
 
 from __future__ import annotations
