@@ -133,6 +133,11 @@ TENSORS = {
         {A: near_identity(2.0**50), B: near_identity(2.0**-70)},
     ),
     "background": (td.log(1 + S(td.exp(x))), lambda v: log_sum([0, *v]), {x: shifted(800)}),
+    "background, small": (
+        td.log(1 + S(y * td.exp(x))),
+        lambda v, w: mpmath.log1p(mpmath.fsum(b * mpmath.exp(a) for a, b in zip(v, w, strict=True))),
+        {x: lambda u: -shifted(0.4 / u**0.2)(u), y: positive(2)},
+    ),
     "share of the background": (
         log(1 + td.IndexedSum(exp(x[i]), (i, 0, n - 1))) - log(td.IndexedSum(exp(x[i]), (i, 0, n - 1))),
         lambda v: mpmath.log1p(1 / mpmath.fsum(map(mpmath.exp, v))),
@@ -287,6 +292,8 @@ LAWS = {
     "besseli": (log(besseli(0, s)), logarithmic(1e-3, 1e3)),
     "asinh": (log(s + sqrt(s**2 + 1)), logarithmic(1e-12, 1e3)),
     "acos(1 - u)": (acos(1 - s), logarithmic(1e-12, 1)),
+    "log(1 + c*exp(u))": (log(1 + 3 * exp(s)), logarithmic(1e-9, 80, BOTH)),
+    "log(1 + exp(u) + exp(v))": (log(1 + exp(s) + 2 * exp(2 * s)), logarithmic(1e-9, 30, BOTH)),
     "softplus(u) - u": (log(1 + exp(s)) - s, logarithmic(1e-3, 60)),
     "exp(u)/expm1(u)**2": (1 / (exp(s) - 1), logarithmic(1e-3, 80)),
     "erf(u)/u": (erf(s) / s, logarithmic(1e-12, 2, BOTH)),

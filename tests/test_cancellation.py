@@ -306,3 +306,47 @@ def test_logarithms_of_bessel_functions_with_factors():
     (values,) = at_points([table(formula)], [points], "numpy")
     for at in points:
         assert in_ulps(values[tuple(map(float, at))], exact(formula, at)) <= 8, at
+
+
+BACKGROUNDS = [
+    ([-40.0, -41.0, -39.5], [1.0, 2.0, 0.5]),
+    ([800.0, 810.0, 790.0], [1.0, 2.0, 0.5]),
+    ([2.0, -3.0, 0.5], [1e-9, 2.0, 0.5]),
+    ([30.0, 60.0, 80.0], [1e-13, 1e-20, 1e-30]),
+    ([1.0, 0.0, -1.0], [0.0, 0.0, 0.0]),
+]
+"""Exponents and their factors: the sum of the exponentials is small, overflows, or is about 1."""
+
+
+@every("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_logarithms_of_one_plus_exponentials(backend, dtype):
+    """``log(1 + u)`` neither overflows where u does, nor loses the digits of a small u: entries, tensors and sums."""
+    A, (k,) = td.TensorSymbol("A", (n, n)), td.indices("k,")
+    forms = (
+        td.TensorComprehension(log(1 + y[i] * exp(x[i])), (i, n)),
+        td.log(1 + y * td.exp(x)),
+        td.TensorComprehension(log(1 + td.IndexedSum(A[i, k] * exp(x[k]), (k, 0, n - 1))), (i, n)),
+        td.log(1 + A @ td.exp(x)),
+    )
+    for form in forms:
+        kernel = td.lambdify((x, y, A), (form, td.gradient(td.sum(form), x)), backend)
+        for exponents, factors in BACKGROUNDS:
+            v, w = np.array(exponents, dtype), np.array(factors, dtype)
+            M = np.array([w, 2 * w, w[::-1]]) if form in forms[2:] else np.diag(w)
+            with np.errstate(all="ignore"):
+                value, gradient = kernel(v, w, M)
+            with mpmath.workdps(800):
+                powers = [mpmath.exp(mpmath.mpf(float(a))) for a in v]
+                rows = [[mpmath.mpf(float(b)) * p for b, p in zip(row, powers, strict=True)] for row in M]
+                sums = [mpmath.fsum(row) for row in rows]
+                wanted = [mpmath.log1p(one) for one in sums]
+                slopes = [mpmath.fsum(rows[r][c] / (1 + sums[r]) for r in range(3)) for c in range(3)]
+            for found, exactly in ((value, wanted), (gradient, slopes)):
+                for one, number in zip(found.tolist(), exactly, strict=True):
+                    assert abs(mpmath.mpf(one) - number) <= 8 * np.finfo(dtype).eps * abs(number), (
+                        form,
+                        v,
+                        one,
+                        number,
+                    )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sympy
 from every import every
-from sympy import Rational, asin, atan, cos, cosh, erf, exp, log, pi, sin, sinh, sqrt, symbols, tanh
+from sympy import Rational, acos, asin, atan, cos, cosh, coth, erf, exp, log, pi, sin, sinh, sqrt, symbols, tanh
 
 import sympy_tensordiff as td
 
@@ -50,13 +50,27 @@ FORMULAS = {
     "other occupation": (b + b * tanh(a), [(-20.0, 2.0), (0.5, 2.0)]),
     "divergence from one": (a * log(a) - a + 1, [(1 + 1e-9,), (1.1,), (1e-3,)]),
     "Itakura-Saito": (a - log(a) - 1, [(1 + 1e-9,), (1.1,), (1e-3,)]),
+    "divergence of normal distributions": (log(b / a) + (a**2 / b**2 - 1) / 2, [(1 + 1e-7, 1), (0.5, 2)]),
+    "divergence of scales": (log(a / b) + b / a - 1, [(1 + 1e-7, 1), (0.5, 2)]),
+    "divergence of variances": (a**2 - 1 - 2 * log(a), [(1 + 1e-7,), (0.2,)]),
+    "ratio of Cauchy densities": (log(1 + (a + b) ** 2) - log(1 + a**2), [(1e6, 1e-3), (0.5, 1e-9)]),
+    "Lennard and Jones": (a**-12 - 2 * a**-6 + 1, [(1 + 1e-8,), (1.3,)]),
+    "squares": (c * a**2 - 2 * a * b * c + b**2 * c, [(1e5 + 1e-7, 1e5, 2.0), (2.0, -3.0, 0.5)]),
+    "softplus of a share": (log(exp(a) - 1) - a, [(50.0,), (1e-9,), (900.0,)]),
+    "forward rate": (exp(-a * b) / exp(-(a + Rational(1, 1000)) * b) - 1, [(0.05, 1e-3), (0.05, 2)]),
+    "logarithm of a quaternion": (2 * acos(a) / sqrt(1 - a**2), [(1 - 1e-12,), (0.5,), (-0.5,)]),
+    "odds with a background": (log(1 + b * exp(a)), [(-800, 3), (800, 3), (40, 1e-17), (-30, 1e13), (0.3, 2)]),
+    "function of Brillouin": (6 * coth(6 * a / 5) / 5 - coth(a / 5) / 5, [(1e-6,), (0.5,), (30.0,)]),
+    "inverse Jacobian of a rotation": (1 / a**2 - (1 + cos(a)) / (2 * a * sin(a)), [(1e-4,), (0.5,), (2.0,)]),
+    "ellipsoid": (asin(a) / a - sqrt(1 - a**2), [(1e-5,), (0.5,)]),
+    "Hull and White": (b - 2 * (1 - exp(-a * b)) / a + (1 - exp(-2 * a * b)) / (2 * a), [(1e-4, 1), (0.5, 2)]),
     "divergence from a number": (a * log(a / 3) - a + 3, [(3.000001,), (3 + 1e-9,), (1.0,)]),
 }
 
 
 def exact(formula, letters, at):
     """Return the value at a point in multiple precision."""
-    with mpmath.workdps(450):
+    with mpmath.workdps(900):
         return sympy.lambdify(letters, formula, "mpmath")(*map(mpmath.mpf, at))
 
 

@@ -66,6 +66,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.extrema import extrema_text
 from sympy_tensordiff.simplify.accesses import check_reads
+from sympy_tensordiff.simplify.arccosines import with_finite_quotients
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.empty_axes import at_sizes
 from sympy_tensordiff.simplify.facts import (
@@ -286,7 +287,8 @@ def _simplify(task: Task) -> _Simplified:
     for n in range(len(nodes)):
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
     nodes = with_common_groupings(graph, with_expanded_diagonals(graph, nodes))
-    found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
+    found = recognise(graph, with_finite_quotients(graph, nodes))
+    found = recognise(graph, without_overflow(graph, found, numbers=True))
     found = with_common_groupings(graph, found)  # of sums whose axes have one order now, too
     found = without_large_tensors(graph, with_close_log_sums(graph, found))
     steps = partial(recurrence, build=partial(_step_program, options))

@@ -21,6 +21,9 @@
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
     softplus(u) - u                 softplus(-u)
     softplus(u) - softplus(-u)      u
+    a**2 - 2*a*b + b**2             (a - b)**2
+    f + b, f a choice of a - b      the choice with a in place of a - b, and b added to its other form
+    a*(b + c) - a*b                 a*c, also of more products whose terms cancel when they are multiplied out
     softplus(2*u) - u - log(2)      log1p(expm1(u)**2/(2*exp(u))) where 0 < u < 30: this is log(cosh(u))
     log(erfc(u))                    log1p(-erf(u)) where u < 1/2, else log(erfcx(u)) - u**2
 
@@ -78,6 +81,7 @@ from sympy_tensordiff.simplify.growing_functions import (
 )
 from sympy_tensordiff.simplify.large_squares import log_of_large_square, with_large_squares
 from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, product_less_term, reciprocals
+from sympy_tensordiff.simplify.perfect_squares import perfect_square
 from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
 from sympy_tensordiff.simplify.roots import (
     difference_of_powers_by_one,
@@ -149,10 +153,16 @@ class _Rewriter:
         self.distances: dict[tuple[Node, Node], Node | None] = {}
         self.powers: dict[Node, dict[Node, Number]] = {}
         """The results of `_powers`."""
+        self.parts_of_products: dict[Node, bool] = {}
+        """The results of `has_parts_of_products`."""
         self.inner_forms: dict[Node, Node] = {}
         """The results of `inner_form`."""
         self.close_quotients: dict[Node, Node] = {}
         """From logarithms as `log_of_close_quotient` writes them to their arguments."""
+        self.written_sums: dict[Node, Node] = {}
+        """From sums ``1 + u``, as they were rewritten, to the sums as written."""
+        self.written_logarithms: dict[Node, Node] = {}
+        """From logarithms that cannot overflow, as `log_of_large_square` writes them, to the logarithms as written."""
         self.choices: dict[Node, Node] = {}
         """From differences that became choices between two forms to the differences as they were written."""
 
@@ -162,7 +172,11 @@ class _Rewriter:
         """
         found = self.form(node)
         is_addition = node.op == "add" and not node.shape and len(node.args) <= MAX_TERMS
-        return self.of_terms_multiplied_out(node) or node if found is node and is_addition else found
+        if found is node and is_addition:
+            found = self.of_terms_multiplied_out(node) or node
+        if found is not node and is_addition and self.graph.one in node.args:
+            self.written_sums[found] = node
+        return found
 
     def form(self, node: Node) -> Node:
         """Return the entry `node`, whose arguments are already rewritten, with the first applicable rule applied; whole
@@ -173,7 +187,7 @@ class _Rewriter:
         if node.shape or node.op not in ("add", "mul", "pow", "call"):
             return node
         found = self.form_as_written(node)
-        if found is node and self.entries and not _is_multiple(node):
+        if found is node and self.entries and not _is_multiple(node) and self.may_apply(node):
             whole = self.with_entries(node, _READ_DEPTH, _READS)
             if whole is not node:
                 self.is_of_arrays = True
@@ -190,19 +204,49 @@ class _Rewriter:
         """
         if node not in self.inner_forms:
             found = self.form_as_written(node)
-            if found is node and not node.shape and node.op in ("mul", "add") and not _is_multiple(node):
+            is_open = found is node and not node.shape and node.op in ("mul", "add") and not _is_multiple(node)
+            if is_open and self.may_apply(node):
                 whole = self.with_entries(node, _READ_DEPTH, 1)
                 new = node if whole is node else self.form_as_written(whole)
                 found = node if new is whole else new
             self.inner_forms[node] = found
         return self.inner_forms[node]
 
+    def may_apply(self, node: Node) -> bool:
+        """Return whether a rule may apply to `node` or to the formulas of the entries that it reads: to a product only
+        where there are functions with a rule for products, or numbers in additions.
+        """
+        return node.op != "mul" or self.has_parts_of_products(node)
+
+    def has_parts_of_products(self, node: Node) -> bool:
+        """Return whether `node`, or the formula of an entry that it reads, contains a function with a rule for
+        products, or an addition with a number.
+        """
+        pending = [node]
+        while pending:
+            part = pending[-1]
+            inner = (*part.args, self.entries[part.args[0]]) if self.is_read(part) else part.args
+            missing = (
+                [] if part in self.parts_of_products else [arg for arg in inner if arg not in self.parts_of_products]
+            )
+            if not missing:
+                if part not in self.parts_of_products:
+                    own = part.data in _IN_PRODUCTS if part.op == "call" else part.op == "add" and _has_number(part)
+                    self.parts_of_products[part] = own or any(self.parts_of_products[arg] for arg in inner)
+                pending.pop()
+            pending += missing
+        return self.parts_of_products[node]
+
+    def is_read(self, node: Node) -> bool:
+        """Return whether `node` is an entry of a stored array whose formula is looked at."""
+        return node.op == "read" and node.args[0] in self.entries
+
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
         """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see
         inside. Reads below more than `depth` operations stay. Reads in these formulas are replaced in turn, up to
         `reads` formulas deep.
         """
-        if node.op == "read" and node.args[0] in self.entries:
+        if self.is_read(node):
             table = self.entries[node.args[0]]
             entry = self.graph.entry(table, node.data) if table.op == "comprehension" else table
             return entry if reads == 1 else self.with_entries(entry, depth, reads - 1)
@@ -330,7 +374,7 @@ class _Rewriter:
     def of_terms_multiplied_out(self, node: Node) -> Node | None:
         """Return the addition `node` with its products multiplied out and a rule applied to a pair of the terms:
         ``expm1(x) + x*exp(x)`` for ``(1 + x)*exp(x) - 1``. None if no rule applies, or if that adds more than one
-        function.
+        function. If terms cancel so that no more than before remain, no rule is needed.
         """
         graph = self.graph
         terms: list[Node] = []
@@ -340,6 +384,9 @@ class _Rewriter:
             rest = [part for part in factors if part is not total]
             terms += [arg] if total is None else [graph.mul((*rest, part)) for part in total.args]
         whole = graph.add(terms)
+        remaining = len(whole.args) if whole.op == "add" else 1
+        if remaining <= min(len(terms) - 2, len(node.args)):
+            return self.form(whole)
         if len(terms) == len(node.args) or whole.op != "add" or len(whole.args) > MAX_TERMS:
             return None
         found = self.difference(whole)
@@ -412,12 +459,26 @@ class _Rewriter:
             inner = self.joined(ScaledTerm(one.factor, graph.mul((*rest, guarded.args[1]))), other)
             outside = graph.scale(other.factor, other.base)
             return None if inner is None else graph.select(guarded.args[0], inner, outside)
-        found = self.difference_of_terms(one, other)
+        found = self.inside_choice(one, other) or self.difference_of_terms(one, other)
         factor, chosen = (1, graph.one) if found is None else graph.split_coefficient(found)
         if chosen.op == "select":
             terms = [(_reduced(Fraction(term.factor) / Fraction(factor)), term.base) for term in (one, other)]
             self.choices[chosen] = graph.add([graph.scale(*term) for term in terms])
         return found
+
+    def inside_choice(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
+        """Return ``one + other`` with `other` added to both forms of the choice `one`, if it cancels a term of one of
+        these: ``log(exp(u) - 1) - u`` is ``log1p(-exp(-u))`` for large u. None for other terms.
+        """
+        graph, choice = self.graph, one.base
+        if choice.op != "select" or not any(form.op == "add" for form in choice.args[1:]):
+            return None
+        value = graph.scale(_reduced(Fraction(other.factor) / Fraction(one.factor)), other.base)
+        opposite = graph.neg(value)
+        if not any(form.op == "add" and opposite in form.args for form in choice.args[1:]):
+            return None
+        forms = [graph.add((form, value)) for form in choice.args[1:]]
+        return self.noted("(a - b if c else d) + b", graph.scale(one.factor, graph.select(choice.args[0], *forms)))
 
     def difference_of_terms(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` by the first rule that applies; None if no rule applies to the pair."""
@@ -455,6 +516,9 @@ class _Rewriter:
         ):
             name, rule = WITH_NUMBER[base.data, ratio]
             return self.noted(name, graph.scale(factor, rule(graph, base.args[0])))
+        if number == -factor and base.op == "mul" and all(is_call(part, sympy.exp) for part in base.args):
+            exponent = self.form_or_spread(graph.add([part.args[0] for part in base.args]))
+            return self.noted("exp(u) - 1", graph.scale(factor, graph.call(expm1, (exponent,))))
         if number == -factor and base.op == "pow":
             found = self.power_minus_one(base.args[0], base.args[1], factor)
             return None if found is None else self.noted("f(u) - 1", found)
@@ -471,6 +535,8 @@ class _Rewriter:
             return found
         if (found := nearby(graph, factor, one.base, other.base, self.distance)) is not None:
             return self.noted("f(a) - f(b)", found)
+        if (found := self.close_logarithms(one.base, other.base)) is not None:
+            return self.noted("f(a) - f(b)", graph.scale(factor, found))
         found = None if self.is_of_arrays else difference_of_close_values(graph, one.base, other.base)
         if found is not None:  # networks store tanh and the like: other functions would cost as much
             return self.noted("f(a) - f(b)", graph.scale(factor, found))
@@ -484,6 +550,19 @@ class _Rewriter:
             return None
         found = self.difference_of_powers(a, b, distance, Fraction(power.data))
         return self.noted("a**p - b**p", graph.scale(factor, found))
+
+    def close_logarithms(self, one: Node, other: Node) -> Node | None:
+        """Return ``one - other`` for logarithms that `log_of_large_square` has rewritten, accurate for close arguments
+        too; None for other nodes.
+        """
+        if one not in self.written_logarithms or other not in self.written_logarithms:
+            return None
+        written = self.written_logarithms[one], self.written_logarithms[other]
+        found = nearby(self.graph, 1, *written, self.distance)
+        if found is None or found.op != "select":
+            return found
+        condition, near, _ = found.args
+        return self.graph.select(condition, near, self.graph.add((one, self.graph.neg(other))))
 
     def with_common_factors(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` with their common factors in front of a rewritten difference; None if no rule applies
@@ -656,10 +735,20 @@ class _Rewriter:
         """Return a logarithm in the form of the first rule that applies; itself if none does."""
         for name, rule in (("log(k + u**2)", log_of_large_square), *LOGARITHMS.items()):
             if (found := rule(self.graph, node.args[0])) is not None:
+                if rule is log_of_large_square:
+                    self.written_logarithms[found] = node
                 return self.noted(name, found)
         if (found := log_of_close_quotient(self.graph, node.args[0])) is not None:
             self.close_quotients[found] = node.args[0]
             return self.noted("log(a/b)", found)
+        argument = node.args[0]
+        written = self.written_sums.get(argument, argument)
+        if written is not argument and not any(part.op == "call" for part in reachable(written)):
+            u = self.graph.add([term for term in written.args if term is not self.graph.one])
+            is_near = self.graph.compare("lt", self.graph.call(sympy.Abs, (u,)), self.graph.const(_HALF))
+            return self.noted("log(1 + u)", self.graph.select(is_near, self.graph.call(log1p, (u,)), node))
+        if argument.op == "add" and self.graph.one in argument.args:  # it keeps its digits when exponentials are scaled
+            self.choices[node] = self.graph.call(log1p, (self.graph.add((argument, self.minus_one)),))
         return node
 
 
@@ -673,6 +762,7 @@ _PRODUCTS = {
 
 _SUMS = {
     "loggamma(x) + loggamma(y) - loggamma(x + y)": logarithm_of_beta,
+    "a**2 - 2*a*b + b**2": perfect_square,
     "sqrt(a + b**2) - b": root_less_sum,
     "b/sqrt(a + b**2) - 1": shares_less_number,
     "a**2 + b**2 - 2*a*b*cos(u)": law_of_cosines,
@@ -695,6 +785,15 @@ _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
 def body_of(table: Node) -> Node:
     """Return the body of a comprehension; if `table` is not a comprehension, return it unchanged."""
     return table.args[0] if table.op == "comprehension" else table
+
+
+_IN_PRODUCTS = frozenset({sympy.erfc, sympy.besseli, expm1, sympy.sinh, sympy.log, log1p})
+"""Functions that occur in each product with a rule, if it has no addition with a number."""
+
+
+def _has_number(addition: Node) -> bool:
+    """Return whether a term of the addition is a number."""
+    return any(arg.op == "const" for arg in addition.args)
 
 
 def _is_guarded(node: Node) -> bool:

@@ -9,9 +9,10 @@ With ``g(u) = u - log1p(u)``, and values whose difference ``a - b`` is that of t
     w*a/b - w                       w*(a - b)/b, also where a - b has fewer terms than b
     a/b - c/d                       (a - b)*(1/b + 1/d)         where a - b = d - c
 
-The second and third are used where the first terms on the right cancel all other terms of a sum: those are the
-deviances of Poisson, gamma and Bernoulli distributions, and Kullback-Leibler and Jensen-Shannon divergences. For small
-``u``, ``g(u)`` is computed from ``r = u/(2 + u)`` as ``u*r - 2*r**3*(1/3 + r**2/5 + r**4/7 + ...)``.
+Logarithms are read as ``log((a/b)**n)/n`` too, with n = -1, 2 and -2. The second and third are used where the first
+terms on the right cancel all other terms of a sum: those are the deviances of Poisson, gamma and Bernoulli
+distributions, and Kullback-Leibler and Jensen-Shannon divergences. For small ``u``, ``g(u)`` is computed from ``r =
+u/(2 + u)`` as ``u*r - 2*r**3*(1/3 + r**2/5 + r**4/7 + ...)``.
 
 Source: Loader 2000, *Fast and Accurate Computation of Binomial Probabilities*.
 """
@@ -64,7 +65,13 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
     """
     if not any(_argument(part, arguments) is not None for term in node.args for part in graph.factors(term)):
         return None
-    values: list[Node] = []
+    found = (_deviance_in_powers(graph, node, arguments, power) for power in (1, -1, 2, -2))
+    return next((one for one in found if one is not None), None)
+
+
+def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node], power: int) -> Node | None:
+    """Return `deviance` of `node` with each ``log(a/b)`` read as ``log((a/b)**power)/power``."""
+    logarithms: list[tuple[Node, Node, Node, Node]] = []  # terms, their linear parts, c and u of the rest c*g(u)
     rest: list[Node] = []
     for term in node.args:
         factors = graph.factors(term)
@@ -74,22 +81,25 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
         if quotient is None:
             rest += _distributed(graph, term)
             continue
-        a, b, difference = quotient
-        outside = graph.mul([part for part in factors if part is not logarithm])
+        a, b, difference = _to_power(graph, quotient, power)
+        outside = graph.scale(Fraction(1, power), graph.mul([part for part in factors if part is not logarithm]))
         share = graph.mul((outside, _inverse(graph, a)))
         if _has_divisor(graph, share):  # c*log(a/b)
             u = graph.mul((difference, _inverse(graph, b)))
-            linear = graph.mul((outside, u))
-            near = graph.neg(graph.mul((outside, _g(graph, u))))
+            logarithms.append((term, graph.mul((outside, u)), graph.neg(outside), u))
             rest += [graph.mul((outside, part, _inverse(graph, b))) for part in _terms(a)] + [graph.neg(outside)]
         else:
             u = graph.mul((graph.neg(difference), _inverse(graph, a)))
-            linear = graph.mul((share, difference))
-            near = graph.mul((outside, _g(graph, u)))
+            logarithms.append((term, graph.mul((share, difference)), outside, u))
             rest += [graph.mul((share, part)) for part in (*_terms(a), *map(graph.neg, _terms(b)))]
+    if not logarithms or graph.add(rest) is not graph.zero:
+        return None
+    values = []
+    for term, linear, outside, u in logarithms:
         is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.const(_HALF))
-        values.append(graph.select(is_near, near, graph.add((term, graph.neg(linear)))))
-    return graph.add(values) if values and graph.add(rest) is graph.zero else None
+        near, far = graph.mul((outside, _g(graph, u))), graph.add((term, graph.neg(linear)))
+        values.append(graph.select(is_near, near, far))
+    return graph.add(values)
 
 
 def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
@@ -148,6 +158,17 @@ def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
     a, b = graph.mul([part for part in graph.factors(node) if part is not divisors[0]]), divisors[0].args[0]
     difference = exact_difference(graph, a, b)
     return None if difference is None else (a, b, difference)
+
+
+def _to_power(graph: Graph, quotient: tuple[Node, Node, Node], power: int) -> tuple[Node, Node, Node]:
+    """Return ``(c, d, c - d)`` with ``c/d = (a/b)**power`` for the quotient ``(a, b, a - b)``; the power is 1 or 2, or
+    minus that.
+    """
+    a, b, difference = quotient
+    if abs(power) == 2:
+        difference = graph.mul((difference, graph.add((a, b))))
+        a, b = graph.pow(a, graph.const(2)), graph.pow(b, graph.const(2))
+    return (a, b, difference) if power > 0 else (b, a, graph.neg(difference))
 
 
 def _argument(logarithm: Node, arguments: Mapping[Node, Node]) -> Node | None:

@@ -42,6 +42,7 @@ INPUT: Passes = (
     (recognise, WHOLE),
     (partial(without_overflow, numbers=False), CALLS),
     (recognise, WHOLE),
+    (with_finite_quotients, CALLS),
 )
 
 DERIVATIVES: Passes = (

@@ -175,6 +175,12 @@ static inline real maximum(real x, real y) {
 static inline real minimum(real x, real y) {
     return x <= y || x != x ? x : y;
 }""",
+    "cube_root": """\
+/* The real cube root: that of the library, which may have an error of 4 units, and one step of Newton's method. */
+static inline real cube_root(real x) {
+    double y = cbrt(x);
+    return (real)(x == 0 || x - x != 0 ? y : y - (y - x/(y*y))/3);
+}""",
     "sign": """\
 /* -1, 0 or 1; nan where x is nan. */
 static inline real sign(real x) {

@@ -47,7 +47,7 @@ MATH_FUNCTIONS = {name: record.c_name for name, record in operations().items() i
 """The names of the functions in ``math.h``; those for float end in f."""
 
 FILE_FUNCTIONS = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}
-FILE_FUNCTIONS |= {"spherical_bessel": "spherical_bessel"}
+FILE_FUNCTIONS |= {"spherical_bessel": "spherical_bessel", "cbrt": "cube_root"}
 FILE_FUNCTIONS |= {name: f"vector_{name}" for name in FUNCTIONS} | {"pow": "vector_general_power"}
 """The names of the functions that a file defines itself, for both number types."""
 

@@ -9,9 +9,9 @@ logarithm, or in a product with the inverse of a sum, is split into ``exp(shift)
     Sum_k exp(e(k)) r(k)   shift M = max_k e(k), rest Sum_k exp(e(k) - M) r(k)
     exp(u) r + exp(v) s    shift M = Max(u, v), rest exp(u - M) r + exp(v - M) s
 
-and the logarithm of it is ``shift + log(rest)``. ``M`` counts as 0 where it is infinite, as it is over an empty range.
-``Sum_k exp(a(i, k) + b(k, j))`` is a product of matrices, of ``exp(a - max a)`` and ``exp(b - max b)``; where that
-underflows, it is computed as above.
+and the logarithm of it is ``shift + log(rest)``. That of a sum ``1 + u`` is ``log1p(u)`` unless u is large. ``M``
+counts as 0 where it is infinite, as it is over an empty range. ``Sum_k exp(a(i, k) + b(k, j))`` is a product of
+matrices, of ``exp(a - max a)`` and ``exp(b - max b)``; where that underflows, it is computed as above.
 
 A sum that is neither a divisor nor the argument of a logarithm is unchanged.
 """
@@ -24,6 +24,7 @@ from math import prod
 from typing import Any
 
 import sympy
+from sympy.codegen.cfunctions import log1p
 
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.instances import instance
@@ -36,6 +37,9 @@ from sympy_tensordiff.simplify.growing_functions import is_call
 _EXPONENT_OF_ZERO = -(10**38)
 """A shift whose exponential is 0 in any precision: that of the branch that a choice does not take."""
 
+
+_LARGE_VALUE = 2**60
+"""Numbers beyond which 1 is negligible."""
 
 MAX_BOUNDED_EXPONENT = 16
 """Exponents that are never greater are not shifted: sums of ``exp(tanh(u))`` and their powers do not overflow."""
@@ -102,6 +106,8 @@ class Exponentials:
         self.opened: dict[Node, tuple[tuple[int, ...], tuple[Constraint, ...], Node]] = {}
         self.terms: dict[Node, tuple[tuple[int, ...], Node]] = {}
         """For each shift that is a maximum over a range: the variables of the range and the values."""
+        self.excesses: dict[Node, Node] = {}
+        """For the rest of each sum ``1 + u``: u."""
 
     # -------------------------------------------------------------- values as they are computed
 
@@ -123,7 +129,7 @@ class Exponentials:
         if node.op == "call" and node.data is sympy.log:
             found = yield self.scaled(node.args[0])
             if found.summed:
-                whole = graph.add((self.sum_of(found.shift), graph.call(sympy.log, (found.rest,))))
+                whole = self.logarithm(self.sum_of(found.shift), found.rest)
                 entry: Node = yield self._as_product(node.args[0], whole)
                 return entry
         if node.op == "mul":
@@ -378,22 +384,39 @@ class Exponentials:
         terms = yield from in_turn(map(self.scaled, node.args))
         if not any(term.shift for term in terms):
             return Scaled({}, node)
-        shifts = [self.sum_of(term.shift) for term in terms]
+        greatest, scales = self.scales([self.sum_of(term.shift) for term in terms])
+        return self.joined(
+            terms, greatest, [graph.mul((scale, term.rest)) for scale, term in zip(scales, terms, strict=True)]
+        )
+
+    def scales(self, shifts: Sequence[Node]) -> tuple[Node, list[Node]]:
+        """Return the greatest of the exponents `shifts`, and ``exp(shift - greatest)`` for each of them. Of 0 and
+        another one, one of these is 1, so that a single exponential is computed.
+        """
+        graph = self.graph
         greatest = graph.call(sympy.Max, shifts)
+        others = dict.fromkeys(shift for shift in shifts if not graph.is_zero(shift))
+        if len(others) == 1 and greatest not in shifts:
+            (other,) = others
+            is_less = graph.compare("lt", other, graph.zero)
+            least = graph.call(sympy.exp, (graph.neg(graph.call(sympy.Abs, (other,))),))
+            own = graph.select(is_less, least, graph.one), graph.select(is_less, graph.one, least)
+            return greatest, [own[graph.is_zero(shift)] for shift in shifts]
         if greatest not in shifts:
             greatest = finite(graph, greatest)
-        parts = []
-        for shift, term in zip(shifts, terms, strict=True):
-            below = graph.add((shift, graph.neg(greatest)))
-            parts.append(
-                graph.mul((graph.call(sympy.exp, (below,)), term.rest)) if below is not graph.zero else term.rest
-            )
-        return self.joined(terms, greatest, graph.add(parts))
+        below = [graph.add((shift, graph.neg(greatest))) for shift in shifts]
+        return greatest, [graph.one if graph.is_zero(one) else graph.call(sympy.exp, (one,)) for one in below]
 
-    def joined(self, terms: Sequence[Scaled], shift: Node, rest: Node) -> Scaled:
-        """Return ``exp(shift)*rest``, a sum of `terms`, as a `Scaled` record, whose properties are combined from those
-        of the terms.
+    def joined(self, terms: Sequence[Scaled], shift: Node, rests: Sequence[Node]) -> Scaled:
+        """Return ``exp(shift)*sum(rests)``, a sum of `terms`, as a `Scaled` record, whose properties are combined from
+        those of the terms.
         """
+        graph, rest = self.graph, self.graph.add(rests)
+        is_one = [not term.shift and graph.split_view(term.rest) == (1, graph.one) for term in terms]
+        if sum(is_one) == 1:
+            unit = rests[is_one.index(True)]
+            tail = graph.add([part for part in rests if part is not unit])
+            self.excesses[rest] = graph.mul((tail, graph.pow(unit, graph.const(-1))))
         return Scaled(
             {shift: 1},
             rest,
@@ -402,6 +425,17 @@ class Exponentials:
             any(term.below for term in terms),
             True,
         )
+
+    def logarithm(self, shift: Node, rest: Node) -> Node:
+        """Return ``log(exp(shift)*rest)`` for a sum of exponentials as ``shift + log(rest)``. For a sum ``1 + u`` it is
+        ``log1p(u)`` unless u is large: this keeps the digits of a small u.
+        """
+        graph = self.graph
+        far = graph.add((shift, graph.call(sympy.log, (rest,))))
+        if (excess := self.excesses.get(rest)) is None:
+            return far
+        is_near = graph.compare("lt", excess, graph.const(_LARGE_VALUE))
+        return graph.select(is_near, graph.call(log1p, (excess,)), far)
 
 
 def _factors_of_exponential(exponent: Node, variables: Sequence[int]) -> list[list[Node]]:

@@ -67,8 +67,8 @@ class _TensorExponentials(Exponentials):
         if node.op == "call" and node.data is sympy.log:
             found: Scaled = yield self.scaled(node.args[0])
             if found.summed:
-                logarithm = graph.call(sympy.log, (graph.broadcast(found.rest, node.shape),))
-                return graph.add((self.sum_of(found.shift), logarithm))
+                parts = (graph.broadcast(part, node.shape) for part in (self.sum_of(found.shift), found.rest))
+                return self.logarithm(*parts)
         if node.op == "compare" and graph.is_zero(node.args[1]):
             found = yield self.scaled(node.args[0])
             if found.shift:
@@ -130,17 +130,13 @@ class _TensorExponentials(Exponentials):
         Other additions are left to `exponentials`: differences are rewritten before, so that they keep their digits.
         """
         terms = yield from in_turn(map(self.scaled, node.args))
-        if not any(term.shift and term.summed for term in terms):
+        is_difference = any(self.graph.split_view(arg)[0] < 0 for arg in node.args)
+        if not any(term.shift and (term.summed or not is_difference) for term in terms):
             return Scaled({}, node)
         shifts = [self.graph.broadcast(self.sum_of(term.shift), node.shape) for term in terms]
-        greatest = self.graph.call(sympy.Max, shifts) if len(set(shifts)) > 1 else shifts[0]
-        if greatest not in shifts:
-            greatest = finite(self.graph, greatest)
-        parts = []
-        for shift, term in zip(shifts, terms, strict=True):
-            below = {} if shift is greatest else {shift: 1, greatest: -1}
-            parts.append(self._times(self._power(below), term.rest, node))
-        return self.joined(terms, greatest, self.graph.add(parts))
+        greatest, scales = self.scales(shifts)
+        parts = [self._times(scale, term.rest, node) for scale, term in zip(scales, terms, strict=True)]
+        return self.joined(terms, greatest, parts)
 
     def _contraction(self, node: Node) -> Recursion[Scaled]:
         """Return an einsum of exponentials as ``exp(shift)*rest``: the greatest exponent over each summed index is
