@@ -382,17 +382,19 @@ class Quotients:
     def _over_one_denominator(self, node: Node) -> tuple[Polynomial, Term]:
         """Return numerator and divisor of the sum `node` as one fraction, with common factors cancelled."""
         polynomial = self.polynomial(node)
-        below: dict[Node, Fraction] = {}
+        below = _common_roots(polynomial)
         count = len(polynomial)
+        if below:
+            polynomial = _divided(polynomial, Term(Fraction(1), below))
         for key in polynomial:
             for base, power in key:
                 if base.op == "add" and power < 0 and power.denominator == 1:
                     below[base] = min(below.get(base, power), power)
         for base, power in below.items():
-            polynomial = self._multiplied(polynomial, base, -int(power))
+            polynomial = self._multiplied(polynomial, base, -int(power) if power.denominator == 1 else 0)
         for base in list(below):
             divisor = self.polynomial(base)
-            while below[base] and (quotient := _quotient(polynomial, divisor)) is not None:
+            while below[base] < 0 and (quotient := _quotient(polynomial, divisor)) is not None:
                 polynomial, below[base] = quotient, below[base] + 1
         if len(polynomial) > count:
             raise _Inexact
@@ -534,6 +536,19 @@ def _content_of(
         if power < 0 or (common and power > 0):
             least[base] = power
     return Term(number, least)
+
+
+def _common_roots(polynomial: Polynomial) -> dict[Node, Fraction]:
+    """Return the sums whose exponents in all terms of `polynomial` differ by integers but are none, with the least
+    exponent of each: ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``.
+    """
+    keys = [dict(key) for key in polynomial]
+    found: dict[Node, Fraction] = {}
+    for base, power in keys[0].items() if len(keys) > 1 else ():
+        powers = [key.get(base, Fraction(0)) for key in keys]
+        if base.op == "add" and power.denominator > 1 and all((own - power).denominator == 1 for own in powers):
+            found[base] = min(powers)
+    return found
 
 
 def _divided(polynomial: Polynomial, content: Term) -> Polynomial:
