@@ -153,8 +153,8 @@ class _Pairing(TermProducts):
             )
             if self.products.uses[part] == 1:
                 self.single.add(self.done[part])
-            if part.op == "add":
-                self.written[self.done[part]] = part
+            if part.op == "add":  # of sums with equal results, one is another with a term that is 0: the first ends
+                self.written.setdefault(self.done[part], part)
 
     def split_core(self, node: Node) -> Node:
         """Return the einsum `node` as products of at most two operands. Inner products that are cheaper to multiply out

@@ -94,8 +94,11 @@ class _RowFactors:
         groups: dict[frozenset[str], list[Scalar]] = {}
         for factor in product.arguments:
             axes = self._axes(factor)
-            if axes and len(axes) < len(self.own.axes) and not self._is_reciprocal(factor):
+            if len(axes) < len(self.own.axes) and not self._is_reciprocal(factor):
                 groups.setdefault(axes, []).append(factor)
+        constants = groups.pop(frozenset(), [])
+        if groups:
+            groups[min(groups, key=len)] += constants
         arguments = list(product.arguments)
         for axes, group in groups.items():
             if not self._is_worthwhile(axes, group):
