@@ -241,7 +241,7 @@ def test_entrywise_operations_on_operands_of_fewer_axes_are_not_symmetric():
     graph = Graph()
     size = Affine.variable("n")
     matrix, vector = graph.tensor("M", (size, size)), graph.tensor("v", (size,))
-    symmetric = graph.compare("lt", graph.zero, graph.add([matrix, graph.transpose(matrix)]))
+    symmetric = graph.compare("lt", graph.zero, graph.add([matrix, graph.ein(1, [(matrix, (0, 1))], (1, 0))]))
     condition = graph.logic("and", [symmetric, graph.compare("lt", graph.zero, vector)])
     assert exchange_sign(graph, symmetric, 0, 1) == 1
     assert exchange_sign(graph, condition, 0, 1) == 0
