@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import sympy
 
-from sympy_tensordiff.graph.contractions import is_core
+from sympy_tensordiff.graph.contractions import is_core, sums_labels
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -269,6 +269,7 @@ class Quotients:
                 stack.append((factor.args[0], exponent * _exact(factor.args[1].data)))
                 continue
             inner = self.graph.factors(factor)
+            inner = inner if len(inner) > 1 else self._factors_of_all_axes(factor)
             if len(inner) > 1 and exponent.denominator == 1:
                 stack += [(own, exponent) for own in inner]
             else:
@@ -279,6 +280,22 @@ class Quotients:
             if base.op == "add" and power and power.denominator == 1:
                 found = self._without_content(found, base, int(power))
         return found._replace(powers={base: power for base, power in found.powers.items() if power})
+
+    def _factors_of_all_axes(self, node: Node) -> tuple[Node, ...]:
+        """Return the factors of a product like ``a_i b_j C_ij`` that have all of its axes, ``C``, and the product of
+        the others, ``a_i b_j``; `node` alone if there are none.
+        """
+        number, core = self.graph.split_view(node)
+        if not is_core(core) or core.shape != node.shape or sums_labels(core):
+            return (node,)
+        output = core.data.output
+        operands = list(zip(core.args, core.data.inputs, strict=True))
+        whole = [arg for arg, labels in operands if labels == output]
+        others = [(arg, labels) for arg, labels in operands if labels != output]
+        if not whole or len(set(output)) < len(output):
+            return (node,)
+        extents: dict[Hashable, Affine] = dict(enumerate(core.data.extents))
+        return self.graph.const(number), *whole, self.graph.ein(1, others, output, extents)
 
     def _without_opposites(self, term: Term) -> Term:
         """Return `term` with factors that are opposite sums merged: ``(1 - a)/(a - 1)`` is -1."""
