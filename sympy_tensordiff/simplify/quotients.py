@@ -282,8 +282,8 @@ class Quotients:
         return found._replace(powers={base: power for base, power in found.powers.items() if power})
 
     def _factors_of_all_axes(self, node: Node) -> tuple[Node, ...]:
-        """Return the factors of a product like ``a_i b_j C_ij`` that have all of its axes, ``C``, and the product of
-        the others, ``a_i b_j``; `node` alone if there are none.
+        """Return the factors of a product like ``a_i b_j C_ij`` that have all of its axes, ``C``, and the outer
+        product of the others, ``a_i b_j``; `node` alone if there are none.
         """
         number, core = self.graph.split_view(node)
         if not is_core(core) or core.shape != node.shape or sums_labels(core):
@@ -292,8 +292,9 @@ class Quotients:
         operands = list(zip(core.args, core.data.inputs, strict=True))
         whole = [arg for arg, labels in operands if labels == output]
         others = [(arg, labels) for arg, labels in operands if labels != output]
-        if not whole or len(set(output)) < len(output):
-            return (node,)
+        covered = {label for _, labels in others for label in labels}
+        if not whole or len(set(output)) < len(output) or covered != set(output):
+            return (node,)  # ``diag(u) @ C`` is a product of matrices
         extents: dict[Hashable, Affine] = dict(enumerate(core.data.extents))
         return self.graph.const(number), *whole, self.graph.ein(1, others, output, extents)
 
