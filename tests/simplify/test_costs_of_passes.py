@@ -1,7 +1,8 @@
 """Passes that do not ask the cost add no loop: by their construction, and for random functions.
 
 - `merged_sums` joins sums over one range, each of which runs through all of it: what can be nested is nested before.
-- `without_sparse_operands` and `as_einsums` build einsums again, whose order of multiplications is chosen afterwards.
+- `without_sparse_operands` leaves products of dense operands as they are and takes a loop out of the others;
+  `as_einsums` builds einsums, whose order of multiplications is chosen afterwards.
 """
 
 from __future__ import annotations
@@ -103,3 +104,15 @@ def test_passes_add_no_loop_to_random_functions(monkeypatch, seeds):
         derive(function.expression(symbols), [wrt], td.TensorSymbol("tangent", wrt.shape))
         assert not growing, function.text()
     assert changes
+
+
+def test_a_step_that_adds_a_loop_is_found(monkeypatch):
+    def wasteful(graph, nodes, *args, **options):
+        matrix = next(node for node in reachable(*nodes) if node.op == "tensor" and len(node.shape) == 2)
+        cubic = graph.ein(1, [(matrix, (0, 1)), (matrix, (1, 2)), (matrix, (2, 0))], ())
+        return [graph.mul([node, cubic]) for node in nodes]
+
+    monkeypatch.setattr(pipeline, "merged_sums", wasteful)
+    _, growing = growing_steps(monkeypatch)
+    td.gradient(over(td.exp(x[i]) * A[i, j] * v[j] + x[i] * v[i], i, j), x)
+    assert [name for name, _, _ in growing] == ["merged_sums"]
