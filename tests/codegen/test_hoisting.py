@@ -67,7 +67,9 @@ def test_the_cotangent_in_an_outer_product_is_computed_once_for_each_row(name, b
     sizes = {"n": 30, "d": 200}
     product = 2 * 30 * 200
     assert figures(executed(arguments, gradient), sizes).operations <= product + most * 30 * 200 + 80 * 30
-    arrays = [np.random.default_rng(1).uniform(-1, 1, [{"n": 3, "d": 5}[str(e)] for e in one.shape]) for one in arguments]
+    arrays = [
+        np.random.default_rng(1).uniform(-1, 1, [{"n": 3, "d": 5}[str(e)] for e in one.shape]) for one in arguments
+    ]
     expected = td.evaluate(gradient, dict(zip(arguments, arrays, strict=True)))
     np.testing.assert_allclose(td.lambdify(arguments, gradient, backend)(*arrays), expected, rtol=1e-12)
 

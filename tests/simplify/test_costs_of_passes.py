@@ -24,9 +24,7 @@ n, i, j, k, l = td.indices("n i j k l")
 A, B, C, D = (td.TensorSymbol(name, (n, n)) for name in "ABCD")
 u, v, w, x = (td.TensorSymbol(name, n) for name in "uvwx")
 SHIFT = td.TensorComprehension(sympy.KroneckerDelta(i, j + 1) * u[i], (i, n), (j, n))
-BAND = td.TensorComprehension(
-    sympy.KroneckerDelta(i, j) * u[i] + sympy.KroneckerDelta(i, j + 1) * w[i], (i, n), (j, n)
-)
+BAND = td.TensorComprehension(sympy.KroneckerDelta(i, j) * u[i] + sympy.KroneckerDelta(i, j + 1) * w[i], (i, n), (j, n))
 
 
 def over(body, *variables):
