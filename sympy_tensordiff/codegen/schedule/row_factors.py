@@ -99,7 +99,7 @@ class _RowFactors:
         constants = groups.pop(frozenset(), [])
         if groups:
             groups[min(groups, key=len)] += constants
-        arguments = list(product.arguments)
+        arguments, before = list(product.arguments), len(self.found)
         for axes, group in groups.items():
             if not self._is_worthwhile(axes, group):
                 continue
@@ -107,7 +107,7 @@ class _RowFactors:
             gone = {id(one) for one in group[1:]}
             arguments[first] = self._stored(axes, group)
             arguments = [one for one in arguments if id(one) not in gone]
-        if len(arguments) == len(product.arguments) and all(a is b for a, b in zip(arguments, product.arguments)):
+        if len(self.found) == before:
             return product
         return arguments[0] if len(arguments) == 1 else Operation("mul", tuple(arguments))
 
