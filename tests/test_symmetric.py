@@ -15,6 +15,9 @@ from sympy_tensordiff.errors import (
     ShapeError,
     SingularMatrixError,
 )
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.symmetry import exchange_sign
 from sympy_tensordiff.testing.values import random_values
 
 n, m, i, j, p, q = td.indices("n m i j p q")
@@ -232,3 +235,13 @@ def test_entries_of_computed_symmetric_matrices_have_one_order():
     values = random_values((fit,), {n: 3, m: 2}, seed=2, kind="float")
     right = np.asarray(reference.derivative(fit, (places,), values), float)
     np.testing.assert_allclose(np.asarray(reference.evaluate(gradient, values), float), right, rtol=1e-9)
+
+
+def test_entrywise_operations_on_operands_of_fewer_axes_are_not_symmetric():
+    graph = Graph()
+    size = Affine.variable("n")
+    matrix, vector = graph.tensor("M", (size, size)), graph.tensor("v", (size,))
+    symmetric = graph.compare("lt", graph.zero, graph.add([matrix, graph.ein(1, [(matrix, (0, 1))], (1, 0))]))
+    condition = graph.logic("and", [symmetric, graph.compare("lt", graph.zero, vector)])
+    assert exchange_sign(graph, symmetric, 0, 1) == 1
+    assert exchange_sign(graph, condition, 0, 1) == 0

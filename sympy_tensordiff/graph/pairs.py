@@ -35,7 +35,7 @@ from sympy_tensordiff.graph.interning import Number, Recursion, in_turn, trampol
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.sum_parts import core_of
 from sympy_tensordiff.graph.term_products import Evaluation, ProductWithSum, TermProducts
-from sympy_tensordiff.graph.unit_labels import without_unit_labels
+from sympy_tensordiff.graph.unit_labels import with_diagonals_inside, without_unit_labels
 
 
 def in_pairs(
@@ -44,7 +44,7 @@ def in_pairs(
     """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order. Nodes in
     ``known`` are computed already and stay as they are. Without `shares`, no einsum reads another one that it contains.
     """
-    narrow = without_unit_labels(graph, roots, known)
+    narrow = with_diagonals_inside(graph, without_unit_labels(graph, roots, known), known)
     products: Products | None = None
     for _ in range(MAX_OPERANDS if shares else 0):  # each time, products of fewer operands are read
         parts = reachable(*narrow, known=known)
@@ -153,8 +153,8 @@ class _Pairing(TermProducts):
             )
             if self.products.uses[part] == 1:
                 self.single.add(self.done[part])
-            if part.op == "add":
-                self.written[self.done[part]] = part
+            if part.op == "add":  # of sums with equal results, one is another with a term that is 0: the first ends
+                self.written.setdefault(self.done[part], part)
 
     def split_core(self, node: Node) -> Node:
         """Return the einsum `node` as products of at most two operands. Inner products that are cheaper to multiply out
@@ -370,13 +370,18 @@ class _Pairing(TermProducts):
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequence[int]) -> list[int]:
     """Return the labels like ``i`` of an operand ``inv(A)[i, j]``: no other operand has ``i``, a single one or only
     vectors have ``j``, and `output` lacks it. The sum over ``i`` is computed after ``inv(A) @ b`` is solved as a linear
-    system. Of several matrices with ``j``, each would get an axis ``i``: these are multiplied by the sums of the
-    inverse. `uses` counts the uses of each label.
+    system. Of several matrices with ``j``, of another inverse, or of a chain of them that ends with an axis of
+    `output`, each would get an axis ``i``: these are multiplied by the sums of the inverse. `uses` counts the uses of
+    each label.
     """
     found = []
     longer = Counter(label for node, labels in operands if len(labels) > 1 for label in set(labels))
-    for node, labels in operands:
+    for place, (node, labels) in enumerate(operands):
         if core_of(node).op == "inv" and len(set(labels)) == 2 == len(labels):
+            rest = [(other, own) for n, (other, own) in enumerate(operands) if n != place and own]
+            ends = not set(output).isdisjoint(label for _, own in rest for label in own)
+            if ends and (len(rest) > 1 or core_of(rest[0][0]).op == "inv"):
+                continue
             others = [label for label in labels if uses[label] > 1 and label not in output]
             solved = [label for label in others if uses[label] == 2 or longer[label] == 1]
             found += [label for label in labels if uses[label] == 1 and solved]

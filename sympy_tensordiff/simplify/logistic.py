@@ -6,6 +6,7 @@ and of whole tensors, with s and p for `sigmoid` and `softplus`::
     1/(1 + exp(u))**n    s(-u)**n    exp(-m*u)*s(u)**n            s(-u)**m * s(u)**(n - m),  m <= n
     a - a*s(u)           a*s(-u)     (a - b*exp(-m*u))*s(u)**n    a*s(u)**n - b*exp(-m*u)*s(u)**n
     sinh(u)/cosh(u)      tanh(u)      (exp(u) - exp(-u))/(exp(u) + exp(-u))       tanh(u)
+    a - 2*a*s(u)         -a*tanh(u/2), in kernels
 
 and logarithms as `logarithms` says.
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from itertools import islice, product
 from typing import Any
 
@@ -150,7 +152,7 @@ class _Logistic(PairJoiner):
 
     def complement(self, node: Node) -> Node:
         """Return an addition with ``a - a*sigmoid(u)`` in it replaced by ``a*sigmoid(-u)``; other and long additions
-        are unchanged.
+        are unchanged. For numbers, ``a - 2*a*sigmoid(u)`` becomes ``-a*tanh(u/2)``, which is exact around 0.
 
         Of whole tensors ``s*(1 - s)`` stays.
         """
@@ -160,6 +162,12 @@ class _Logistic(PairJoiner):
             factors = graph.factors(rest)
             for factor in factors:
                 base, times = self.as_power_of_sigmoid(factor)
+                if times == 1 and self.numbers:
+                    half = graph.scale(-Fraction(coefficient) / 2, graph.mul([f for f in factors if f is not factor]))
+                    if half in terms:
+                        tangent = graph.call(sympy.tanh, (graph.scale(Fraction(-1, 2), base.args[0]),))
+                        others = [other for other in terms if other is not term and other is not half]
+                        return self.form(graph.add([graph.mul((half, tangent)), *others]))
                 if times and (not node.shape or self.is_replaceable(base)):
                     others = [other for other in factors if other is not factor]
                     others += [graph.pow(base, graph.const(times - 1))] if times > 1 else []

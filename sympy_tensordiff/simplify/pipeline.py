@@ -127,6 +127,8 @@ def simplify_derivatives(
             merged = merged_sums(graph, nodes, sizes)
         if merged != nodes and not graph.integers:  # what is left of terms may not depend on the indices of their sum
             merged = tighten(graph, merged, facts, sizes, written)
+        if merged != nodes:  # the terms left of common factors may be fractions of one denominator
+            merged = _run(((with_short_quotients, frozenset({"pow"})),), graph, merged)
         nodes = _run(((with_canonical_signs, SIGNS),), graph, merged)
     if is_whole(function[0]):
         # Without the deltas and guards of the sweep, more of it is an einsum.

@@ -4,7 +4,8 @@ A product under a sum is split into groups that share no variable: ``Sum_jk a[j]
 ``(Sum_j a[j])*(Sum_k b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab a[i, a]*b[i, b]``
 there is one sum over ``i`` of a product of two. Factors that are sums, and those that know of more indices than the
 inner sum does, leave it. Entries and values of functions that know less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best
-flat, and costs the same, unless one divides by the inner sum.
+flat, and costs the same, unless one divides by the inner sum. Another order of the sums is taken where that one lets a
+factor leave: for each k, ``Sum_ij x[i]*A[i, j]*B[j, k]`` is ``Sum_j B[j, k]*Sum_i x[i]*A[i, j]``.
 
 Common factors of all terms of a summand are outside of the addition. An addition is summed term by term only where one
 term at most is left then, as in ``Sum_k (x[k] - mean)``, which is 0: the sum of small differences is more exact than
@@ -165,16 +166,19 @@ class ProductsOfSums:
                 return self.product(limits[:-1], repeated, facts) if limits[:-1] else graph.mul(repeated)
         if len(limits) > 1 and not self.flat and (total := self.cancelled(limits, factors, facts)) is not None:
             return total
-        for n in range(1, 1 if self.flat else len(limits)):
-            known = (*facts, *bound_rows(limits[:n]))
-            inner = frozenset(limit.variable for limit in limits[n:])
-            free = [factor for factor in factors if factor.free.isdisjoint(inner)]
-            bound = [factor for factor in factors if not factor.free.isdisjoint(inner)]
-            if not self.is_better(limits[n:], free, bound):
-                continue
-            if are_ranges_nonempty(limits[n:], known) or all(self.may_evaluate(factor, known) for factor in free):
-                inside = self.product(limits[n:], bound, known)
-                return self.sum(limits[:n], graph.mul([*free, inside]), facts)
+        for order in [] if self.flat else [limits, *_other_orders(limits)]:
+            for n in range(1, len(limits)) if order is limits else [len(limits) - 1]:
+                known = (*facts, *bound_rows(order[:n]))
+                inner = frozenset(limit.variable for limit in order[n:])
+                free = [factor for factor in factors if factor.free.isdisjoint(inner)]
+                bound = [factor for factor in factors if not factor.free.isdisjoint(inner)]
+                if not self.is_better(order[n:], free, bound):
+                    continue
+                if are_ranges_nonempty(order[n:], known) or all(self.may_evaluate(factor, known) for factor in free):
+                    inside = self.product(order[n:], bound, known)
+                    if order is limits:
+                        return self.sum(limits[:n], graph.mul([*free, inside]), facts)
+                    return self.group(order[:n], [*free, *graph.factors(inside)], facts)
         return self.sum(limits, graph.mul(factors), facts)
 
     def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
@@ -296,6 +300,14 @@ def _contains_loops(factor: Node) -> bool:
         return node.args if node.op in ("add", "mul", "pow") and not node.is_guard_free else ()
 
     return any(node.op in RANGED for node in breadth_first(factor, operands))
+
+
+def _other_orders(limits: list[Bounds]) -> list[list[Bounds]]:
+    """Return `limits` with each of them but the last one as the innermost; [] if some depend on others."""
+    variables = frozenset(limit.variable for limit in limits)
+    if any(len(_atoms(limit) & variables) > 1 for limit in limits):
+        return []
+    return [[*limits[:n], *limits[n + 1 :], limits[n]] for n in range(len(limits) - 2, -1, -1)]
 
 
 def _atoms(limit: Bounds) -> frozenset[int]:

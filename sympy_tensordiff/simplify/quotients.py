@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import sympy
 
-from sympy_tensordiff.graph.contractions import is_core
+from sympy_tensordiff.graph.contractions import is_core, sums_labels
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -269,6 +269,7 @@ class Quotients:
                 stack.append((factor.args[0], exponent * _exact(factor.args[1].data)))
                 continue
             inner = self.graph.factors(factor)
+            inner = inner if len(inner) > 1 else self._factors_of_all_axes(factor)
             if len(inner) > 1 and exponent.denominator == 1:
                 stack += [(own, exponent) for own in inner]
             else:
@@ -279,6 +280,23 @@ class Quotients:
             if base.op == "add" and power and power.denominator == 1:
                 found = self._without_content(found, base, int(power))
         return found._replace(powers={base: power for base, power in found.powers.items() if power})
+
+    def _factors_of_all_axes(self, node: Node) -> tuple[Node, ...]:
+        """Return the factors of a product like ``a_i b_j C_ij`` that have all of its axes, ``C``, and the outer
+        product of the others, ``a_i b_j``; `node` alone if there are none.
+        """
+        number, core = self.graph.split_view(node)
+        if not is_core(core) or core.shape != node.shape or sums_labels(core):
+            return (node,)
+        output = core.data.output
+        operands = list(zip(core.args, core.data.inputs, strict=True))
+        whole = [arg for arg, labels in operands if labels == output]
+        others = [(arg, labels) for arg, labels in operands if labels != output]
+        covered = {label for _, labels in others for label in labels}
+        if not whole or len(set(output)) < len(output) or covered != set(output):
+            return (node,)  # ``diag(u) @ C`` is a product of matrices
+        extents: dict[Hashable, Affine] = dict(enumerate(core.data.extents))
+        return self.graph.const(number), *whole, self.graph.ein(1, others, output, extents)
 
     def _without_opposites(self, term: Term) -> Term:
         """Return `term` with factors that are opposite sums merged: ``(1 - a)/(a - 1)`` is -1."""
@@ -382,17 +400,19 @@ class Quotients:
     def _over_one_denominator(self, node: Node) -> tuple[Polynomial, Term]:
         """Return numerator and divisor of the sum `node` as one fraction, with common factors cancelled."""
         polynomial = self.polynomial(node)
-        below: dict[Node, Fraction] = {}
+        below = _common_roots(polynomial)
         count = len(polynomial)
+        if below:
+            polynomial = _divided(polynomial, Term(Fraction(1), below))
         for key in polynomial:
             for base, power in key:
                 if base.op == "add" and power < 0 and power.denominator == 1:
                     below[base] = min(below.get(base, power), power)
         for base, power in below.items():
-            polynomial = self._multiplied(polynomial, base, -int(power))
+            polynomial = self._multiplied(polynomial, base, -int(power) if power.denominator == 1 else 0)
         for base in list(below):
             divisor = self.polynomial(base)
-            while below[base] and (quotient := _quotient(polynomial, divisor)) is not None:
+            while below[base] < 0 and (quotient := _quotient(polynomial, divisor)) is not None:
                 polynomial, below[base] = quotient, below[base] + 1
         if len(polynomial) > count:
             raise _Inexact
@@ -534,6 +554,19 @@ def _content_of(
         if power < 0 or (common and power > 0):
             least[base] = power
     return Term(number, least)
+
+
+def _common_roots(polynomial: Polynomial) -> dict[Node, Fraction]:
+    """Return the sums whose exponents in all terms of `polynomial` differ by integers but are none, with the least
+    exponent of each: ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``.
+    """
+    keys = [dict(key) for key in polynomial]
+    found: dict[Node, Fraction] = {}
+    for base, power in keys[0].items() if len(keys) > 1 else ():
+        powers = [key.get(base, Fraction(0)) for key in keys]
+        if base.op == "add" and power.denominator > 1 and all((own - power).denominator == 1 for own in powers):
+            found[base] = min(powers)
+    return found
 
 
 def _divided(polynomial: Polynomial, content: Term) -> Polynomial:

@@ -81,7 +81,7 @@ def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
     each argument that has both axes `a` and `b`.
     """
     if node.op in _ENTRYWISE:
-        return [(arg, a, b) for arg in node.args if arg.shape]
+        return [(arg, a, b) for arg in node.args if len(arg.shape) == len(node.shape)]
     if node.op == "inv":
         return [(node.args[0], a, b)]
     if node.op != "ein":
@@ -95,12 +95,19 @@ def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
     return found
 
 
+def _entrywise_args(node: Node) -> tuple[Node, ...]:
+    """Return the arguments of an entrywise operation, of which one with fewer axes is repeated along the others; () for
+    other nodes.
+    """
+    return node.args if node.op in _ENTRYWISE else ()
+
+
 def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
     """Return 1 if exchanging the axes `a` and `b` of `node` provably leaves it unchanged, -1 if it changes the sign, 0
     if neither is known. The answers for its arguments are already stored in the graph.
     """
     signs = graph.exchange_signs
-    if node.shape[a] != node.shape[b]:
+    if node.shape[a] != node.shape[b] or any(0 < len(arg.shape) < len(node.shape) for arg in _entrywise_args(node)):
         return 0
     if len(node.shape) == 2 and graph.symmetric.get(node):
         return 1

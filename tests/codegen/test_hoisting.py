@@ -48,3 +48,38 @@ NOT_HOISTED = {
 @pytest.mark.parametrize("name", [*NOT_HOISTED])
 def test_what_saves_nothing_is_not_stored(name):
     assert not executed(ARGUMENTS, NOT_HOISTED[name]).temporaries
+
+
+B = td.TensorSymbol("B", (n, d))
+ROWS = {  # a gradient is an outer product; the operations beside those for each entry of the result
+    "of a layer": (td.dot(w, td.tanh(B @ s)), 1),
+    "of a gated layer": (td.dot(w, td.tanh(B @ s) / (1 + (B @ s) ** 2)), 1),
+    "of a normalised layer": (td.dot(w, td.softplus((B @ s) / td.norm(B @ s))), 4),
+}
+
+
+@pytest.mark.parametrize("backend", ["numba", "llvm"])
+@pytest.mark.parametrize("name", [*ROWS])
+def test_the_cotangent_in_an_outer_product_is_computed_once_for_each_row(name, backend):
+    value, most = ROWS[name]
+    gradient = td.gradient(value, B)
+    arguments = B, s, w
+    sizes = {"n": 30, "d": 200}
+    product = 2 * 30 * 200
+    assert figures(executed(arguments, gradient), sizes).operations <= product + most * 30 * 200 + 80 * 30
+    arrays = [
+        np.random.default_rng(1).uniform(-1, 1, [{"n": 3, "d": 5}[str(e)] for e in one.shape]) for one in arguments
+    ]
+    expected = td.evaluate(gradient, dict(zip(arguments, arrays, strict=True)))
+    np.testing.assert_allclose(td.lambdify(arguments, gradient, backend)(*arrays), expected, rtol=1e-12)
+
+
+def test_reciprocals_of_norms_are_not_multiplied_together():
+    """Each entry divided by two norms is finite where the product of their reciprocals is not."""
+    rows = td.IndexedSum(x[i, k] ** 2, (k, 0, d - 1))
+    others = td.IndexedSum(y[i, k] ** 2, (k, 0, d - 1))
+    value = table(x[i, k] / td.sqrt(rows) / td.sqrt(others), (i, m), (k, d))
+    with np.errstate(all="ignore"):
+        arrays = [np.full((2, 3), size) for size in (1e-170, 1e-170)]
+        found = td.lambdify((x, y), value, "numba")(*arrays)
+    np.testing.assert_allclose(found, np.full((2, 3), 1e170 / 3), rtol=1e-12)

@@ -503,3 +503,45 @@ def test_vectors_of_an_outer_product_are_computed_once_each():
     values = np.random.default_rng(0).standard_normal((5, 6))
     expected = np.outer(values[0], values[1] * values[2] * values[3] * (1 + values[4] ** 2))
     np.testing.assert_allclose(td.lambdify((a, b, c, e, f), td.outer(a, vector))(*values), expected)
+
+
+# ---------------------------------------------------------------------------- vectors where matrices are not needed
+
+
+def square(name):
+    return td.TensorSymbol(name, (N, N))
+
+
+N = td.indices("N")
+P, Q, U, V = square("P"), square("Q"), td.TensorSymbol("U", N), td.TensorSymbol("V", N)
+INVERSE = td.inv(P)
+ROWS, COLUMNS = td.sum(INVERSE, axis=1), td.sum(INVERSE, axis=0)
+VECTORS = {  # an expression, the operations of an inverse in it, and the most times N**2 beside it
+    "a diagonal": (td.diag(P @ Q), 0, 2),
+    "a diagonal used twice": (td.tanh(td.diag(P @ Q)) + U * td.diag(P @ Q), 0, 3),
+    "a diagonal in a product": (td.einsum("aa,ab->ab", P @ Q, Q), 0, 4),
+    "the diagonal of a product with a diagonal": (td.diag(td.einsum("ab,ab->ab", P @ Q, Q)) * td.diag(P @ Q), 0, 4),
+    "sums of an inverse, by the inverse": (INVERSE.T @ COLUMNS, 1, 3),
+    "sums of an inverse, by a chain": (td.outer(INVERSE.T @ (Q.T @ COLUMNS), ROWS), 1, 8),
+    "repeated vectors between inverses": (INVERSE @ (U[:, None] + V) @ INVERSE, 1, 10),
+    "second derivative of a sum of an inverse": (td.hvp(td.sum(INVERSE), P, Q), 1, 16),
+}
+
+
+@pytest.mark.parametrize("name", [*VECTORS])
+def test_products_with_vectors_where_no_matrix_is_needed(name):
+    expression, inverses, most = VECTORS[name]
+    operations = sympy.Poly(td.cost(expression).operations, N)
+    assert operations.degree() == (3 if inverses else 2)
+    assert operations.coeff_monomial(N**3) == 2 * inverses
+    assert operations.coeff_monomial(N**2) <= most
+    arrays = [np.random.default_rng(5).uniform(0.5, 1, [5] * len(one.shape)) for one in (P, Q, U, V)]
+    arrays[0] += 5 * np.eye(5)
+    expected = td.evaluate(expression, dict(zip((P, Q, U, V), arrays, strict=True)))
+    for backend in ("numpy", "llvm"):
+        np.testing.assert_allclose(td.lambdify((P, Q, U, V), expression, backend)(*arrays), expected, rtol=1e-11)
+
+
+def test_a_product_that_is_needed_beside_its_diagonal_is_computed_once():
+    product = P @ Q
+    assert td.cost((td.tanh(product), td.diag(product))).operations == 2 * N**3 + N**2

@@ -66,6 +66,14 @@ def test_laws():
     for given, short in (
         (a * (1 - b / a) / b**2, (a - b) / b**2),
         (1 / (u**2 + 1) - u**2 / (u**2 + 1) ** 2, (u**2 + 1) ** -2),
+        (
+            1 / (2 * sympy.sqrt(u**2 + 1)) - sympy.sqrt(u**2 + 1) / (u**2 + 2),
+            -(u**2) / 2 / (u**2 + 2) / sympy.sqrt(u**2 + 1),
+        ),
+        (
+            (u**2 + 1) ** sympy.Rational(-3, 2) - u**2 * (u**2 + 1) ** sympy.Rational(-5, 2),
+            (u**2 + 1) ** sympy.Rational(-5, 2),
+        ),
         ((sympy.sqrt(a) - 1) / sympy.sqrt(a), 1 - 1 / sympy.sqrt(a)),
         ((a - b) / a, (a - b) / a),
         (c + a * (u - 1) + a, c + a * u),
@@ -131,3 +139,13 @@ def test_a_divisor_of_some_terms_cancels():
     x = sympy.Symbol("x", positive=True)
     expr = 1 / ((a + b) * (x / (a + b) + 1))
     assert str(shortened(expr)[0]) == str(1 / (a + b + x))
+
+
+def test_fractions_left_of_common_factors_are_one_fraction():
+    """Terms of several sums have factors in common; without these, two of them are fractions that become one."""
+    n, i, j = td.indices("n i j")
+    x, w = td.TensorSymbol("x", n), td.TensorSymbol("w", n)
+    norm = td.sqrt(td.IndexedSum(x[j] ** 2, (j, 0, n - 1)))
+    value = td.IndexedSum((td.sin(x[i]) + x[i] ** 2 / norm / (x[i] ** 2 + 2)) * w[i], (i, 0, n - 1))
+    text = str(td.gradient(value, x))
+    assert "1 - x" not in text and "(x[p]**2 + 2)**2" in text

@@ -1,7 +1,7 @@
 """Interchanged and merged sums: the form of a program's sums that takes the least work.
 
 Nested sums: ``Sum_k a_k*Sum_j b_j*c_jk`` is ``Sum_j b_j*Sum_k a_k*c_jk``. Both take the same multiplications, but for
-the arrays that keep the inner sum. The other order is chosen
+the arrays that keep the inner sum, if the inner sum depends on all indices of the outer one. The other order is chosen
 
 - where its inner sum depends on fewer indices around both sums, and so is computed less often;
 - where it depends on as many, and is needed elsewhere, too: then one array of it serves both;
@@ -235,7 +235,9 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
     whole = graph.sum(inner, inner_rows, graph.mul([*own, new]))
     around = _outer_variables(node)
     reads = [part for part in reachable(*coupled) if part.op == "read" and part.free.issuperset((*outer, *inner))]
-    along = _count_contiguous_reads(coupled, outer) > _count_contiguous_reads(coupled, inner)
+    # An outer index on which the inner sum does not depend would be run through for each of its terms.
+    along = sums[0].free.issuperset(outer)
+    along = along and _count_contiguous_reads(coupled, outer) > _count_contiguous_reads(coupled, inner)
     if around:  # unless the last axis of the result is that of the reads, or the 0 of an empty sum is multiplied
         along = (
             along
