@@ -5,7 +5,8 @@
 
 The kinds of functions are drawn by turns, or one is named. NumPy's values are compared with the exact interpreter's
 where it has them, and those of the libraries with NumPy's, in one type or the other, at sizes of 1 and at empty axes
-among others. CuPy is NumPy under its name; JAX compiles every other function.
+among others. CuPy is NumPy under its name. JAX compiles three functions of four; it executes the others operation by
+operation, at their first two sizes, because it compiles each operation for each shape.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fuzz.second_orders import MADE
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.run.array_functions import ArrayFunction
-from sympy_tensordiff.errors import IndexExpressionError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, to_double
 
@@ -168,16 +169,19 @@ def without_entries(problem: Problem) -> Iterator[list[Any]]:
 
 
 class Caller:
-    """A function of a library on NumPy's arrays."""
+    """A function of a library on NumPy's arrays. An uncompiled function of JAX has few ``calls``."""
 
     def __init__(self, function: ArrayFunction, library: str, compiled: bool) -> None:
         self.library = library
         integers = tuple(n for n, a in enumerate(function.program.arguments) if a.kind == "integer")
         self.function: Any = function
+        self.calls: float = float("inf")
         if library == "jax" and compiled:
             import jax
 
             self.function = jax.jit(function, static_argnums=integers)
+        elif library == "jax":
+            self.calls = 2
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         if self.library == "torch":
@@ -193,7 +197,7 @@ def check(kind: str, seed: int, libraries: Sequence[str] = LIBRARIES) -> int:
     numpy = td.lambdify(problem.arguments, problem.results, "numpy")
     built: Any = td.lambdify(problem.arguments, problem.results, libraries[0])
     made = {
-        library: Caller(ArrayFunction(built.program, library, built.functions, built._build), library, seed % 2 == 0)
+        library: Caller(ArrayFunction(built.program, library, built.functions, built._build), library, seed % 4 != 3)
         for library in libraries
     }
     dtype = ("float64", "float32")[seed // 2 % 3 == 2]
@@ -203,7 +207,11 @@ def check(kind: str, seed: int, libraries: Sequence[str] = LIBRARIES) -> int:
             if exact is not None:
                 for got, right in zip(numpy(*arrays), exact, strict=True):
                     assert_equal(got, right, f"NumPy at call {number}", 1e-6)
-            count += compare(numpy, made, arrays, dtype, f"call {number}")
+            try:
+                count += compare(numpy, made, arrays, dtype, f"call {number}")
+            except OutOfShapeError:
+                if exact is not None:
+                    raise
     for arrays in without_entries(problem):
         with np.errstate(all="ignore"):
             try:
@@ -220,9 +228,11 @@ def compare(numpy: Any, made: Mapping[str, Caller], arrays: Sequence[Any], dtype
     if dtype == "float32":
         typed = [np.float32(one) if isinstance(one, float) else one for one in typed]
     wanted = numpy(*typed)
-    for library, function in made.items():
+    able = {library: function for library, function in made.items() if function.calls}
+    for library, function in able.items():
         assert_near(function(typed), wanted, f"{library} in {dtype}, {what}", TOLERANCES[dtype])
-    return len(made)
+        function.calls -= 1
+    return len(able)
 
 
 def _ring(*_: Any) -> None:
