@@ -167,8 +167,11 @@ class VectorPrinter(ScalarPrinter):
         """Return the text of an integer-array entry as an integer; a masked one is 0 where its constraints fail."""
         if not isinstance(entry, MaskedEntry) or not any(map(self.is_array, entry.forms())):
             return super().integer(entry)
-        tests = [f"({self.condition(row)})" for row in entry.inside]
-        return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
+        tests = " & ".join(f"({self.condition(row)})" for row in entry.inside)
+        array, index = self.names(entry.tensor), ", ".join(map(self.form, entry.index))
+        if not any(self.is_array(row.form) for row in entry.inside):  # PyTorch selects by tensors only
+            return f"(nearest({array}, {index}) if {tests} else 0)"
+        return f"inside({array}, {tests}, {index})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
         """Return the text of an integer form; indices of vectorised dimensions are printed as index arrays."""

@@ -82,6 +82,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
 )
 from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import Rows
 
 _FILL_FUNCTIONS = {"0": ("zeros", ""), "1": ("ones", "")}
@@ -250,9 +251,12 @@ class KernelPrinter:
         conditions = [self.condition, *self.conditions.values()]
         parts = [part for one in conditions if one is not None for part in subexpressions(one)]
         indices = {*self.kernel.axes, *(loop.variable for loop in loops(self.kernel.body))}
-        atoms = {name for part in parts if isinstance(part, IndexValue) for name in part.form.atoms() - indices}
+        tested = [part.form for part in parts if isinstance(part, IndexValue)]
+        atoms = {name for form in tested for name in form.atoms() - indices}
         sizes |= {name for name in atoms if isinstance(name, str) and self.names(name) in words}
         self.passed = passed_names(self.kernel, self.names, [*self.box, *map(Affine.variable, sizes)])
+        data = sorted({self.names(entry.tensor) for entry in data_entries(tested)} & words - {*self.passed})
+        self.passed += data
         if not self.dialect.is_pure:
             return "\n".join(without_unused_real([head_text(self.kernel, self.passed), *lines]))
         self.passed = [name for name in (*self.passed, *self.dialect.preamble) if name in words]
