@@ -451,6 +451,8 @@ RANDOM = {
     "a row that data select": ("selections", 700015, "jax"),
     "values added to one row in a loop over rows": ("maps", 610004, "torch"),
     "entries of data that data select, at one place": ("maps", 610040, "jax"),
+    "data in conditions of use": ("selections", 610195, "torch"),
+    "entries of data that sizes select": ("maps", 610247, "torch"),
     # XLA aborted where it reversed an array to all entries of which a scatter added; then compiled equal values twice.
     "arrays compared with their maximum": ("extrema", 740012, "jax"),
 }
