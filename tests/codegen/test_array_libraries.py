@@ -453,6 +453,7 @@ RANDOM = {
     "entries of data that data select, at one place": ("maps", 610040, "jax"),
     "data in conditions of use": ("selections", 610195, "torch"),
     "entries of data that sizes select": ("maps", 610247, "torch"),
+    "slices out of bounds": ("functions", 612072, "torch"),
     # XLA aborted where it reversed an array to all entries of which a scatter added; then compiled equal values twice.
     "arrays compared with their maximum": ("extrema", 740012, "jax"),
 }

@@ -82,6 +82,7 @@ class Narrowing:
                 varies |= self.values.varies(frame.mask)
             frame.block.line(f"{mask} = {' & '.join(tests) if len(tests) > 1 else tests[0][1:-1]}")
         self.values.stored[mask] = StoredValue(frame.lanes, varies, None)
+        self.values.add_mask(mask, found.mask, frame.mask)
         return frame._replace(mask=Name(mask))
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
