@@ -477,6 +477,26 @@ def test_only_singular_values_are_guarded(softening, guards):
     assert text.count("real(0.5)") == guards
 
 
+def test_distances_that_are_stored_need_no_guards(jax, torch):
+    """Entries that no use needs are stored as 0.5: XLA computes functions of guarded values again for each guard."""
+    step = R[i, k] - R[j, k]
+    square = td.IndexedSum((step - 3 * sympy.floor(step / 3 + sympy.S.Half)) ** 2, (k, 0, 2))
+    pair = charge[i] * charge[j] * sympy.erfc(sympy.sqrt(square)) / sympy.sqrt(square)
+    energy = td.IndexedSum(pair, (j, 0, i - 1), (i, 0, n - 1))
+    exprs = energy, *td.gradient(energy, (R, charge))
+    drawn = np.random.default_rng(0)
+    for size in (1, 2, 5):
+        arrays = [drawn.normal(size=(size, 3)), drawn.normal(size=size)]
+        wanted = td.lambdify((R, charge), exprs, "numpy")(*arrays)
+        for library, as_array in (("jax", jax.numpy.asarray), ("torch", torch.as_tensor)):
+            ours = td.lambdify((R, charge), exprs, library)
+            assert_close(ours(*map(as_array, arrays)), wanted)
+        assert_close(jax.grad(lambda *a: td.lambdify((R, charge), exprs, "jax")(*a)[0])(*arrays), wanted[1], 1e-10)
+    text = td.generate_code((R, charge), exprs, "jax")
+    stores = re.findall(r"return jnp.where\(.*, real\(0.5\)\)", text)
+    assert len(stores) == text.count("real(0.5)") == 2
+
+
 @pytest.mark.parametrize("factored", [False, True])
 def test_libraries_differentiate_logarithms_of_determinants(factored, jax, torch):
     M = td.TensorSymbol("M", (n, n))
