@@ -224,11 +224,6 @@ def added(x, index, values):
     """The array x with the values added to its entries at an index; repeated ones count each time."""
     return x.at[index].add(values)
 ''',
-    "added_to_part": '''
-def added_to_part(x, slices, values):
-    """The array x with values added to a part of it; if that is all of x, XLA cannot reverse x.at[slices].add."""
-    return x + values if x[slices].shape == x.shape else x.at[slices].add(values)
-''',
     "spread": '''
 def spread(values, fill, *spans):
     """An array of one value with others at start, start + step, ... along the axes that have such a span.
