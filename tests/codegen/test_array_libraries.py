@@ -253,10 +253,10 @@ def test_scatters_to_the_same_places_are_one(cupy):
     assert_close(f(*arrays), td.lambdify((x, y, ends), exprs, "numba")(*arrays))
 
 
-def test_jax_adds_to_slices():
+def test_jax_pads_what_it_adds_to_parts():
     energy = td.IndexedSum((x[i + 1] - x[i] ** 2) ** 2, (i, 0, n - 2))
     text = td.generate_code(x, td.gradient(energy, x), "jax")
-    assert text.count("s = s.at[") == 2 and "s0" not in text and text.count("if n >= 2") == 1
+    assert text.count("spread(") == 3 and ".at[" not in text and text.count("if n >= 2") == 1
 
 
 def test_types_and_sizes(cupy):
@@ -451,6 +451,9 @@ RANDOM = {
     "a row that data select": ("selections", 700015, "jax"),
     "values added to one row in a loop over rows": ("maps", 610004, "torch"),
     "entries of data that data select, at one place": ("maps", 610040, "jax"),
+    "data in conditions of use": ("selections", 610195, "torch"),
+    "entries of data that sizes select": ("maps", 610247, "torch"),
+    "slices out of bounds": ("functions", 612072, "torch"),
     # XLA aborted where it reversed an array to all entries of which a scatter added; then compiled equal values twice.
     "arrays compared with their maximum": ("extrema", 740012, "jax"),
 }
@@ -472,6 +475,26 @@ def test_only_singular_values_are_guarded(softening, guards):
     energy = td.IndexedSum(1 / sympy.sqrt(square), (j, 0, i - 1), (i, 0, n - 1))
     text = td.generate_code(X, (energy, td.gradient(energy, X)), "jax")
     assert text.count("real(0.5)") == guards
+
+
+def test_distances_that_are_stored_need_no_guards(jax, torch):
+    """Entries that no use needs are stored as 0.5: XLA computes functions of guarded values again for each guard."""
+    step = R[i, k] - R[j, k]
+    square = td.IndexedSum((step - 3 * sympy.floor(step / 3 + sympy.S.Half)) ** 2, (k, 0, 2))
+    pair = charge[i] * charge[j] * sympy.erfc(sympy.sqrt(square)) / sympy.sqrt(square)
+    energy = td.IndexedSum(pair, (j, 0, i - 1), (i, 0, n - 1))
+    exprs = energy, *td.gradient(energy, (R, charge))
+    drawn = np.random.default_rng(0)
+    for size in (1, 2, 5):
+        arrays = [drawn.normal(size=(size, 3)), drawn.normal(size=size)]
+        wanted = td.lambdify((R, charge), exprs, "numpy")(*arrays)
+        for library, as_array in (("jax", jax.numpy.asarray), ("torch", torch.as_tensor)):
+            ours = td.lambdify((R, charge), exprs, library)
+            assert_close(ours(*map(as_array, arrays)), wanted)
+        assert_close(jax.grad(lambda *a: td.lambdify((R, charge), exprs, "jax")(*a)[0])(*arrays), wanted[1], 1e-10)
+    text = td.generate_code((R, charge), exprs, "jax")
+    stores = re.findall(r"return jnp.where\(.*, real\(0.5\)\)", text)
+    assert len(stores) == text.count("real(0.5)") == 2
 
 
 @pytest.mark.parametrize("factored", [False, True])

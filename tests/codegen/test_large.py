@@ -44,6 +44,16 @@ def test_cut_kernels_compute_the_same(temporaries, monkeypatch):
     assert made > 0
 
 
+def test_long_expressions_with_infinity_are_split(monkeypatch):
+    x = td.TensorSymbol("x", 5)
+    slope = td.gradient(td.norm(td.log_ndtr(x)), x)
+    values = np.linspace(-40, 9, 5)
+    expected = td.lambdify([x], slope, "numpy")(values)
+    cut_finely(monkeypatch)
+    got = td.lambdify([x], slope, "numpy")(values)
+    assert np.allclose(got, expected, rtol=1e-13, atol=0)
+
+
 def large_sum(count):
     """An entry of many terms, each with its own numbers, shared parts among them."""
     i = td.indices("i")

@@ -6,10 +6,10 @@ it is singular, as ``1/r[i, j]`` is at ``i = j``. So a value is computed from ot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import or_
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.codegen.emit.array_scalars import is_singular, nonnegative_names
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import (
     Prover,
@@ -21,10 +21,10 @@ from sympy_tensordiff.codegen.ir.facts import (
     nonzero_forms,
     with_integers,
 )
-from sympy_tensordiff.codegen.ir.loops import Loop, Set, is_let
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_accumulator, is_let, reduction_of
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Scatter
-from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import dependences, loops, scalar_names, walk
+from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar, constant
+from sympy_tensordiff.codegen.ir.walk import dependences, loops, scalar_names, scalars, statements, walk
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
 Condition: TypeAlias = "Constraint | Affine"
@@ -37,22 +37,27 @@ class UseConditions(NamedTuple):
     in its indices.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
+    ``stored`` are the conditions of use, in terms of `axis_name`, of the temporary arrays whose entries are arguments
+    of singular functions. The entries are stored as 0.5 where these are false, so that the functions need no guards.
     """
 
     arrays: dict[str, Scalar]
     lets: dict[tuple[str, str], Scalar]
+    stored: dict[str, Conditions]
 
 
 def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
     """Return, for each array and named value of `program`, the condition on its indices under which its value is used.
     Values that are always used are left out.
     """
-    result = UseConditions({}, {})
+    result = UseConditions({}, {}, {})
     common: dict[str, Conditions] = dict.fromkeys([array.name for array in program.outputs], frozenset())
     """The conditions that all reads of an array so far have in common, in terms of its axes."""
+    nodes = [node for step in program.nests for node in scalars(step.body) if isinstance(node, Operation)]
+    bases = {node.arguments[0].array for node in nodes if is_singular(node) and isinstance(node.arguments[0], Load)}
     for step in reversed(program.kernels):
         if isinstance(step, Kernel):
-            _UsesInKernel(step, prover, common, result).visit()
+            _UsesInKernel(step, prover, common, bases, result).visit()
         else:
             common |= dict.fromkeys(uses(step).arrays, frozenset())
     return result
@@ -61,14 +66,19 @@ def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
 class _UsesInKernel:
     """Visits the statements of one kernel, the last first."""
 
-    def __init__(self, step: Kernel, prover: Prover, common: dict[str, Conditions], result: UseConditions) -> None:
+    def __init__(
+        self, step: Kernel, prover: Prover, common: dict[str, Conditions], bases: Collection[str], result: UseConditions
+    ) -> None:
         self.step, self.box, self.common, self.result = step, axis_rows(step, prover.shapes), common, result
         self.inner = {*step.axes, *(loop.variable for loop in loops(step.body))}
         self.depends = dependences(step)
-        names = {_axis(number): Affine.variable(name) for number, name in enumerate(step.axes)}
+        names = {axis_name(number): Affine.variable(name) for number, name in enumerate(step.axes)}
         known = () if isinstance(step, Scatter) else common.get(step.array, ())
-        own = [_mapped(condition, names) for condition in known]
+        own = {mapped(condition, names): condition for condition in known}
         self.own = frozenset([one for one in own if isinstance(one, Affine) or not prover.proves(one, self.box)])
+        stored = frozenset([own[one] for one in self.own if _names(one) & {*step.axes}])
+        if step.array in bases and stored and not any(form_of(one).compounds() for one in stored):
+            result.stored[step.array] = stored
         self.lets: dict[str, Conditions] = {}
         """The conditions that all uses of a named value so far have in common."""
 
@@ -103,9 +113,9 @@ class _UsesInKernel:
                 elif isinstance(node, Load):
                     self._add_read(node, conditions | mine | self.own)
             if missing:
-                self.result.lets[self.step.array, statement.name] = _as_scalar(missing)
+                self.result.lets[self.step.array, statement.name] = as_scalar(missing)
         if needed:
-            self.result.arrays[self.step.array] = _as_scalar(needed)
+            self.result.arrays[self.step.array] = as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
         """Record that the entries that `load` reads are used where `conditions`, expressed in the axes of the array,
@@ -117,9 +127,9 @@ class _UsesInKernel:
             if len(names) == 1 and not form.compounds():
                 (name,) = names
                 if form.coefficient(name) == 1 and name not in images:
-                    images[name] = Affine.variable(_axis(number)) - (form - Affine.variable(name))
+                    images[name] = Affine.variable(axis_name(number)) - (form - Affine.variable(name))
         own = [one for one in conditions if _names(one) & self.inner <= images.keys()]
-        found = frozenset([_mapped(one, images) for one in own])
+        found = frozenset([mapped(one, images) for one in own])
         self.common[load.array] = self.common.get(load.array, found) & found
 
     def _nodes(self, value: Scalar, conditions: Conditions) -> Iterator[tuple[Scalar, Conditions]]:
@@ -141,7 +151,7 @@ class _UsesInKernel:
     def _following(self, condition: Scalar) -> Conditions:
         """Return the conditions on integers that `condition` implies: constraints, and forms that are not 0."""
         rows = [row for row in condition_rows(condition, True) if not row.form.compounds()]
-        forms = [_mapped(form, {}) for form in nonzero_forms(condition) if not form.compounds()]
+        forms = [mapped(form, {}) for form in nonzero_forms(condition) if not form.compounds()]
         return frozenset([*rows, *forms, *_differences(rows, self.inner)])
 
 
@@ -151,20 +161,36 @@ def _differences(rows: Iterable[Constraint], inner: set[str]) -> Iterator[Condit
     """
     for row in rows:
         if row.kind == "ge" and sorted(c for _, c in row.form.terms) == [-1, 1] and row.form.atoms() <= inner:
-            yield _mapped(row.form + 1, {})
+            yield mapped(row.form + 1, {})
 
 
-def _axis(number: int) -> str:
+def conditions_at(stored: Iterable[Condition], index: Sequence[Affine]) -> list[Condition]:
+    """Return the conditions `stored` on the entry of an array at `index`."""
+    images = {axis_name(number): form for number, form in enumerate(index)}
+    return [mapped(one, images) for one in stored]
+
+
+def conditions_in(condition: Scalar) -> Conditions:
+    """Return the conditions whose conjunction the boolean expression `condition`, made by `as_scalar`, is."""
+    return frozenset([*condition_rows(condition, True), *(mapped(one, {}) for one in nonzero_forms(condition))])
+
+
+def axis_name(number: int) -> str:
     """Return the variable name that stands for axis `number` in the conditions on an array."""
     return f"axis {number}"
 
 
+def form_of(condition: Condition) -> Affine:
+    """Return the integer form on which a condition depends."""
+    return condition.form if isinstance(condition, Constraint) else condition
+
+
 def _names(condition: Condition) -> set[str]:
     """Return the variables of a condition."""
-    return {str(name) for name in (condition.form if isinstance(condition, Constraint) else condition).atoms()}
+    return {str(name) for name in form_of(condition).atoms()}
 
 
-def _mapped(condition: Condition, images: dict[str, Affine]) -> Condition:
+def mapped(condition: Condition, images: Mapping[str, Affine]) -> Condition:
     """Return `condition` with its variables substituted by `images`. Of a condition that a form is not 0, the form and
     its negative mean the same: the one whose text is sorted last is returned.
     """
@@ -174,7 +200,7 @@ def _mapped(condition: Condition, images: dict[str, Affine]) -> Condition:
     return max(form, -form, key=str)
 
 
-def _as_scalar(conditions: Iterable[Condition]) -> Scalar:
+def as_scalar(conditions: Iterable[Condition]) -> Scalar:
     """Return conditions, joined by "and", as a boolean scalar expression."""
     conditions = sorted(conditions, key=str)
     rows = [one for one in conditions if isinstance(one, Constraint)]
@@ -182,3 +208,69 @@ def _as_scalar(conditions: Iterable[Condition]) -> Scalar:
     forms = [form for form in forms if not any(row.form + 1 in (form, -form) for row in rows)]
     parts = [*([condition_of(rows)] if rows else []), *(Operation("ne", (IndexValue(f), Number(0))) for f in forms)]
     return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
+
+
+# ---------------------------------------------------------------------------- singular functions
+
+
+SAFE_ARGUMENTS = {
+    **dict.fromkeys(("pow", "sqrt", "log", "log1p", "log2", "log10", "cbrt", "gamma", "lgamma"), 0.5),
+    **dict.fromkeys(("arcsin", "arccos", "arctanh"), 0.5), "arccosh": 2,
+}  # fmt: skip
+"""Functions with singular derivatives, and an argument at which all of these are finite."""
+
+SAFE_ENTRY = constant(0.5)
+"""The value of entries that are not used of arrays that are arguments of these functions."""
+
+
+def is_singular(node: Scalar, nonnegative: Collection[str] = ()) -> bool:
+    """Return whether `node` is a function or power whose derivatives may be infinite somewhere, such as ``sqrt(x)``;
+    False for ``x**2``, ``1/exp(x)``, ``2**x`` and ``sqrt(x**2 + 1)``. The values of the names ``nonnegative`` are not
+    negative.
+    """
+    if not isinstance(node, Operation) or node.function not in SAFE_ARGUMENTS:
+        return False
+    base, *exponents = node.arguments
+    if any(isinstance(e, Number) and e.value >= 0 and e.value == int(e.value) for e in exponents):
+        return False
+    if node.function in _INSIDE_POSITIVE and _is_positive(base, nonnegative):
+        return False
+    return not isinstance(base, Number)
+
+
+_INSIDE_POSITIVE = "pow", "sqrt", "log", "log2", "log10", "log1p", "cbrt", "gamma", "lgamma"
+"""Functions that have finite derivatives at positive numbers."""
+
+
+def _is_positive(node: Scalar, nonnegative: Collection[str]) -> bool:
+    """Return whether a value is greater than 0 by its form: ``exp(x)``, ``x**2 + 1``."""
+    if isinstance(node, Number):
+        return node.value > 1e-30  # in float32 too
+    if not isinstance(node, Operation):
+        return False
+    if node.function == "add":
+        signs = [_is_positive(term, nonnegative) for term in node.arguments]
+        return any(signs) and all(map(or_, signs, [is_nonnegative(term, nonnegative) for term in node.arguments]))
+    return node.function in ("exp", "cosh", "sigmoid")
+
+
+def is_nonnegative(node: Scalar, names: Collection[str]) -> bool:
+    """Return whether a value is at least 0 by its form: a square, one of ``names``, sums and products of these."""
+    if isinstance(node, Name):
+        return node.name in names
+    if isinstance(node, Operation) and node.function in ("add", "mul"):
+        return all(is_nonnegative(part, names) for part in node.arguments)
+    if isinstance(node, Operation) and node.function == "pow":
+        exponent = node.arguments[1]
+        return isinstance(exponent, Number) and exponent.value >= 0 and exponent.value % 2 == 0
+    return _is_positive(node, names)
+
+
+def nonnegative_names(body: Iterable[Statement]) -> frozenset[str]:
+    """Return the names of values and sums of a kernel that are not negative by their forms, as sums of squares."""
+    sets = [s for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Name)]
+    found = {s.name for s in sets if is_let(s) or (is_accumulator(s) and reduction_of(s) == "sum")}
+    values = [(s.name, s.value) for s in sets if not is_accumulator(s)]
+    while wrong := {name for name, value in values if name in found and not is_nonnegative(value, found)}:
+        found -= wrong
+    return frozenset(found)

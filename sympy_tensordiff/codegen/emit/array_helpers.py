@@ -26,11 +26,11 @@ def nearest(x, *index):
 ''',
     "inside": NUMPY_HELPERS["inside"],
     "part": '''
-def part(x, *spans):
-    """The part of x with a (start, length) along each axis; outside of x it has zeros."""
+def part(x, *spans, outside=0):
+    """The part of x with a (start, length) along each axis; its entries outside of x are all the same."""
     around = [(max(-start, 0), max(start + count - n, 0)) for n, (start, count) in zip(x.shape, spans)]
     inside = [slice(max(start, 0), max(start, 0) + count) for start, count in spans]
-    return np.pad(x, around)[tuple(inside)]
+    return np.pad(x, around, constant_values=outside)[tuple(inside)]
 ''',
     "power": NUMPY_HELPERS["power"],
     "recurrence": NUMPY_HELPERS["recurrence"],
@@ -204,10 +204,10 @@ def recurrence(factors, terms, is_reversed):
     return jax.lax.associative_scan(join, (factors, terms), reverse=is_reversed, axis=terms.ndim - 1)[1]
 ''',
     "part": '''
-def part(x, *spans):
-    """The part of x with a (start, length) along each axis; outside of x it has zeros."""
+def part(x, *spans, outside=0):
+    """The part of x with a (start, length) along each axis; its entries outside of x are all the same."""
     around = [(-start, start + count - n, 0) for n, (start, count) in zip(x.shape, spans)]
-    return jax.lax.pad(x, jnp.zeros((), x.dtype), around)
+    return jax.lax.pad(x, jnp.asarray(outside, x.dtype), around)
 ''',
     "maximum_at": '''
 def maximum_at(x, index, values):
@@ -223,11 +223,6 @@ def minimum_at(x, index, values):
 def added(x, index, values):
     """The array x with the values added to its entries at an index; repeated ones count each time."""
     return x.at[index].add(values)
-''',
-    "added_to_part": '''
-def added_to_part(x, slices, values):
-    """The array x with values added to a part of it; if that is all of x, XLA cannot reverse x.at[slices].add."""
-    return x + values if x[slices].shape == x.shape else x.at[slices].add(values)
 ''',
     "spread": '''
 def spread(values, fill, *spans):
@@ -343,10 +338,11 @@ def running(reduction, values, start):
     return (values.cummax(0) if reduction == "max" else values.cummin(0)).values
 ''',
     "part": '''
-def part(x, *spans):
-    """The part of x with a (start, length) along each axis; outside of x it has zeros."""
-    around = [(-start, start + count - n) for n, (start, count) in zip(x.shape, spans)]
-    return torch.nn.functional.pad(x, [width for pair in reversed(around) for width in pair])
+def part(x, *spans, outside=0):
+    """The part of x with a (start, length) along each axis; its entries outside of x are all the same."""
+    around = [(max(-start, 0), max(start + count - n, 0)) for n, (start, count) in zip(x.shape, spans)]
+    padded = torch.nn.functional.pad(x, [width for pair in reversed(around) for width in pair], value=outside)
+    return padded[tuple([slice(max(start, 0), max(start, 0) + count) for start, count in spans])]
 ''',
     "extreme_at": '''
 def extreme_at(x, index, values, reduction):

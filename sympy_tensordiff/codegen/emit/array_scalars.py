@@ -7,18 +7,24 @@ values broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import or_
 from typing import ClassVar, NamedTuple
 
+from sympy_tensordiff.codegen.emit.array_guards import (
+    SAFE_ARGUMENTS,
+    SAFE_ENTRY,
+    Condition,
+    Conditions,
+    conditions_at,
+    is_singular,
+)
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
 from sympy_tensordiff.codegen.emit.base import ScalarPrinter
 from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, FormNames, TextBlock, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.ir.facts import Prover, as_integer_or_condition
-from sympy_tensordiff.codegen.ir.loops import Set, Statement, is_accumulator, is_let, reduction_of
 from sympy_tensordiff.codegen.ir.scalars import (
     INFINITY,
     External,
@@ -31,7 +37,7 @@ from sympy_tensordiff.codegen.ir.scalars import (
     Scalar,
     constant,
 )
-from sympy_tensordiff.codegen.ir.walk import statements, subexpressions
+from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint, Quotient
 from sympy_tensordiff.integer.extrema import Extremum
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
@@ -39,12 +45,6 @@ from sympy_tensordiff.integer.products import quotient_by, times
 from sympy_tensordiff.integer.rows import Rows
 
 _INFINITE = INFINITY, Operation("neg", (INFINITY,))
-
-_SAFE_ARGUMENTS = {
-    **dict.fromkeys(("pow", "sqrt", "log", "log1p", "log2", "log10", "cbrt", "gamma", "lgamma"), 0.5),
-    **dict.fromkeys(("arcsin", "arccos", "arctanh"), 0.5), "arccosh": 2,
-}  # fmt: skip
-"""Functions with singular derivatives, and an argument at which all of these are finite."""
 
 
 class Frame(NamedTuple):
@@ -100,10 +100,16 @@ class VectorPrinter(ScalarPrinter):
         self.stored: dict[str, StoredValue] = {}
         self._slots: dict[tuple[Span, int], tuple[TextBlock, dict[str, str]]] = {}
         self._used: set[str] = set()
+        self.stored_conditions: Mapping[str, Conditions] = {}
+        """The conditions of use of arrays whose entries are `SAFE_ENTRY` elsewhere."""
+        self.mask_conditions: dict[str, Conditions] = {}
+        """The conditions whose conjunction a mask is, by its name; masks that depend on values are left out."""
         self.nonnegative: frozenset[str] = frozenset()
         """The names of values that are not negative."""
         self.is_index = False
         """Whether an entry of an array of integers is printed, an index."""
+        self.is_base = False
+        """Whether an argument of a singular function is printed that has no guard: entries out of bounds are 0.5."""
 
     # ------------------------------------------------------------------------ lanes
 
@@ -167,8 +173,11 @@ class VectorPrinter(ScalarPrinter):
         """Return the text of an integer-array entry as an integer; a masked one is 0 where its constraints fail."""
         if not isinstance(entry, MaskedEntry) or not any(map(self.is_array, entry.forms())):
             return super().integer(entry)
-        tests = [f"({self.condition(row)})" for row in entry.inside]
-        return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
+        tests = " & ".join(f"({self.condition(row)})" for row in entry.inside)
+        array, index = self.names(entry.tensor), ", ".join(map(self.form, entry.index))
+        if not any(self.is_array(row.form) for row in entry.inside):  # PyTorch selects by tensors only
+            return f"(nearest({array}, {index}) if {tests} else 0)"
+        return f"inside({array}, {tests}, {index})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
         """Return the text of an integer form; indices of vectorised dimensions are printed as index arrays."""
@@ -227,7 +236,7 @@ class VectorPrinter(ScalarPrinter):
 
     def _part_text(self, array: str, index: Sequence[Affine]) -> str:
         """Return the text ``part(x, (start, length), ...)`` of a slice of an array that may extend beyond its ends,
-        where ``part`` pads with zeros; "" if the index is not a slice.
+        where ``part`` pads with one number; "" if the index is not a slice.
         """
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
@@ -239,6 +248,7 @@ class VectorPrinter(ScalarPrinter):
             (length,) = [self.form(dim.length) for dim in own] or ["1"]
             spans.append(f"({self.form(start)}, {length})")
             texts.append(":" if own else "0")
+        spans += ["outside=0.5"] if self.is_base else []
         return self.in_lane_order(f"part({', '.join([self.names(array), *spans])})", dims, texts) if dims else ""
 
     def index_arrays(self, array: str, index: Sequence[Affine]) -> list[str]:
@@ -466,7 +476,7 @@ class VectorPrinter(ScalarPrinter):
             first.function == "guarded" or (first.function in ("pow", "sqrt") and is_singular(first, self.nonnegative))
         ):
             return node  # a guarded root or power is not 0
-        safe = constant(_SAFE_ARGUMENTS[str(node.function)])
+        safe = constant(SAFE_ARGUMENTS[str(node.function)])
         return Operation(node.function, (Operation("guarded", (first, safe)), *rest))
 
     def _guarded_text(self, value: Scalar, safe: Scalar) -> tuple[str, int]:
@@ -474,14 +484,38 @@ class VectorPrinter(ScalarPrinter):
         masks is False.
         """
         masks, texts = self.masks, list[str]()
+        needed = [not self.is_safe_without(mask, value, safe) for mask in masks]
         for number, mask in enumerate(masks):
-            if self.varies(mask) and self.varies(mask) <= self.varies(value):
+            if needed[number] and self.varies(mask) and self.varies(mask) <= self.varies(value):
                 self.masks = masks[:number]
                 texts.append(self.scalar(mask, SUM))
         self.masks = masks
+        self.is_base = not all(needed)
+        text, level = (self.argument(value), ATOM) if texts else self._scalar(value)
+        self.is_base = False
         if not texts:
-            return self._scalar(value)
-        return f"np.where({' & '.join(dict.fromkeys(texts))}, {self.argument(value)}, {self.argument(safe)})", ATOM
+            return text, level
+        return f"np.where({' & '.join(dict.fromkeys(texts))}, {text}, {self.argument(safe)})", ATOM
+
+    def add_mask(self, name: str, conditions: Iterable[Condition], outer: Scalar | None) -> None:
+        """Record that the mask `name` is the conjunction of `conditions` and of the mask ``outer``, if any."""
+        if outer is None:
+            self.mask_conditions[name] = frozenset(conditions)
+        elif isinstance(outer, Name) and outer.name in self.mask_conditions:
+            self.mask_conditions[name] = frozenset(conditions) | self.mask_conditions[outer.name]
+
+    def is_safe_without(self, mask: Scalar, value: Scalar, safe: Scalar) -> bool:
+        """Return whether `value` is an entry that is stored as `safe` wherever `mask` is false."""
+        if not isinstance(value, Load) or value.array not in self.stored_conditions or safe != SAFE_ENTRY:
+            return False
+        wanted = self.mask_conditions.get(mask.name) if isinstance(mask, Name) else None
+        if wanted is None or (
+            self._outside(value.array, value.index) and not self._part_text(value.array, value.index)
+        ):
+            return False
+        known = conditions_at(self.stored_conditions[value.array], value.index)
+        rows = (*self.context, *(one for one in known if isinstance(one, Constraint)))
+        return all(one in known or (isinstance(one, Constraint) and self.prover.proves(one, rows)) for one in wanted)
 
     def constant(self, text: str) -> str:
         """Return the text of a constant unchanged: Python numbers take the type of arrays."""
@@ -530,59 +564,6 @@ class VectorPrinter(ScalarPrinter):
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
         return f"power({self.scalar(base)}, {exponent})", ATOM
-
-
-def is_singular(node: Scalar, nonnegative: Collection[str] = ()) -> bool:
-    """Return whether `node` is a function or power whose derivatives may be infinite somewhere, such as ``sqrt(x)``;
-    False for ``x**2``, ``1/exp(x)``, ``2**x`` and ``sqrt(x**2 + 1)``. The values of the names ``nonnegative`` are not
-    negative.
-    """
-    if not isinstance(node, Operation) or node.function not in _SAFE_ARGUMENTS:
-        return False
-    base, *exponents = node.arguments
-    if any(isinstance(e, Number) and e.value >= 0 and e.value == int(e.value) for e in exponents):
-        return False
-    if node.function in _INSIDE_POSITIVE and _is_positive(base, nonnegative):
-        return False
-    return not isinstance(base, Number)
-
-
-_INSIDE_POSITIVE = "pow", "sqrt", "log", "log2", "log10", "log1p", "cbrt", "gamma", "lgamma"
-"""Functions that have finite derivatives at positive numbers."""
-
-
-def _is_positive(node: Scalar, nonnegative: Collection[str]) -> bool:
-    """Return whether a value is greater than 0 by its form: ``exp(x)``, ``x**2 + 1``."""
-    if isinstance(node, Number):
-        return node.value > 1e-30  # in float32 too
-    if not isinstance(node, Operation):
-        return False
-    if node.function == "add":
-        signs = [_is_positive(term, nonnegative) for term in node.arguments]
-        return any(signs) and all(map(or_, signs, [is_nonnegative(term, nonnegative) for term in node.arguments]))
-    return node.function in ("exp", "cosh", "sigmoid")
-
-
-def is_nonnegative(node: Scalar, names: Collection[str]) -> bool:
-    """Return whether a value is at least 0 by its form: a square, one of ``names``, sums and products of these."""
-    if isinstance(node, Name):
-        return node.name in names
-    if isinstance(node, Operation) and node.function in ("add", "mul"):
-        return all(is_nonnegative(part, names) for part in node.arguments)
-    if isinstance(node, Operation) and node.function == "pow":
-        exponent = node.arguments[1]
-        return isinstance(exponent, Number) and exponent.value >= 0 and exponent.value % 2 == 0
-    return _is_positive(node, names)
-
-
-def nonnegative_names(body: Iterable[Statement]) -> frozenset[str]:
-    """Return the names of values and sums of a kernel that are not negative by their forms, as sums of squares."""
-    sets = [s for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Name)]
-    found = {s.name for s in sets if is_let(s) or (is_accumulator(s) and reduction_of(s) == "sum")}
-    values = [(s.name, s.value) for s in sets if not is_accumulator(s)]
-    while wrong := {name for name, value in values if name in found and not is_nonnegative(value, found)}:
-        found -= wrong
-    return frozenset(found)
 
 
 def is_static(condition: Scalar) -> bool:

@@ -15,7 +15,15 @@ from math import inf
 
 from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
-from sympy_tensordiff.codegen.emit.array_guards import UseConditions, conditions_of_use
+from sympy_tensordiff.codegen.emit.array_guards import (
+    SAFE_ENTRY,
+    UseConditions,
+    as_scalar,
+    conditions_at,
+    conditions_in,
+    conditions_of_use,
+    nonnegative_names,
+)
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
 from sympy_tensordiff.codegen.emit.array_library import pure_driver, pure_library_text, pure_module_text
 from sympy_tensordiff.codegen.emit.array_products import (
@@ -26,7 +34,7 @@ from sympy_tensordiff.codegen.emit.array_products import (
     print_window,
 )
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
-from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, nonnegative_names
+from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
 from sympy_tensordiff.codegen.emit.array_sums import (
     FUNCTIONS,
     SHORTEST_LENGTH,
@@ -82,6 +90,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
 )
 from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import Rows
 
 _FILL_FUNCTIONS = {"0": ("zeros", ""), "1": ("ones", "")}
@@ -149,7 +158,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
     """
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
-    used = conditions_of_use(program, prover) if dialect.is_differentiated else UseConditions({}, {})
+    used = conditions_of_use(program, prover) if dialect.is_differentiated else UseConditions({}, {}, {})
     compared = compared_arrays(program) if dialect.barrier else frozenset[str]()
     functions = Functions(names)
     inner: list[str] = []
@@ -212,6 +221,10 @@ class KernelPrinter:
         self.dialect = dialect
         self.values = VectorPrinter(names, prover, bare, dialect)
         self.values.nonnegative = nonnegative_names(kernel.body)
+        self.values.stored_conditions = used.stored
+        stored = conditions_at(used.stored.get(kernel.array, ()), [Affine.variable(axis) for axis in kernel.axes])
+        self.stored_condition = as_scalar(stored) if stored else None
+        """The condition under which an entry is stored, and `SAFE_ENTRY` elsewhere."""
         self.narrowing = Narrowing(self.values, prover)
         self.additions = Additions(self.narrowing)
         self.depends = dependences(kernel)
@@ -247,12 +260,15 @@ class KernelPrinter:
         words = set(WORD.findall("\n".join(lines[1:])))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
         sizes = {name for form in forms for name in form.atoms() if isinstance(name, str) and self.names(name) in words}
-        conditions = [self.condition, *self.conditions.values()]
+        conditions = [self.condition, self.stored_condition, *self.conditions.values()]
         parts = [part for one in conditions if one is not None for part in subexpressions(one)]
         indices = {*self.kernel.axes, *(loop.variable for loop in loops(self.kernel.body))}
-        atoms = {name for part in parts if isinstance(part, IndexValue) for name in part.form.atoms() - indices}
+        tested = [part.form for part in parts if isinstance(part, IndexValue)]
+        atoms = {name for form in tested for name in form.atoms() - indices}
         sizes |= {name for name in atoms if isinstance(name, str) and self.names(name) in words}
         self.passed = passed_names(self.kernel, self.names, [*self.box, *map(Affine.variable, sizes)])
+        data = sorted({self.names(entry.tensor) for entry in data_entries(tested)} & words - {*self.passed})
+        self.passed += data
         if not self.dialect.is_pure:
             return "\n".join(without_unused_real([head_text(self.kernel, self.passed), *lines]))
         self.passed = [name for name in (*self.passed, *self.dialect.preamble) if name in words]
@@ -269,6 +285,7 @@ class KernelPrinter:
             with self.values.inside(frame):
                 frame.block.line(f"{mask} = {self.values.scalar(test)}")
                 self.values.stored[mask] = StoredValue(frame.lanes, self.values.varies(test), None)
+                self.values.add_mask(mask, conditions_in(condition), frame.mask)
             self.used_masks[key] = Name(mask)
         return frame._replace(mask=self.used_masks[key])
 
@@ -357,11 +374,14 @@ class KernelPrinter:
 
     def print_store(self, value: Scalar, frame: Frame) -> None:
         """Append the assignment of the entries of the array, or, in a pure dialect, the line that returns it."""
-        text = self.values.scalar(value)
+        text, varies = self.values.scalar(value), self.values.varies(value)
         if not self.dialect.is_pure:
             frame.block.line(f"{self._array_text()}[...] = {text}")
             return
-        varies = self.values.varies(value)
+        if self.stored_condition is not None:
+            test = self.values.scalar(self.stored_condition)
+            text = f"np.where({test}, {self.values.argument(value)}, {self.values.argument(SAFE_ENTRY)})"
+            varies |= self.values.varies(self.stored_condition)
         text = text if varies else f"real({text})"
         text = text if len(varies) == len(frame.lanes.dims) else self._filled(text)
         frame.block.line(f"return {self.dialect.barrier.format(text) if self.is_compared else text}")

@@ -52,8 +52,6 @@ class Dialect:
     arange: str = "np.arange"
     reduces_several: bool = True
     """Whether a method reduces several axes at once, for all reductions."""
-    adds_to_slices: bool = False
-    """Whether ``x.at[a:b].add(y)`` is an array like x with y added to a part of it."""
     barrier: str = ""
     """The function whose argument the library's compiler computes once only, so that equal values stay equal."""
     optimize: str = ""
@@ -114,7 +112,7 @@ DIALECTS = {
         ),
         Dialect(
             "jax", "JAX", "jnp", ("import jax", "import jax.numpy as jnp", "from jax.scipy import linalg, special"),
-            is_fused=True, is_differentiated=True, adds_to_slices=True,
+            is_fused=True, is_differentiated=True,
             barrier="computed_once({})", other_helpers=JAX_HELPERS,
             own=_SPECIAL | _CALLED | {"sigmoid": "jax.nn.sigmoid", "softplus": "jax.nn.softplus"},
             integers="jnp.asarray({}, int)", preamble={"real": "functools.partial(jnp.asarray, dtype=dtype)"},

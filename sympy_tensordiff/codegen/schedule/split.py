@@ -111,7 +111,7 @@ class _Splitter:
                     new = self.folded(new, before)
                     depth, size = DEPTH, WIDTH
                 else:
-                    depth += max(depths[id(a)] for a in node.arguments)
+                    depth += max((depths[id(a)] for a in node.arguments), default=0)
                     size += sum(sizes[id(a)] for a in node.arguments)
             if (depth >= DEPTH or size >= SIZE) and node is not value:
                 new, depth, size = self.named(new, before), 1, 1
