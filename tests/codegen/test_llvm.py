@@ -166,7 +166,7 @@ def test_elementary_functions_are_those_of_other_kernels():
         "erfc": sympy.erfc(x[i]), "general_power": x[i]**sympy.Rational(7, 3), "sinh": sympy.sinh(x[i]),
         "cosh": sympy.cosh(x[i]), "tan_near": sympy.tan(x[i]), "arctan": sympy.atan(x[i]),
         "arctan2": sympy.atan2(x[i], x[n - 1 - i]), "arcsinh": sympy.asinh(x[i]), "arccosh": sympy.acosh(x[i]),
-        "arctanh": sympy.atanh(x[i]),
+        "arctanh": sympy.atanh(x[i]), "trigamma": sympy.polygamma(1, x[i]), "tetragamma": sympy.polygamma(2, x[i]),
     }  # fmt: skip
     assert expressions.keys() == FUNCTIONS.keys()
     edges = [edge for name in FUNCTIONS for edge in EDGES.get(name, ())]

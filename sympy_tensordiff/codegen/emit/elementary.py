@@ -18,6 +18,9 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
+
+import sympy
 
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.schedule.angles import MAX_NEAR_ANGLE
@@ -72,6 +75,13 @@ class Precision:
     """(acosh(1 + t)/sqrt(2*t) - 1)/t as a polynomial in t from 0 to 1/2, by interpolation at Chebyshev nodes."""
     tan: Sequence[float]
     """(tan(r) - r)/r**3 as a polynomial in r**2, for abs(r) <= pi/4, by interpolation at Chebyshev nodes."""
+    sine_of_turns: Sequence[float]
+    """(sin(pi*f)/(pi*f) - 1)/f**2 as a polynomial in f**2, for abs(f) <= 1/2, by interpolation at Chebyshev nodes."""
+    trigamma: Sequence[float]
+    """(psi'(1/w) - w - w**2/2)/w**3 as a polynomial in w**2, for w from 0 to 1/6, by interpolation at Chebyshev
+    nodes. The function psi is the derivative of log(gamma)."""
+    tetragamma: Sequence[float]
+    """(-psi''(1/w) - w**2 - w**3)/w**4 as a polynomial in w**2, for w from 0 to 1/6, likewise."""
 
     @property
     def bias(self) -> int:
@@ -170,6 +180,12 @@ DOUBLE = Precision(
      0.003592120963192623, 0.0014559028934120557, 0.0005895746779513982, 0.0002412302318213227,
      8.99738179014065e-05, 5.561124272292848e-05, -1.1046556992740058e-05, 3.654645824603198e-05,
      -1.833169823906272e-05, 8.4872853977141e-06),
+    (-1.6449340668482264, 0.8117424252833536, -0.19075182412208389, 0.026147847817640922, -0.002346081035170168,
+     0.00014842878972770888, -6.975851212142348e-06, 2.5303274566671434e-07, -7.114052818770147e-09),
+    (0.16666666666666644, -0.03333333333220509, 0.023809522948893713, -0.03333308110147455, 0.07572083203711484,
+     -0.2501477294451848, 1.0286907996359482, -3.412961215232866),
+    (0.4999999999999998, -0.1666666666653065, 0.1666666653490037, -0.29999950444642587, 0.8332389337040155,
+     -3.280203272435419, 16.82395293130513, -93.09541213862052, 353.39160769467355),
 )  # fmt: skip
 
 SINGLE = Precision(
@@ -195,6 +211,9 @@ SINGLE = Precision(
     (0.785398006439209, 1.5695824e-07),
     (-0.08333332, 0.018748956, -0.005563314, 0.0017989754, -0.00044651589),
     (0.33333334, 0.13333231, 0.053994495, 0.021620877, 0.009963025, 0.0011839186, 0.0038439722),
+    (-1.644934, 0.81174237, -0.19075006, 0.02612806, -0.0022550628),
+    (0.16666664, -0.033320066, 0.02251096),
+    (0.49999982, -0.16654943, 0.15514536),
 )  # fmt: skip
 
 
@@ -596,6 +615,71 @@ def _general_power(a: Precision) -> str:
     return {a(1.0)} if y == {a(0.0)} or x == {a(1.0)} or (x == {a(-1.0)} and abs(y) == {inf}) else value"""
 
 
+_X = sympy.Symbol("x")
+
+_SHIFT = 6
+"""The functions of `_beyond_first_pole` are moved by so many integers, to where the series in 1/x suffice."""
+
+
+def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str:
+    """Return the lines of code that compute ``tail``, the sum of ``1/(size + k)**power`` over k = 1, 2, 3, ..., where
+    ``size = abs(x)`` and ``power`` is 2 or 3: a quotient of two polynomials for the first terms and an asymptotic
+    series for the others; for a large size only the series, less the term for k = 0. The denominator is a power of
+    the product of all ``c + k``, of which the first and the last, and so on, are multiplied first.
+    """
+    factors = [sympy.Poly(_X + k, _X) for k in range(1, _SHIFT)]
+    others = (prod(factor for factor in factors if factor is not own) for own in factors)
+    above = [float(c) for c in reversed(sum(other**power for other in others).all_coeffs())]
+    pairs = [f"(c*d + {a(float(k * (_SHIFT - k)))})" for k in range(1, _SHIFT // 2)]
+    first = "w + v*(half + w*p)" if power == 2 else f"v*({a(0.5)} + w*(half + {a(0.5)}*w*p))"
+    return f"""size = abs(x)
+    is_small = size < {a(float(_SHIFT))}
+    c = size if is_small else {a(0.0)}
+    {a.polynomial(above, "c", "above")}
+    d = c + {a(float(_SHIFT))}
+    q = {"*".join(pairs)}*(c + {a(_SHIFT / 2)})
+    w = {a(1.0)}/(size + {a(float(_SHIFT))} if is_small else size)
+    v = w*w
+    {a.polynomial(series, "v")}
+    half = {a(0.5)} if is_small else {a(-0.5)}
+    tail = (above/({"*".join("q" * power)}) if is_small else {a(0.0)}) + ({first})"""
+
+
+def _inverse_of_first_pole(a: Precision) -> str:
+    """Return the lines of code that compute ``inverse``: ``1/x`` for positive x, ``pi/sin(pi*x)`` up to its sign for
+    negative x, where the distance of x from the nearest integer is ``f``.
+    """
+    return f"""f = x - np.floor(x + {a(0.5)}) if size < {a(2.0**a.digits)} else {a(0.0)}
+    v = f*f
+    {a.polynomial(a.sine_of_turns, "v")}
+    place = f + f*(v*p) if x < {a(0.0)} else size
+    inverse = {a("math.inf")} if place == {a(0.0)} else {a(1.0)}/place"""
+
+
+def _trigamma(a: Precision) -> str:
+    """Return the text of the body of trigamma, the second derivative of log(gamma), for a number format. At negative x
+    it is ``pi**2/sin(pi*x)**2 - trigamma(1 - x)``.
+    """
+    return f"""
+    {_beyond_first_pole(a, 2, a.trigamma)}
+    {_inverse_of_first_pole(a)}
+    return inverse*inverse + (-tail if x < {a(0.0)} else tail)"""
+
+
+def _tetragamma(a: Precision) -> str:
+    """Return the text of the body of tetragamma, the third derivative of log(gamma), for a number format. At negative x
+    it is ``tetragamma(1 - x) - 2*pi**3*cos(pi*x)/sin(pi*x)**3``; the cosine is a sine of the distance to 1/2.
+    """
+    return f"""
+    {_beyond_first_pole(a, 3, a.tetragamma)}
+    {_inverse_of_first_pole(a)}
+    g = {a(0.5)} - abs(f)
+    v = g*g
+    {a.polynomial(a.sine_of_turns, "v")}
+    cosine = {a(math.pi)}*(g + g*(v*p)) if x < {a(0.0)} else {a(1.0)}
+    return {a(-2.0)}*(inverse*inverse*inverse*cosine + tail)"""
+
+
 FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "exp": ("exp(x)", _exp),
     "expm1": ("exp(x) - 1", _expm1),
@@ -613,6 +697,8 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "arcsinh": ("asinh(x)", _arcsinh),
     "arccosh": ("acosh(x)", _arccosh),
     "arctanh": ("atanh(x)", _arctanh),
+    "trigamma": ("The second derivative of log(gamma(x))", _trigamma),
+    "tetragamma": ("The third derivative of log(gamma(x))", _tetragamma),
     "general_power": ("x**y", _general_power),
     "sin_near": (f"sin(x) for abs(x) <= {MAX_NEAR_ANGLE}", partial(_sine_near, quarters=0)),
     "cos_near": (f"cos(x) for abs(x) <= {MAX_NEAR_ANGLE}", partial(_sine_near, quarters=1)),

@@ -164,6 +164,7 @@ ELEMENTARY |= {"spherical_bessel": 2}
 
 VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "sinh", "cosh", "erf", "erfc", "sigmoid", "softplus"})
 VECTORISED |= {"sin_near", "cos_near", "tan_near", "arctan", "arctan2", "arcsinh", "arccosh", "arctanh"}
+VECTORISED |= {"trigamma", "tetragamma"}
 """The elementary functions that can be vectorised."""
 
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
