@@ -70,7 +70,8 @@ def test_special_functions_are_those_of_scipy(tmp_path, dtype):
     entries = td.TensorComprehension(sympy.polygamma(order[i], x[i]), (i, n))
     inverse = td.TensorComprehension(sympy.erfinv(x[i]), (i, n))
     digamma = td.gradient(td.IndexedSum(sympy.loggamma(x[i]), (i, 0, n - 1)), x)
-    program = build_program((order, x), (entries, inverse, digamma))
+    vectors = (td.TensorComprehension(sympy.polygamma(k, x[i]), (i, n)) for k in (1, 2))
+    program = build_program((order, x), (entries, inverse, digamma, *vectors))
     function, _ = built(tmp_path, program, "-O2", dtype=dtype)
     rng, is_double = np.random.default_rng(0), dtype == "float64"
     rtol = 1e-12 if is_double else 1e-6
@@ -84,11 +85,13 @@ def test_special_functions_are_those_of_scipy(tmp_path, dtype):
         parts = rng.uniform(-5, 5, 300), rng.uniform(0, 40, 300), 10.0 ** rng.uniform(-2, 8, 100)
         points = np.concatenate([*parts, [0.0, -1, -2, np.nan, -1e18, -np.inf, np.inf]]).astype(dtype)
         points = points[(abs(points) > 0.02) | (points == 0)]
-        got, _, first = function(np.full(points.shape, k), points)
+        got, _, first, *others = function(np.full(points.shape, k), points)
         expected = special.polygamma(k, points.astype(float)).astype(dtype)
         np.testing.assert_allclose(got, expected, rtol=rtol, atol=1e-14 if is_double else 1e-7, err_msg=str(k))
         if not k:
             assert first.tobytes() == got.tobytes()
+        if k in (1, 2):
+            np.testing.assert_allclose(others[k - 1], expected, rtol=rtol, atol=1e-14 if is_double else 1e-7)
     assert np.isnan(function(np.array([0.5, -1.0]), np.array([1.0, 1.0]))[0]).all()
 
 

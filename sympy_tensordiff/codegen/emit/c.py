@@ -23,6 +23,7 @@ from sympy_tensordiff.codegen.ir.programs import NO_POSITION, FusedKernels, Prog
 from sympy_tensordiff.codegen.ir.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
+from sympy_tensordiff.codegen.schedule.polygammas import with_polygammas
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotInCError
 from sympy_tensordiff.integer.affine import Affine
 
@@ -65,7 +66,7 @@ class COptions:
 def print_c(program: Program, options: COptions) -> CSource:
     """Return a program as the text of a C file, with its header."""
     check_determined(program)
-    return CFile(program, options).file_text()
+    return CFile(with_polygammas(program), options).file_text()
 
 
 class CFile:

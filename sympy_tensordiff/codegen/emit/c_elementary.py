@@ -142,7 +142,7 @@ class _CTranslation:
             return f"(double){text}", "double" if self.precision is SINGLE else "real"
         if name == "min":
             return f"({text} < {others[0][0]} ? {text} : {others[0][0]})", kind
-        if name in ("abs", "floor"):
+        if name in ("abs", "floor", "sqrt"):
             return f"{name.replace('abs', 'fabs')}{ending}({text})", kind
         if name == "copysign":
             return f"copysign{ending}({text}, {others[0][0]})", kind

@@ -18,6 +18,9 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
+
+import sympy
 
 from sympy_tensordiff.codegen.emit.helpers import called_by
 from sympy_tensordiff.codegen.schedule.angles import MAX_NEAR_ANGLE
@@ -60,6 +63,25 @@ class Precision:
     """Numbers a and b: a - b/(x + 3.75) is from -1 to 1 for x from 1/2 to the end of ``erfc_range``."""
     erfcx: Sequence[float]
     """(1 + 2*x)*exp(x**2)*(1 - erf(x)) as a polynomial in that variable, by interpolation at Chebyshev nodes."""
+    atan: Sequence[float]
+    """(atan(t) - t)/t**3 as a polynomial in t**2, for abs(t) <= 1/2, by interpolation at Chebyshev nodes."""
+    asinh: Sequence[float]
+    """(asinh(x) - x)/x**3 as a polynomial in x**2, for abs(x) <= 1/2, by interpolation at Chebyshev nodes."""
+    atanh: Sequence[float]
+    """(atanh(x) - x)/x**3 as a polynomial in x**2, for abs(x) <= 1/2, by interpolation at Chebyshev nodes."""
+    quarter_pi: tuple[float, float]
+    """The number pi/4 as a sum; the first term ends in zeros, so that its multiples up to 4 are exact."""
+    acosh: Sequence[float]
+    """(acosh(1 + t)/sqrt(2*t) - 1)/t as a polynomial in t from 0 to 1/2, by interpolation at Chebyshev nodes."""
+    tan: Sequence[float]
+    """(tan(r) - r)/r**3 as a polynomial in r**2, for abs(r) <= pi/4, by interpolation at Chebyshev nodes."""
+    sine_of_turns: Sequence[float]
+    """(sin(pi*f)/(pi*f) - 1)/f**2 as a polynomial in f**2, for abs(f) <= 1/2, by interpolation at Chebyshev nodes."""
+    trigamma: Sequence[float]
+    """(psi'(1/w) - w - w**2/2)/w**3 as a polynomial in w**2, for w from 0 to 1/6, by interpolation at Chebyshev
+    nodes. The function psi is the derivative of log(gamma)."""
+    tetragamma: Sequence[float]
+    """(-psi''(1/w) - w**2 - w**3)/w**4 as a polynomial in w**2, for w from 0 to 1/6, likewise."""
 
     @property
     def bias(self) -> int:
@@ -141,6 +163,29 @@ DOUBLE = Precision(
      6.68669911754814e-07, -2.5537586917101277e-07, -1.774973275712551e-08, 2.265250053659999e-08,
      -4.544145053986109e-10, -1.8280854097783138e-09, 1.1840701055336912e-10, 1.0922701687181971e-10,
      -8.921182178061822e-12),
+    (-0.33333333333333326, 0.199999999999916, -0.14285714284106285, 0.11111110990139533, -0.09090904370311348,
+     0.07692198451257941, -0.06665052856794013, 0.058664967492257074, -0.05157516225552972, 0.04283578705573422,
+     -0.02895352123252625, 0.011152908092096216),
+    (-0.16666666666666666, 0.0749999999999864, -0.044642857140252436, 0.030381944248546365, -0.022372151449922602,
+     0.01735258771519257, -0.013962235682232349, 0.011526210169675569, -0.009591452221673173, 0.007622309427481728,
+     -0.004992717198142511, 0.0018854117655039003),
+    (0.3333333333333333, 0.20000000000000864, 0.14285714285490106, 0.11111111133938968, 0.09090907881509189,
+     0.07692345940270638, 0.06665886352701884, 0.05893099692590042, 0.05160769881147162, 0.05441915418234587,
+     0.012292448728540531, 0.13557903913692299, -0.14450491183414468, 0.21098097885975797),
+    (0.7853981633974483, 3.061616997868383e-17),
+    (-0.08333333333333333, 0.0187499999999966, -0.0055803571425315545, 0.0018988715155341478,
+     -0.0006991297328100813, 0.0002711341830498839, -0.00010907996626744022, 4.502425847529519e-05,
+     -1.8733305120455416e-05, 7.443661550275125e-06, -2.437850194405523e-06, 4.6030560681247566e-07),
+    (0.3333333333333333, 0.13333333333333, 0.05396825396865669, 0.021869488517019687, 0.008863236004747537,
+     0.003592120963192623, 0.0014559028934120557, 0.0005895746779513982, 0.0002412302318213227,
+     8.99738179014065e-05, 5.561124272292848e-05, -1.1046556992740058e-05, 3.654645824603198e-05,
+     -1.833169823906272e-05, 8.4872853977141e-06),
+    (-1.6449340668482264, 0.8117424252833536, -0.19075182412208389, 0.026147847817640922, -0.002346081035170168,
+     0.00014842878972770888, -6.975851212142348e-06, 2.5303274566671434e-07, -7.114052818770147e-09),
+    (0.16666666666666644, -0.03333333333220509, 0.023809522948893713, -0.03333308110147455, 0.07572083203711484,
+     -0.2501477294451848, 1.0286907996359482, -3.412961215232866),
+    (0.4999999999999998, -0.1666666666653065, 0.1666666653490037, -0.29999950444642587, 0.8332389337040155,
+     -3.280203272435419, 16.82395293130513, -93.09541213862052, 353.39160769467355),
 )  # fmt: skip
 
 SINGLE = Precision(
@@ -160,6 +205,15 @@ SINGLE = Precision(
     (1.85, 12.1125),
     (1.2576861, -0.08327247, -0.018953621, 0.040179763, -0.029097332, 0.014373903, -0.005299691, 0.0014304123,
      -0.00023432344, 8.950748e-06),
+    (-0.33333334, 0.19999875, -0.142798, 0.110068806, -0.08235506, 0.04225686),
+    (-0.16666667, 0.07499973, -0.04463002, 0.030156178, -0.020526793, 0.009936504),
+    (0.33333334, 0.1999996, 0.14288285, 0.1105083, 0.097519405, 0.04091623, 0.15629165),
+    (0.785398006439209, 1.5695824e-07),
+    (-0.08333332, 0.018748956, -0.005563314, 0.0017989754, -0.00044651589),
+    (0.33333334, 0.13333231, 0.053994495, 0.021620877, 0.009963025, 0.0011839186, 0.0038439722),
+    (-1.644934, 0.81174237, -0.19075006, 0.02612806, -0.0022550628),
+    (0.16666664, -0.033320066, 0.02251096),
+    (0.49999982, -0.16654943, 0.15514536),
 )  # fmt: skip
 
 
@@ -367,10 +421,7 @@ def _sine_near(a: Precision, quarters: int) -> str:
     rest = "t - n*{1!r} - n*{2!r}" if a.bits == 64 else "real(t - n*{1!r})"
     value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"
     return f"""
-    c = np.float64(x if abs(x) <= {a(MAX_NEAR_ANGLE)} else x - x)
-    turns = c*{2 / math.pi!r} + {DOUBLE.round}
-    n = turns - {DOUBLE.round}
-    t = c - n*{HALF_PI[0]!r}
+    {_quarter_turns(a)}
     r = {rest.format(*HALF_PI)}
     z = r*r
     {a.polynomial(a.sin, "z", "p")}
@@ -383,6 +434,134 @@ def _sine_near(a: Precision, quarters: int) -> str:
     value = cosine if k & 1 else sine
     value = -value if k & 2 else value
     return {value}"""
+
+
+def _quarter_turns(a: Precision) -> str:
+    """Return the lines of code that reduce the angle x by n quarter turns to ``t``, where n is also in the last bits of
+    ``turns``; the smaller terms of `HALF_PI` remain to be subtracted.
+    """
+    return f"""c = np.float64(x if abs(x) <= {a(MAX_NEAR_ANGLE)} else x - x)
+    turns = c*{2 / math.pi!r} + {DOUBLE.round}
+    n = turns - {DOUBLE.round}
+    t = c - n*{HALF_PI[0]!r}"""
+
+
+def _tan_near(a: Precision) -> str:
+    """Return the text of the body of tan for a number format, valid for angles that are not large. The rounding error
+    ``lost`` of the reduced angle r is added with the slope of the tangent.
+    """
+    if a.bits == 64:
+        rest = f"""r = t - n*{HALF_PI[1]!r}
+    lost = ((t - r) - n*{HALF_PI[1]!r}) - n*{HALF_PI[2]!r}"""
+    else:
+        rest = f"""exact = t - n*{HALF_PI[1]!r}
+    r = real(exact)
+    lost = real(exact - np.float64(r))"""
+    return f"""
+    {_quarter_turns(a)}
+    {rest}
+    z = r*r
+    {a.polynomial(a.tan, "z")}
+    value = r*(z*p)
+    slope = r + value
+    value = r + (value + lost*({a(1.0)} + slope*slope))
+    k = np.float64(turns).view(np.int64)
+    value = {a(-1.0)}/value if k & 1 else value
+    return value if abs(x) > {a(2.0**-26)} else x"""
+
+
+def _arctangent(a: Precision) -> str:
+    """Return the lines of code that compute ``angle``, the arc tangent of ``low/high``, where ``0 <= low <= high``, and
+    then subtract it from pi/2 if ``is_steep``. Above 1/2, the quotient is replaced by ``(low - high)/(low + high)``,
+    whose arc tangent is less by pi/4. Angles are ``eighths*pi/4 + small``.
+    """
+    return f"""is_near = low > {a(0.5)}*high
+    half = {a(0.5)} if high > {a(1.0)} else {a(1.0)}
+    above = half*low - half*high if is_near else low
+    below = half*low + half*high if is_near else high
+    t = above/below
+    z = t*t
+    {a.polynomial(a.atan, "z")}
+    small = t + t*(z*p)
+    eighths = {a(1.0)} if is_near else {a(0.0)}
+    small = -small if is_steep else small
+    eighths = {a(2.0)} - eighths if is_steep else eighths"""
+
+
+def _arctan(a: Precision) -> str:
+    """Return the text of the body of atan for a number format."""
+    return f"""
+    size = abs(x)
+    is_steep = size > {a(1.0)}
+    low = {a(1.0)} if is_steep else size
+    high = size if is_steep else {a(1.0)}
+    {_arctangent(a)}
+    return math.copysign(eighths*{a(a.quarter_pi[0])} + (small + eighths*{a(a.quarter_pi[1])}), x)"""
+
+
+def _arctan2(a: Precision) -> str:
+    """Return the text of the body of ``atan2(y, x)`` for a number format."""
+    return f"""
+    width = abs(x)
+    height = abs(y)
+    is_steep = height > width
+    low = width if is_steep else height
+    high = height if is_steep else width
+    are_infinite = low == {a("math.inf")} and high == {a("math.inf")}
+    low = {a(1.0)} if are_infinite else low
+    high = {a(1.0)} if high == {a(0.0)} or are_infinite else high
+    {_arctangent(a)}
+    is_left = math.copysign({a(1.0)}, x) < {a(0.0)}
+    small = -small if is_left else small
+    eighths = {a(4.0)} - eighths if is_left else eighths
+    return math.copysign(eighths*{a(a.quarter_pi[0])} + (small + eighths*{a(a.quarter_pi[1])}), y)"""
+
+
+def _arcsinh(a: Precision) -> str:
+    """Return the text of the body of asinh for a number format: ``log(x + sqrt(x**2 + 1))`` for positive x, a
+    polynomial near 0.
+    """
+    large = a(2.0 ** (a.bias // 2 - 10))
+    return f"""
+    size = abs(x)
+    z = x*x
+    {a.polynomial(a.asinh, "z")}
+    c = {a(1.0)} if size > {large} else size
+    square = c*c
+    more = c + square/({a(1.0)} + np.sqrt({a(1.0)} + square))
+    value = log1p(size if size > {large} else more) + ({a(math.log(2))} if size > {large} else {a(0.0)})
+    return math.copysign(size + size*(z*p) if size < {a(0.5)} else value, x)"""
+
+
+def _arccosh(a: Precision) -> str:
+    """Return the text of the body of acosh for a number format: ``log(x + sqrt(x**2 - 1))``, and near 1 a polynomial
+    times ``sqrt(2*(x - 1))``.
+    """
+    large = a(2.0 ** (a.bias // 2 - 10))
+    return f"""
+    rest = x - {a(1.0)}
+    c = {a(1.0)} if x > {large} else {a(0.0)} if x < {a(1.0)} else rest
+    {a.polynomial(a.acosh, "c")}
+    root = np.sqrt({a(2.0)}*c)
+    more = c + np.sqrt(c*(c + {a(2.0)}))
+    value = log1p(x if x > {large} else more) + ({a(math.log(2))} if x > {large} else {a(0.0)})
+    value = root + root*(c*p) if c < {a(0.5)} else value
+    return {a("math.nan")} if x < {a(1.0)} else value"""
+
+
+def _arctanh(a: Precision) -> str:
+    """Return the text of the body of atanh for a number format: ``log1p(2*x/(1 - x))/2`` for positive x, a polynomial
+    near 0.
+    """
+    return f"""
+    size = abs(x)
+    z = x*x
+    {a.polynomial(a.atanh, "z")}
+    c = size if size < {a(1.0)} else {a(0.0)}
+    value = {a(0.5)}*log1p({a(2.0)}*c/({a(1.0)} - c))
+    special = {a("math.inf")} if size == {a(1.0)} else {a("math.nan")}
+    value = value if size < {a(1.0)} else special
+    return math.copysign(size + size*(z*p) if size < {a(0.5)} else value, x)"""
 
 
 def _general_power(a: Precision) -> str:
@@ -436,6 +615,71 @@ def _general_power(a: Precision) -> str:
     return {a(1.0)} if y == {a(0.0)} or x == {a(1.0)} or (x == {a(-1.0)} and abs(y) == {inf}) else value"""
 
 
+_X = sympy.Symbol("x")
+
+_SHIFT = 6
+"""The functions of `_beyond_first_pole` are moved by so many integers, to where the series in 1/x suffice."""
+
+
+def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str:
+    """Return the lines of code that compute ``tail``, the sum of ``1/(size + k)**power`` over k = 1, 2, 3, ..., where
+    ``size = abs(x)`` and ``power`` is 2 or 3: a quotient of two polynomials for the first terms and an asymptotic
+    series for the others; for a large size only the series, less the term for k = 0. The denominator is a power of
+    the product of all ``c + k``, of which the first and the last, and so on, are multiplied first.
+    """
+    factors = [sympy.Poly(_X + k, _X) for k in range(1, _SHIFT)]
+    others = (prod(factor for factor in factors if factor is not own) for own in factors)
+    above = [float(c) for c in reversed(sum(other**power for other in others).all_coeffs())]
+    pairs = [f"(c*d + {a(float(k * (_SHIFT - k)))})" for k in range(1, _SHIFT // 2)]
+    first = "w + v*(half + w*p)" if power == 2 else f"v*({a(0.5)} + w*(half + {a(0.5)}*w*p))"
+    return f"""size = abs(x)
+    is_small = size < {a(float(_SHIFT))}
+    c = size if is_small else {a(0.0)}
+    {a.polynomial(above, "c", "above")}
+    d = c + {a(float(_SHIFT))}
+    q = {"*".join(pairs)}*(c + {a(_SHIFT / 2)})
+    w = {a(1.0)}/(size + {a(float(_SHIFT))} if is_small else size)
+    v = w*w
+    {a.polynomial(series, "v")}
+    half = {a(0.5)} if is_small else {a(-0.5)}
+    tail = (above/({"*".join("q" * power)}) if is_small else {a(0.0)}) + ({first})"""
+
+
+def _inverse_of_first_pole(a: Precision) -> str:
+    """Return the lines of code that compute ``inverse``: ``1/x`` for positive x, ``pi/sin(pi*x)`` up to its sign for
+    negative x, where the distance of x from the nearest integer is ``f``.
+    """
+    return f"""f = x - np.floor(x + {a(0.5)}) if size < {a(2.0**a.digits)} else {a(0.0)}
+    v = f*f
+    {a.polynomial(a.sine_of_turns, "v")}
+    place = f + f*(v*p) if x < {a(0.0)} else size
+    inverse = {a("math.inf")} if place == {a(0.0)} else {a(1.0)}/place"""
+
+
+def _trigamma(a: Precision) -> str:
+    """Return the text of the body of trigamma, the second derivative of log(gamma), for a number format. At negative x
+    it is ``pi**2/sin(pi*x)**2 - trigamma(1 - x)``.
+    """
+    return f"""
+    {_beyond_first_pole(a, 2, a.trigamma)}
+    {_inverse_of_first_pole(a)}
+    return inverse*inverse + (-tail if x < {a(0.0)} else tail)"""
+
+
+def _tetragamma(a: Precision) -> str:
+    """Return the text of the body of tetragamma, the third derivative of log(gamma), for a number format. At negative x
+    it is ``tetragamma(1 - x) - 2*pi**3*cos(pi*x)/sin(pi*x)**3``; the cosine is a sine of the distance to 1/2.
+    """
+    return f"""
+    {_beyond_first_pole(a, 3, a.tetragamma)}
+    {_inverse_of_first_pole(a)}
+    g = {a(0.5)} - abs(f)
+    v = g*g
+    {a.polynomial(a.sine_of_turns, "v")}
+    cosine = {a(math.pi)}*(g + g*(v*p)) if x < {a(0.0)} else {a(1.0)}
+    return {a(-2.0)}*(inverse*inverse*inverse*cosine + tail)"""
+
+
 FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "exp": ("exp(x)", _exp),
     "expm1": ("exp(x) - 1", _expm1),
@@ -448,13 +692,21 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "erfc": ("1 - erf(x)", _erfc),
     "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid),
     "softplus": ("log(1 + exp(x)), without overflow", _softplus),
+    "arctan": ("atan(x)", _arctan),
+    "arctan2": ("The angle of the point (x, y)", _arctan2),
+    "arcsinh": ("asinh(x)", _arcsinh),
+    "arccosh": ("acosh(x)", _arccosh),
+    "arctanh": ("atanh(x)", _arctanh),
+    "trigamma": ("The second derivative of log(gamma(x))", _trigamma),
+    "tetragamma": ("The third derivative of log(gamma(x))", _tetragamma),
     "general_power": ("x**y", _general_power),
     "sin_near": (f"sin(x) for abs(x) <= {MAX_NEAR_ANGLE}", partial(_sine_near, quarters=0)),
     "cos_near": (f"cos(x) for abs(x) <= {MAX_NEAR_ANGLE}", partial(_sine_near, quarters=1)),
+    "tan_near": (f"tan(x) for abs(x) <= {MAX_NEAR_ANGLE}", _tan_near),
 }
 """The description and the body of each function, after the functions that it calls."""
 
-PARAMETERS = dict.fromkeys(FUNCTIONS, ("x",)) | {"general_power": ("x", "y")}
+PARAMETERS = dict.fromkeys(FUNCTIONS, ("x",)) | {"arctan2": ("y", "x"), "general_power": ("x", "y")}
 """The parameters of each function."""
 
 # Without ``forceinline``, loops over erfc and powers are not vectorised, and take 4.4 times as long.

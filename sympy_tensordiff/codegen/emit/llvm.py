@@ -85,7 +85,7 @@ class Module:
             for other in called:
                 self.elementary(other, kind)
             self.functions[symbol] = text
-            for own in re.findall(r"@(llvm\.(?:fabs|copysign|floor)\.f\d+)\(", text):
+            for own in re.findall(r"@(llvm\.(?:fabs|copysign|floor|sqrt)\.f\d+)\(", text):
                 self.declare(own, kind, [kind] * (1 + ("copysign" in own)))
         return symbol
 

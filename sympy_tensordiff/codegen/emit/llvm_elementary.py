@@ -169,7 +169,7 @@ class _LlvmTranslation:
             ), kind
         given = [self.as_kind(self.value(argument), "real") for argument in node.args]
         passed = ", ".join(f"{self.real} {text}" for text in given)
-        if name in ("abs", "copysign", "floor"):
+        if name in ("abs", "copysign", "floor", "sqrt"):
             short = "f64" if self.real == "double" else "f32"
             return self.new(f"call {self.real} @llvm.{name.replace('abs', 'fabs')}.{short}({passed})"), "real"
         self.called.append(name)

@@ -163,8 +163,9 @@ ELEMENTARY |= {"spherical_bessel": 2}
 """The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
 
 VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "sinh", "cosh", "erf", "erfc", "sigmoid", "softplus"})
-VECTORISED |= {"sin_near", "cos_near"}
-"""The elementary functions of one argument that can be vectorised."""
+VECTORISED |= {"sin_near", "cos_near", "tan_near", "arctan", "arctan2", "arcsinh", "arccosh", "arctanh"}
+VECTORISED |= {"trigamma", "tetragamma"}
+"""The elementary functions that can be vectorised."""
 
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
 """The operations whose values are conditions."""

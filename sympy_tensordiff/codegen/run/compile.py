@@ -39,6 +39,7 @@ from sympy_tensordiff.codegen.run.threads import (
 )
 from sympy_tensordiff.codegen.schedule.fusion import fuse
 from sympy_tensordiff.codegen.schedule.passes import prepared
+from sympy_tensordiff.codegen.schedule.polygammas import POLYGAMMA, with_polygammas
 from sympy_tensordiff.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -61,6 +62,7 @@ def print_source(program: Program, backend: str, parallel: bool | None = None, d
     """Return the text of a program's generated module for ``backend``, with functions that run on several cores if
     ``parallel``; no compiler or device is needed.
     """
+    program = with_polygammas(program) if backend in COMPILED else program
     bounded = _prepared_program(program, backend, parallel)
     fused = fuse(bounded, Prover(bounded)) if parallel or backend == "llvm" else bounded
     chosen = blockable(fused) if parallel else frozenset[str]()
@@ -140,6 +142,8 @@ class CompiledFunction:
         parallel: bool | None = None,
         build: Builder | None = None,
     ) -> None:
+        if backend in COMPILED and not called(functions or {}, [POLYGAMMA]):
+            program = with_polygammas(program)
         self.program = program
         self.backend = backend
         self._implementations = bind(functions, externals(program), backend)

@@ -30,7 +30,7 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 MAX_NEAR_ANGLE = 100000.0
 """The greatest angle that the functions of near angles reduce: it is less than 2**16 times pi/2."""
 
-NEAR_ANGLE_FUNCTIONS = {"sin": "sin_near", "cos": "cos_near"}
+NEAR_ANGLE_FUNCTIONS = {"sin": "sin_near", "cos": "cos_near", "tan": "tan_near"}
 """The functions for angles up to `MAX_NEAR_ANGLE`."""
 
 CHOICES = frozenset({"select", "and", "or"})
