@@ -247,8 +247,8 @@ class _Rewriter:
         return node
 
     def with_plain_exponentials(self, node: Node) -> Node:
-        """Return a logarithm, or a product with exponentials, with differences ``exp(a) - exp(b)`` in it as they were
-        written: the exponentials are divided by the largest one later.
+        """Return `node`, a logarithm or a product with exponentials, with its rewritten differences ``exp(a) - exp(b)``
+        undone, since a later pass divides all exponentials by the largest one.
         """
         graph, args = self.graph, node.args
         for n, arg in enumerate(args):
@@ -328,8 +328,8 @@ class _Rewriter:
         return None
 
     def of_terms_multiplied_out(self, node: Node) -> Node | None:
-        """Return the addition `node` with its products multiplied out and a rule applied to a pair of the terms:
-        ``expm1(x) + x*exp(x)`` for ``(1 + x)*exp(x) - 1``. None if no rule applies, or if that adds more than one
+        """Return the addition `node` with its products multiplied out and a rule applied to two of the terms: ``(1 +
+        x)*exp(x) - 1`` becomes ``expm1(x) + x*exp(x)``. None if no rule applies, or if that adds more than one
         function.
         """
         graph = self.graph
@@ -420,7 +420,9 @@ class _Rewriter:
         return found
 
     def difference_of_terms(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` by the first rule that applies; None if no rule applies to the pair."""
+        """Return ``one + other`` by the first rule that applies to the terms in this order, such as ``exp(u) - 1`` by
+        expm1; None if none applies. `joined` tries both orders.
+        """
         graph, factor = self.graph, one.factor
         if (found := self.with_common_factors(one, other)) is not None:
             return found
@@ -463,7 +465,9 @@ class _Rewriter:
         return None
 
     def opposite_terms(self, factor: Number, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` for terms with `factor` and its opposite by the first rule that applies, else None."""
+        """Return ``one + other``, two terms with opposite coefficients, by the first rule for a difference ``factor*(a
+        - b)``; None if none applies.
+        """
         graph = self.graph
         if (found := difference_of_powers_by_one(graph, one.base, other.base)) is not None:
             return self.noted("b*a**p - a**(p + 1)", graph.scale(factor, found))
@@ -512,8 +516,8 @@ class _Rewriter:
         return self.powers[product]
 
     def less_tangent(self, factor: Number, one: Node, other: Node) -> Node | None:
-        """Return ``factor*(one - other)`` for ``c*((1 + u)**p - 1)`` and ``c*p*u*(1 + u)**(p - 1)``, as derivatives of
-        annuities have them; None for other values.
+        """Return ``factor*(one - other)`` without cancellation if `one` is ``c*((1 + u)**p - 1)`` and `other` is
+        ``c*p*u*(1 + u)**(p - 1)``, its linear part as in derivatives of annuities; else None.
         """
         graph = self.graph
         for part in graph.factors(one):
@@ -575,7 +579,9 @@ class _Rewriter:
         return graph.scale(factor, value)
 
     def distance(self, a: Node, b: Node) -> Node | None:
-        """Return ``a - b`` if that keeps its digits: it has fewer terms than `a` or `b`, or is rewritten; else None."""
+        """Return the difference ``a - b`` if it is accurate for close values, because terms of `a` and `b` cancel in it
+        or a rule rewrites it; else None.
+        """
         if (a, b) not in self.distances:
             self.distances[a, b] = None
             found = minus(self.graph, a, b)
@@ -715,8 +721,8 @@ def _powers(graph: Graph, product: Node) -> dict[Node, Number]:
 
 
 def _is_part(exponent: Number, other: Number) -> bool:
-    """Return whether ``b**exponent`` divides ``b**other`` with a quotient that is an integer power of the same sign:
-    1/2 of 3/2, -1 of -2.
+    """Return whether the power ``b**exponent`` may be taken out of ``b**other``: what is left is an integer power of
+    the same sign, as for 1/2 of 3/2 or -1 of -2.
     """
     rest = Fraction(other) - Fraction(exponent)
     return rest == 0 or (rest.denominator == 1 and rest * exponent > 0)
@@ -728,9 +734,7 @@ def _is_positive_number(node: Node) -> bool:
 
 
 def _is_multiple(node: Node) -> bool:
-    """Return whether `node` is a number times an array entry. The rules have been applied to the formula of the entry
-    already.
-    """
+    """Return whether `node` is a number times one array entry, to which no rule needs to be applied."""
     return node.op == "mul" and len(node.args) == 2 and node.args[0].op == "const" and node.args[1].op == "read"
 
 

@@ -59,7 +59,9 @@ def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
 
 
 class _UsesInKernel:
-    """Visits the statements of one kernel, the last first."""
+    """The analysis of one kernel for `conditions_of_use`: it visits the statements from last to first, since uses
+    follow definitions.
+    """
 
     def __init__(self, step: Kernel, prover: Prover, common: dict[str, Conditions], result: UseConditions) -> None:
         self.step, self.box, self.common, self.result = step, axis_rows(step, prover.shapes), common, result
@@ -108,8 +110,8 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = _as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Record that the entries that `load` reads are used where `conditions`, expressed in the axes of the array,
-        are true. Only the conditions that all reads of an array have in common are kept.
+        """Note that the entries read by `load` are used where `conditions` (rewritten in the axes of the array) are
+        true; conditions that other reads of the array do not have are dropped.
         """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):
@@ -123,8 +125,8 @@ class _UsesInKernel:
         self.common[load.array] = self.common.get(load.array, found) & found
 
     def _nodes(self, value: Scalar, conditions: Conditions) -> Iterator[tuple[Scalar, Conditions]]:
-        """Yield each node of the expression `value` with the conditions under which it is used: ``conditions``, and
-        those of the ``select`` operations around it.
+        """Yield each node of the expression `value` with the conditions under which it is needed: the given
+        ``conditions``, and those of the ``select`` operations around it.
         """
         stack = [(value, conditions)]
         while stack:
@@ -165,8 +167,8 @@ def _names(condition: Condition) -> set[str]:
 
 
 def _mapped(condition: Condition, images: dict[str, Affine]) -> Condition:
-    """Return `condition` with its variables substituted by `images`. Of a condition that a form is not 0, the form and
-    its negative mean the same: the one whose text is sorted last is returned.
+    """Return `condition` with its variables replaced by the forms in `images`. For a condition "form is not 0", which
+    the negated form expresses as well, one of the two signs is chosen so that equal conditions are equal.
     """
     if isinstance(condition, Constraint):
         return condition._replace(form=condition.form.substitute(images))

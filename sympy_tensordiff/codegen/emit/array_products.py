@@ -121,7 +121,8 @@ def product_of(factors: Sequence[Scalar]) -> Scalar:
 
 
 class FactorGroup(NamedTuple):
-    """Factors that become one operand of a product. ``dims`` are the dimensions along which their product varies.
+    """Factors that are multiplied first, as one operand of a summed product. ``dims`` are the dimensions along which
+    the operand varies.
 
     ``is_computed``: an array is computed for it. ``is_wide``: it has more entries than the arrays it is computed from.
     """
@@ -156,7 +157,9 @@ class Arrangement(NamedTuple):
 
 
 class _SumOfProducts:
-    """A product that is summed over the dimensions of a frame into an accumulator."""
+    """A product to be added to an accumulator, summed over the dimensions of a frame: it chooses and prints the array
+    operations for it.
+    """
 
     def __init__(self, frame: Frame, add: Set, additions: Additions) -> None:
         self.frame = frame

@@ -51,8 +51,8 @@ A minimum image in three dimensions takes 1.8 of the time of JAX's own gradient,
 
 
 class Narrowing:
-    """Restricts the dimensions of array code to the entries at which conditions are true, and prints the tests, ranges
-    and masks for this.
+    """Restricts array code to the entries at which conditions are true: by a Python ``if``, by narrower ranges of
+    indices, or by a mask.
     """
 
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
@@ -266,7 +266,9 @@ class Additions:
         """The lines that add to all entries of an accumulator."""
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
-        """Return whether an addition applies to all entries of the accumulator ``name``; it then needs no mask."""
+        """Return whether the current mask is the one of the accumulator ``name``, so that an addition in `frame` needs
+        no mask of its own.
+        """
         return frame.mask == self.values.stored[name].mask
 
     def single_addition(self, body: Sequence[Statement], frame: Frame) -> Set | None:
@@ -370,9 +372,9 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
-        """Return ``(text, dimensions, sum)`` for adding an array, ``text``, to a part of the accumulator ``name``.
-        Either the new text pads the array with zeros to the shape of the accumulator, and ``sum`` is "", or ``sum`` is
-        a format for the sum of accumulator and array. ``dimensions`` are those along which the array varies.
+        """Return ``(text, dimensions, sum)`` for adding the array ``text`` to a part of accumulator ``name``. Either
+        the returned text is padded with zeros to the accumulator's shape and ``sum`` is "", or ``sum`` is a format for
+        the sum of both. ``dimensions`` are those along which the array varies.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]

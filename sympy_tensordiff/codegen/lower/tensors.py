@@ -380,8 +380,8 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 class _Logarithm:
-    """The arrays for one log-sum-exp of z: the maximum of z ("shift"), the exponentials of ``z - shift`` ("power"),
-    their sum ("total") and its inverse ("share").
+    """The auxiliary arrays of one log-sum-exp of a tensor z: the maximum of z ("shift"), the exponentials of ``z -
+    shift`` ("power"), their sum ("total") and its inverse ("share").
     """
 
     def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:
