@@ -37,7 +37,9 @@ class Uses:
 
 
 class _StepKey:
-    """A step as a cache key that is compared by identity, since comparing the contents of steps is slow."""
+    """A wrapper that makes a step usable as a cache key; it is compared by identity, since comparing the contents of
+    steps is slow.
+    """
 
     __slots__ = ("step",)
 

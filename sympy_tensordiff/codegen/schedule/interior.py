@@ -33,7 +33,7 @@ MOST_WEIGHT = 250
 
 
 class Guards(NamedTuple):
-    """The guards of statements in a loop body, sorted: lower and upper bounds of the loop variable, and conditions that
+    """The guards in a loop body as conditions on the loop: lower and upper bounds of its variable, and conditions that
     are the same in all iterations.
 
     ``zeros`` are the quotients that are 0 between the bounds.
@@ -80,9 +80,9 @@ def interior(
 
 
 def guards(loop: Loop, lengths: Lengths) -> Guards:
-    """Return the guards in the body of `loop`, as bounds of the loop variable and as loop-invariant conditions; no
-    guard need be tested where all of these hold. The quotients that are 0 within the bounds are returned, too, since
-    remainders by them are simple indices there.
+    """Return conditions under which no guard in the body of `loop` needs a test: bounds of the loop variable, and
+    loop-invariant conditions. Quotients that are 0 within the bounds are returned, too, since remainders are plain
+    indices there.
     """
     found = Guards([], [], [], [])
     variable, highs = Affine.variable(loop.variable), [bound.form.substitute(lengths) for bound in loop.highs]
@@ -162,8 +162,8 @@ def _loop_between(
     holds: Sequence[Constraint],
     fails: Sequence[Constraint],
 ) -> Loop:
-    """Return `loop` with the bounds `lows` and `highs` added. Guards in `holds` are dropped, and statements with a
-    guard in `fails` are removed.
+    """Return `loop` restricted to a part of its range by the further bounds `lows` and `highs`. Guards in `holds` are
+    true there and dropped; statements with a guard in `fails` are removed.
     """
     body: list[Statement] = []
     for statement in loop.body:

@@ -77,8 +77,8 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the entries that are worth reading once per iteration over `variable` (or once in all for ""): they
-        depend on it, but not on the inner loops in which they are read.
+        """Yield the entries that are worth reading once per iteration over `variable` ("": once in all), before the
+        inner loops: they depend on it, but on no inner loop in which they are read.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
@@ -136,7 +136,7 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
 
 
 def entry_name(entry: Entry) -> str:
-    """Return a readable name for the scalar that holds an entry: ``idx_i`` for ``idx[i]``."""
+    """Return a readable name for the scalar that stores an array entry: ``idx_i`` for ``idx[i]``."""
     array = entry.array if isinstance(entry, Load) else entry.tensor
     name = "_".join([array, *map(str, entry.index)])
     return name if name.isidentifier() else f"{array}_entry"
