@@ -140,8 +140,8 @@ def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> gr
 def _with_recurrence(
     reader: Reader, total: graph_cost.Cost, scans: Mapping[Any, Mapping[Any, Any]], hints: Hints | None
 ) -> graph_cost.Cost:
-    """Return ``total`` plus the cost of all steps of one recurrence. ``scans`` maps each scan of the recurrence to a
-    dictionary from the expressions that are the same in all its steps to variables.
+    """Return ``total`` plus the cost of all steps of one recurrence. ``scans`` has its scans, each with a dictionary
+    from expressions that do not change between steps to the variables that replace them.
     """
     first = next(iter(scans))
     rule = {v: ScanVariable(fresh_name(v.name), v.shape) for v in first.bound[:-1]}

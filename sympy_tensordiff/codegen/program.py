@@ -113,8 +113,8 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of compilation: the ``nodes`` to compute and their arguments. For a program that finds the positions of
-    bad indices, also the numbers of the failed index checks (``search``).
+    """The input of the compilation: the graph with the nodes to compute, the arguments and their names. In a program
+    that searches for bad indices, ``search`` has the numbers of the failed index checks.
     """
 
     graph: Graph
@@ -202,8 +202,8 @@ def assemble(task: Task) -> Program:
 
 
 def _with_fewest_whole_arrays(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the program with arrays of values that several sums need (if ``shares_rows``), or the program without
-    them if it has fewer large temporaries.
+    """Return the program with arrays for values that several sums need (if ``shares_rows``), or without these arrays if
+    that leaves fewer large temporaries that are stored completely.
     """
     if not shares_rows:
         return _assemble(simplified)[0]
@@ -233,7 +233,9 @@ def _count_whole_arrays(program: Program, rows: set[str]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Simplified:
-    """A program in preparation: its arrays with simplified entries, before these are lowered to loop nests."""
+    """A program in preparation: the definitions of its arrays with simplified formulas of their entries, before these
+    become loop nests.
+    """
 
     task: Task
     program: Program
@@ -300,8 +302,8 @@ def _simplify(task: Task) -> _Simplified:
 def _in_loop_form(
     graph: Graph, lowering: Lowering, definitions: Sequence[Definition], sizes: frozenset[int], expand: bool
 ) -> list[Node]:
-    """Rewrite the entries of `definitions` so that loops compute them fast, and return them. ``sizes`` are the size
-    variables; ``expand`` multiplies out products in sums. Sums that should be stored are recorded in `lowering`.
+    """Return the formulas of the entries of `definitions`, rewritten so that loops compute them fast. ``sizes`` are the
+    size variables; ``expand`` multiplies out products in sums. Sums worth storing are recorded in `lowering`.
     """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
@@ -317,8 +319,8 @@ def _in_loop_form(
 
 
 def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Program, set[str]]:
-    """Return the program with its steps, checks and masks, not yet verified. Also return the names of temporaries that
-    exist only because ``shares_rows`` allows functions of several sums to be stored.
+    """Return ``(program, names)``: the program with its steps, checks and masks, not yet verified, and the temporaries
+    in it that exist only because of ``shares_rows``, which stores functions of the indices of several sums.
 
     These are none unless ``shares_rows``; they store functions of the axes of several sums, as ``exp(-(x[i] - k)**2)``,
     or of sums. Only one row of each is to be kept: they may be larger than all arguments, unless as much is kept

@@ -21,8 +21,8 @@ DEFAULT_SIZE = 100
 
 
 class Hints:
-    """Expected values of sizes and free indices (those in `sizes`, else a default), by which the costs of contractions
-    are estimated. A call returns the expected value of an extent.
+    """The expected values of sizes and free indices (those in `sizes`, else a default), by which costs are estimated.
+    Called with an extent, it returns the expected value of the extent.
     """
 
     def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:
@@ -57,8 +57,8 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected value of the extent `form`, in small units. A few of these are subtracted for an axis
-        that counts as shorter, so that sizes of equal expected value differ.
+        """Return the expected value of the extent `form`, multiplied by a constant, minus a small number for axes that
+        count as shorter, so that contraction orders of equal cost are decided the same way each time.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
@@ -83,8 +83,8 @@ _MAX_OUTER_TERMS = 6
 
 
 class Products:
-    """Decides which inner products of einsums to multiply out. An operand that is itself a product is either replaced
-    by its own operands (it is then in ``absorbed``), or computed first and stored in an array.
+    """Decides for each product that is an operand of an einsum whether it is computed once and stored, or multiplied
+    out: replaced by its own operands in the einsums that use it (it is then in ``absorbed``).
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
@@ -110,8 +110,8 @@ class Products:
                 self.absorbed.add(part)
 
     def is_less_work_without(self, node: Node) -> bool:
-        """Return whether it takes fewer multiplications in total to multiply ``node`` out in every einsum that uses it
-        than to compute it once.
+        """Return whether all einsums that use ``node`` together take fewer multiplications with ``node`` multiplied out
+        than if it is computed once.
         """
         groups: dict[Node, None] = {}
         stack = list(self.users[node])
@@ -236,8 +236,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node` with axes `output`: its operands, relabelled in common,
-        and the extents of labels. Inner products to multiply out are replaced by their operands.
+        """Return ``(operands, extents)`` of the einsum `node` with the axes `output`: all operands with common labels,
+        after inner products that are to be multiplied out are replaced by theirs, and the extent of each label.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.

@@ -197,8 +197,8 @@ class ExpressionWriter(TensorWriter):
         return self.depth.build(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
-        """Return whether `case` is the second branch of the `Piecewise` that it forms with its complement: the upper
-        part of a range, the odd indices, or "not divisible". ``rest`` are the constraints that both share.
+        """Return whether the guard `case` becomes the second branch of a `Piecewise` with its opposite: the upper part
+        of a range, the odd indices, or "not divisible". ``rest`` are the constraints that both have.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
@@ -406,8 +406,8 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
-    """Return the outermost guard or select in the comparison `node`, followed by all others with its condition. Sums
-    are not searched.
+    """Return the guards and selects in the comparison `node` that have the outermost condition, so that the comparison
+    can be split by it. Sums are not searched.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.

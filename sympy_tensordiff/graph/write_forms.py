@@ -148,8 +148,8 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
-        """Return ``(variable, coefficient)`` of the term of `form` to write alone on the left of a constraint: the
-        outermost bound index, else a free index, else a size.
+        """Return the term of `form`, as ``(variable, coefficient)``, that stands alone on the left when a constraint is
+        printed: that of the outermost bound index, else of a free index, else of a size.
         """
         bound, limits = {v: n for n, (v, _) in enumerate(scope)}, self.reader.limits
 
