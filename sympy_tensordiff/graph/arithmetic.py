@@ -333,7 +333,9 @@ class Arithmetic(NodeTable):
         """
 
         def decide(node: Node) -> Node:
-            """Return branch ``position`` of a select on ``condition``; any other node unchanged."""
+            """If `node` is a select on ``condition``, return its branch number ``position``, which is known to be
+            taken; any other node unchanged.
+            """
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 
         if value.op not in ("add", "mul"):

@@ -160,8 +160,8 @@ class ConditionReader(Applications):
         return result
 
     def _as_rows(self, relation: Any, scope: Scope) -> tuple[tuple[Constraint, ...], tuple[Rows, ...]] | None:
-        """Return ``(constraints, alternatives)`` for a relation between indices, such as ``i == j``. The alternatives
-        are the cases of its negation, here ``i > j`` and ``i < j``. None if it is not linear.
+        """Return ``(constraints, alternatives)`` for a relation between indices, such as ``i == j``: the constraints
+        that state it, and the cases of its negation, here ``i > j`` and ``i < j``. None if it is not linear.
 
         Two bound indices that differ are one alternative, which is tested at each point: the two ranges on both sides
         would double every sum that reads them. An index is on one side of most bounds.

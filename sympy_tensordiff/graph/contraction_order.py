@@ -39,8 +39,9 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints that also order sizes of equal expected value, to break ties between contraction orders. The
-        sizes that are extents of the most axes of variables count as longer, sizes of results as shorter.
+        """Return `Hints` that also order sizes with equal expected values, so that they decide between contraction
+        orders of equal cost. A size that is the extent of the most axes of variables counts as longer, a size of a
+        result as shorter.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -157,8 +158,8 @@ class Products:
         return min(whole, each) if terms else whole
 
     def in_outer_terms(self, operands: Sequence[Labelled], extents: Extents) -> list[tuple[Number, list[Labelled]]]:
-        """Return the terms, ``(coefficient, operands)``, after an operand that is a sum of outer products is multiplied
-        out; [] if no operand is one.
+        """Return the terms, ``(coefficient, operands)``, of an einsum in which an operand that is a sum of outer
+        products is multiplied out; [] if no operand is such a sum.
         """
         for position, (node, labels) in enumerate(operands):
             if self.rank(node) > 0:
@@ -273,8 +274,8 @@ def _volume(shape: Sequence[Affine]) -> Polynomial:
 
 
 def is_separable(core: Node) -> bool:
-    """Return whether an einsum is an outer product of independent factors, as in ``(A @ x)[:, None]*y[None, :]``: no
-    label connects the operands of one factor with those of another.
+    """Return whether an einsum is an outer product of independent factors, as in ``(A @ x)[:, None]*y[None, :]``: its
+    operands form two or more groups that share no label.
     """
     groups: list[set[int]] = []
     for labels in core.data.inputs:

@@ -204,8 +204,8 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return `node` as one operand: a comprehension over the index variables in it. None if one of these must not
-        be an axis.
+        """Return `node` as one operand: a comprehension over the index variables in it. None, with these variables
+        noted in ``refused``, if the caller has excluded one of them as an axis.
         """
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)

@@ -326,8 +326,8 @@ class _Pairing(TermProducts):
     def is_less_work_shared(
         self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
-        """Return whether it takes fewer operations to compute the product that occurs twice in ``operands`` (`shared`)
-        once, before the others.
+        """Return whether an einsum takes fewer operations if the product that occurs twice in ``operands`` (`shared`)
+        is computed once and then used twice.
         """
         axes, renamed = shared.axes
         zero = self.graph.zero

@@ -88,8 +88,8 @@ class TermProducts(SumParts):
         """Return whether `product` is also computed for another part of the result than the current one."""
 
     def split_by_terms(self, product: ProductWithSum, work: int) -> Recursion[Evaluation | None]:
-        """Return ``(work, node)`` for `product` with its sum multiplied out, where the work is the number of
-        multiplications; None if that is more than `work`.
+        """Return ``(work, node)`` for `product` with its sum multiplied out, where ``work`` counts multiplications;
+        None if they are more than the limit `work`.
 
         Sums with several uses in its terms are multiplied out in turn, each once, with the sum of all that multiplies
         it, as in a reverse sweep: the number of products in nested sums would grow exponentially otherwise.
@@ -196,8 +196,8 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the number of operations that each use of the sum `total`, with ``volume`` entries, saves if all uses
-        are multiplied out.
+        """Return the operations that each use of the sum `total` saves if all its uses multiply its terms one by one,
+        so that the sum itself is not computed: an equal share of its cost. ``volume`` is its number of entries.
         """
         every = self.private_parts(total).products[-1]
         return self.work_of_sum(total, every, volume) // self.products.uses[total]

@@ -369,8 +369,8 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
-    """Return ``replacement(factor)`` if `factor` contains the power `old`, else `factor`. A `Piecewise` is rebuilt from
-    its rewritten branches, because SymPy would change its conditions.
+    """Return ``replacement(factor)`` if `factor` contains the power `old`, else `factor`. A `Piecewise` is rebuilt
+    branch by branch, unevaluated, because SymPy would change its conditions.
     """
     # Most factors have no such power, and a replacement renames all indices that they bind.
     if not any(getattr(node, "is_Pow", False) and node == old for node in nodes_in([factor])):
@@ -460,7 +460,9 @@ def common_rows(addition: Node) -> Rows:
 
 
 def without_rows(graph: Graph, node: Node, rows: Container[Constraint]) -> Node:
-    """Return `node` with the constraints `rows` removed from its guards and from those of its terms."""
+    """Return `node`, a guard or an addition of guards, without the constraints `rows` in its guards; other nodes are
+    unchanged.
+    """
     if node.op == "add":
         return graph.add([without_rows(graph, term, rows) for term in node.args])
     if node.op == "guard":

@@ -307,8 +307,8 @@ class Parts:
         return found[0] if found else None
 
     def _conditions_on_entries(self, node: Node) -> tuple[Node, ...] | None:
-        """Return the conditions under which the entries of a table of `node` are computed; others are 0. None if there
-        is no table, since the uses of a value that may be undefined are under different conditions.
+        """Return the conditions under which a table of the values of `node` computes an entry; its other entries are 0.
+        None if no table may be made, because the value may be undefined and its uses are under different conditions.
         """
         if node.op == "comprehension" or node in self._numbers:
             return ()

@@ -137,7 +137,9 @@ def _product_minus_one(graph: Graph, x: Node, a: Node) -> Node:
 
 
 def _coefficients(order: int) -> list[Fraction]:
-    """Return the coefficients, from that of ``r**0``, of the asymptotic series in ``r = 1/z``, less its logarithms."""
+    """Return the coefficients, that of ``r**0`` first, of the asymptotic series of log-gamma (`order` -1) or of the
+    polygamma function of this order in ``r = 1/z``, without its logarithmic terms.
+    """
     found = [Fraction(0)] * (2 * TERMS + max(order, 0) + 1)
     sign = 1 if order == -1 else (-1) ** (order + 1)
     if order == 0:

@@ -89,8 +89,8 @@ class _Norms:
         return done[root]
 
     def is_use_of_norm(self, node: Node) -> bool:
-        """Return whether `node` is a negative power of an array entry, or its comparison with 0, for an array of sums
-        of squares whose square roots are stored.
+        """Return whether `node` is a negative power of an entry of an array, or the comparison of such an entry with 0,
+        where the array stores sums of squares and has an array of square roots.
         """
         if node.op not in ("pow", "compare") or node.args[0].op != "read" or node.args[1].op != "const":
             return False

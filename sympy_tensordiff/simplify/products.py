@@ -174,8 +174,8 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of `other` that ``sum(exponential)`` over `axes` sums, to recognise the softmax
-    ``other/sum(exponential)``. `labels` are the axes of `other`, and `rest` those of the sum. None unless both
+    """Return the axes of `other` that correspond to `axes`, over which ``sum(exponential)`` sums, so that
+    ``other/sum(exponential)`` is a softmax; `labels` are the axes of `other`, `rest` those of the sum. None unless both
     exponentials are the same tensor up to the order of axes.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.

@@ -328,7 +328,9 @@ class Quotients:
         return found
 
     def _polynomial(self, terms: Iterable[Term]) -> Polynomial:
-        """Return the sum of `terms` as a polynomial, with equal monomials collected."""
+        """Return the sum of `terms` as a polynomial, with equal monomials collected; raise `_Inexact` if it has too
+        many.
+        """
         found: Polynomial = {}
         for coefficient, powers in terms:
             key = _key(powers)
@@ -340,7 +342,9 @@ class Quotients:
     # -------------------------------------------------------------- forms
 
     def _distributed(self, term: Term) -> Node:
-        """Return the product `term` with its sum multiplied out, ``a*b + a*c`` for ``a*(b + c)``."""
+        """Return the product `term` with its sum multiplied out, ``a*b + a*c`` for ``a*(b + c)``; raise `_Inexact`
+        unless exactly one factor is a sum.
+        """
         sums = [base for base, power in term.powers.items() if base.op == "add" and power == 1]
         if len(sums) != 1:
             raise _Inexact
@@ -379,7 +383,9 @@ class Quotients:
         return self._polynomial(terms)
 
     def _over_one_denominator(self, node: Node) -> tuple[Polynomial, Term]:
-        """Return numerator and divisor of the sum `node` as one fraction, with common factors cancelled."""
+        """Return numerator and divisor of the sum `node` as one fraction, with common factors cancelled; raise
+        `_Inexact` if the numerator has more terms than `node`.
+        """
         polynomial = self.polynomial(node)
         below: dict[Node, Fraction] = {}
         count = len(polynomial)

@@ -283,7 +283,8 @@ def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node]) -> list[SeriesChoice]:
     """Return the series that replace the entry `node`, or terms of it, near 0, because its terms cancel there; [] if no
-    terms cancel, or if `node` has too many functions. ``whole`` has the forms of nodes without reads.
+    terms cancel, or if `node` has too many functions. ``whole`` maps nodes to their formulas, with reads of stored
+    arrays replaced.
     """
     form = whole[node]
     if len(parts.functions(form)) > MAX_FUNCTIONS:
@@ -434,8 +435,9 @@ def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Vari
 def _series_of_group(
     graph: Graph, parts: ArithmeticParts, terms: Sequence[SeriesTerm], few: Series, rest: Node, variable: Variable
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest` if its terms cancel near 0; else None. It is also
-    None for a sum that a law has made accurate. ``few`` has the first coefficients of the sum.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`, where the series is used below the radius; None
+    if the terms do not cancel near 0, or if another rule has already made their sum accurate. ``few`` has the first
+    coefficients of the sum.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -489,7 +491,9 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 def _joined_group(
     graph: Graph, parts: ArithmeticParts, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
-    """Return `groups` as one, if the terms of each cancel, far out or everywhere; else None."""
+    """Return `groups`, each a factor with its terms, as one group that a series replaces; None unless the terms of each
+    group cancel where the series is used, or everywhere.
+    """
     radii: list[float] = []
     near: list[Node] = []
     for rest, members in groups.items():

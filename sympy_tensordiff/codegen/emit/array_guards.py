@@ -33,8 +33,8 @@ Conditions: TypeAlias = frozenset[Condition]
 
 
 class UseConditions(NamedTuple):
-    """The conditions under which a kernel uses values whose derivatives are infinite elsewhere, as boolean expressions
-    in its indices.
+    """The conditions, boolean expressions in the indices of a kernel, under which it uses values whose derivatives are
+    infinite elsewhere: those of array entries, and those of named values.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
     """

@@ -197,8 +197,8 @@ class Matrices(Storage):
         )
 
     def _has_range(self, v: int, rows: Sequence[Constraint]) -> bool:
-        """Whether the range of `v` depends on no other index, and no other range depends on `v`, so that an array axis
-        can have it.
+        """Whether the range of `v` depends on no other index, and no other range depends on `v`, so that it can be the
+        range of an array axis.
         """
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
@@ -480,8 +480,9 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the sum around a matrix product that computes the rest of its variables; `product` is the read of its
-        result. For a triangular bound, terms near the diagonal are added.
+        """Return the sum that remains when a matrix product has summed over some variables: `product`, the read of an
+        entry of its result, times the other factors, summed over the other variables. For a triangular bound, terms
+        near the diagonal are added to `product`.
         """
         graph = self.graph
         if split.slant is not None:

@@ -363,8 +363,8 @@ class Shifts:
         return first if is_small and self.planner.is_safe(first.node, found) else None
 
     def _has_place(self, candidate: StorageCandidate) -> bool:
-        """Return whether an array for `candidate` is no larger than some tensor of the program, whose extents in some
-        order are at least as large.
+        """Return whether the extents of an array for `candidate` are provably at most those of some tensor of the
+        program, with its axes in some order; the array is then no larger than this tensor.
         """
         facts = self.planner.facts
         if any(len(low) != 1 for low in candidate.lows):

@@ -99,7 +99,9 @@ class _Reads:
         self.loads = self.shared_loads = self.operations = 0
 
     def iteration(self, body: Sequence[Statement]) -> Iteration:
-        """Return the counts of statements without the long loops in them."""
+        """Return the counts (an `Iteration`) of reads and operations of one run of the statements, without the long
+        loops in them.
+        """
         self.count(body, {}, frozenset())
         return Iteration(self.loads, self.shared_loads, self.operations)
 
