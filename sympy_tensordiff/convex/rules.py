@@ -68,7 +68,7 @@ class ConvexityRules:
 
     def _terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1), by the rule for its
-        outermost operation; [] if it is affine.
+        outermost operation; [] if it is affine. Raise `SignUnknown` if the rule does not prove it.
         """
         if self.variables.degree(scalar) < 2:
             return []
@@ -136,7 +136,7 @@ class ConvexityRules:
 
     def apply_composition(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the proof terms that a function ``g(a, s)`` of affine parts a and other scalars s is convex
-        (``curvature`` 1) or concave (-1), by the chain rule.
+        (``curvature`` 1) or concave (-1), by the chain rule; raise `SignUnknown` if it is not proved.
 
         Law: ``v' H v = d' G d + sum(g_s * v' H_s v)`` with ``d`` the derivatives along ``v``.
 

@@ -156,7 +156,8 @@ class _Ties(LoopArrays):
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
         """Return `value`, which is compared with the maximum `extremum`, rewritten to read the arrays in which the
-        values under the maximum are stored; None if no part of `value` is in them.
+        values under the maximum are stored; None if no part of `value` is in them. Raise `UnsupportedError` if it is
+        not clear which value attains the maximum.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
