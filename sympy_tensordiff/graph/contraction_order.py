@@ -208,7 +208,9 @@ class Products:
         return self.ranks[node]
 
     def _rank(self, node: Node) -> int:
-        """Return the result of `rank` for `node`, when that of its arguments is already in ``self.ranks``."""
+        """Return how many outer products `node` is a sum of, 0 if it is no such sum; the numbers of its arguments are
+        already in ``self.ranks``.
+        """
         ranks = [self.ranks.get(arg, 0) for arg in node.args]
         if node.op == "add":
             return sum(ranks) if all(ranks) and node.shape and sum(ranks) <= _MAX_OUTER_TERMS else 0

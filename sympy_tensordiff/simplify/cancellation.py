@@ -510,7 +510,9 @@ class _Rewriter:
         return None if inner is None else graph.mul((*outside, inner))
 
     def powers_of(self, product: Node) -> dict[Node, Number]:
-        """Return `_powers` of `product`, which are worked out once."""
+        """Return the bases of `product` with their exponents, ``{x: 2, y: -1}`` for ``x**2/y``; they are computed once
+        and stored.
+        """
         if product not in self.powers:
             self.powers[product] = _powers(self.graph, product)
         return self.powers[product]

@@ -634,7 +634,9 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         return self._functions[node]
 
     def multiplied_out(self, graph: Graph, terms: tuple[Node, ...]) -> tuple[Node, ...]:
-        """Return `_multiplied_out` of `terms`, which is worked out once."""
+        """Return `terms` with one sum multiplied out in each product with divisors; () if there is none, or if the
+        terms become too many. The result is computed once and stored.
+        """
         if terms not in self._multiplied_out:
             self._multiplied_out[terms] = _multiplied_out(graph, terms)
         return self._multiplied_out[terms]

@@ -132,7 +132,9 @@ class _Ties(LoopArrays):
         return self.done[key]
 
     def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
-        """Compute the result of `replaced` for one `node`, without the cache."""
+        """Return `node` with the values that are compared with a maximum replaced by array entries, like `replaced`,
+        without looking up an earlier result.
+        """
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = self.open(node)

@@ -143,8 +143,8 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Do the work of `output` as a recursion: add the kernel that computes `node` into the array `name`, and return
-        the array.
+        """Add the kernel that computes `node` into the array `name`, and return the array. It is `output` as a
+        recursion without Python's stack.
         """
         graph = self.graph
         extents: Sequence[Affine] = ()

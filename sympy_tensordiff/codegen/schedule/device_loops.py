@@ -79,7 +79,9 @@ def block_loop(step: Recurrence) -> BlockRecurrence | None:
 
 
 def _block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Return the result of `block_loop` without the limit on the size of a step."""
+    """Return the recurrence in the form in which blocks of threads run its loop over time, like `block_loop`, but also
+    if a step is known to be large.
+    """
     inner: dict[str, BlockRecurrence] = {}
     for one in step.body.kernels:
         if isinstance(one, Recurrence):

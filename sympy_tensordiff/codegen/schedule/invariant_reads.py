@@ -48,9 +48,9 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the body of the loop over `variable` ("" for a whole nest) with entries that its inner loops read
-        repeatedly read once before these loops. ``known`` maps entries that are already read to their names; ``rows``
-        are the constraints known there.
+        """Return the body of the loop over `variable` ("" for a whole nest). An entry that its inner loops read
+        repeatedly is read once, before these loops, into a new scalar. ``known`` maps entries that are already read to
+        their names; ``rows`` are the constraints known there.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):

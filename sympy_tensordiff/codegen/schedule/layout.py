@@ -66,8 +66,8 @@ def in_reading_order(program: Program) -> Program:
 
 
 def _with_transposed_values(program: Program) -> Program:
-    """Return `program` with the axes of temporaries in another order, if more reads are contiguous then: those of the
-    kernel that fills the array, along its last axis, and those of the array itself.
+    """Return `program` with the axes of temporaries in another order if more reads are then contiguous: the reads by
+    the kernel that fills a temporary, and the reads of the temporary itself.
 
     One order changes what is best for the others, so that they are chosen one after the other.
     """
@@ -349,7 +349,9 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def read(node: Scalar) -> Scalar:
-            """Return the result of ``visit`` for a read; other nodes unchanged."""
+            """Return what the caller's function ``visit`` puts in place of the read `node`, given the loops around it;
+            other nodes unchanged.
+            """
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 
         return (with_parts(statement, lambda value: rewrite_scalar(value, read)),)
