@@ -319,8 +319,9 @@ def _in_loop_form(
 
 
 def _assemble(simplified: _Simplified, shares_rows: bool = False) -> tuple[Program, set[str]]:
-    """Return ``(program, names)``: the program with its steps, checks and masks, not yet verified, and the temporaries
-    in it that exist only because of ``shares_rows``, which stores functions of the indices of several sums.
+    """Return ``(program, names)``: the unverified program with its steps, checks and masks, and the names of
+    temporaries that it has only because of ``shares_rows``. That option stores functions of the indices of several
+    sums.
 
     These are none unless ``shares_rows``; they store functions of the axes of several sums, as ``exp(-(x[i] - k)**2)``,
     or of sums. Only one row of each is to be kept: they may be larger than all arguments, unless as much is kept

@@ -157,8 +157,8 @@ class Arrangement(NamedTuple):
 
 
 class _SumOfProducts:
-    """A product to be added to an accumulator, summed over the dimensions of a frame: it chooses and prints the array
-    operations for it.
+    """A sum of products that is to be added to an accumulator. The object chooses array operations for it, such as an
+    ``einsum``, and prints them.
     """
 
     def __init__(self, frame: Frame, add: Set, additions: Additions) -> None:

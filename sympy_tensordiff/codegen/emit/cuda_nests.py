@@ -392,8 +392,8 @@ def _kernel_text(
     shapes: Shapes,
     chosen: Collection[int] | None,
 ) -> KernelText:
-    """Return the printed function of a step. Forms that have one value for all threads become parameters: those whose
-    number is in ``chosen``, or all if ``chosen`` is None.
+    """Return the printed GPU function of a step with the loop nest ``nest``. Integer forms with the same value in all
+    threads become parameters of the function: those whose numbers are in ``chosen``, or all if ``chosen`` is None.
     """
     if not isinstance(nest, BlockNest):
         printer = CudaPrinter(names, step, shapes, chosen)

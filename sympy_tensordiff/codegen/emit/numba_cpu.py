@@ -374,8 +374,8 @@ FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
 
 
 class Decorators:
-    """The texts of Numba's decorators for the functions of one module, which depend on whether Python or another
-    compiled function calls a function.
+    """The texts of Numba's decorators for the functions of one module; a function that Python calls has another
+    decorator than one that only compiled functions call.
 
     A function that is compiled only as part of others runs as Python if Python calls it. So are all of a body of a
     compiled recurrence, for which ``is_inside`` is true.

@@ -167,8 +167,9 @@ def compute_text(
     block_loops: Mapping[str, BlockRecurrence],
     step: str = "",
 ) -> str:
-    """Return the text of the function that launches the kernels of all steps, for arrays in device memory. The mappings
-    have, by the name of a step, how a step is run that is no plain kernel.
+    """Return the text of the function that launches the kernels of all steps, for arrays in device memory. The four
+    mappings say how steps run that are no plain kernels, such as library calls and loops over time, by the arrays that
+    they fill.
 
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
 
