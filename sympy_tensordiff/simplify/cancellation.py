@@ -446,7 +446,9 @@ class _Rewriter:
         return self.opposite_terms(factor, one, other) if other.factor == -factor else None
 
     def with_number(self, base: Node, factor: Number, number: Number) -> Node | None:
-        """Return ``factor*base + number`` by the rule for the function of `base`; None if there is none."""
+        """Return ``factor*base + number`` without cancellation, such as ``exp(u) - 1`` as ``expm1(u)``; None if there
+        is no rule for the function of `base`.
+        """
         graph = self.graph
         base = self.choices.get(base, base)
         ratio = _reduced(Fraction(number) / Fraction(factor))

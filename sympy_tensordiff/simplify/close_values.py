@@ -36,8 +36,8 @@ _HALF = Fraction(1, 2)
 
 
 def difference_of_close_values(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other`` without cancellation for values of one function with a rule in this module; None for
-    others.
+    """Return ``one - other`` without cancellation for two values of one function, such as ``exp(u) - exp(v)`` or
+    ``tanh(u) - tanh(v)``; None for functions without a rule in this module.
     """
     if one.op != "call" or other.op != "call" or one.data is not other.data or one.data not in _DIFFERENCES:
         return None
