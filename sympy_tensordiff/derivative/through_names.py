@@ -159,9 +159,9 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, which is a name for `value`, under the conditions under which `value` is not 0 (a guard, disjoint
-    guards, or a select), so that nothing is computed elsewhere; without conditions `entry` itself, None for other
-    conditions.
+    """Return `entry`, a name for `value`, under the conditions (a guard, disjoint guards or a select) under which
+    `value` is not 0, so that nothing is computed elsewhere; `entry` itself if there are no conditions, None if they
+    have another form.
     """
     if not is_chosen(graph, value):
         return entry

@@ -190,8 +190,9 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
 def _merge_group(
     graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[Node]:
-    """Return the sums in `group`, all over the same range, with those merged whose summands have factors in common,
-    also in additions inside, `levels` deep. With `selected`, an equation ``p == a[t]`` is a factor.
+    """Return the sums in `group`, all over the same range, with those merged whose summands have common factors;
+    additions inside of the summands are treated in the same way, `levels` deep. With `selected`, an equation ``p ==
+    a[t]`` is a factor.
     """
     variables, rows, _ = graph.open(group[0].node)
     alike: dict[Node | None, list[PowerProduct]] = {}

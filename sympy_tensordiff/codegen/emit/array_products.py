@@ -339,9 +339,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``: the sum over `wide`, the
-    range of all entries, with zeros added, which can be one product. ``tests`` are the texts of tests that the factors
-    are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
+    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``. ``loop`` is the sum over
+    `wide`, the range of all entries, with zeros added, which can be one product; ``tests`` are the texts of tests that
+    the factors are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):

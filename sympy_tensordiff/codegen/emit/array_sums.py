@@ -372,9 +372,9 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span], str]:
-        """Return ``(text, dimensions, sum)`` for adding the array ``text`` to a part of accumulator ``name``. Either
-        the returned text is padded with zeros to the accumulator's shape and ``sum`` is "", or ``sum`` is a format for
-        the sum of both. ``dimensions`` are those along which the array varies.
+        """Return ``(text, dimensions, sum)`` for the addition of the array ``text`` to some entries of the accumulator
+        ``name``. If ``sum`` is "", the returned text is padded with zeros to the accumulator's shape; otherwise ``sum``
+        is a format for the text of the sum. ``dimensions`` are those along which the array varies.
         """
         home = self.values.stored[name]
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]

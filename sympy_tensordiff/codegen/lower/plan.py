@@ -48,8 +48,8 @@ class Context:
 
 @dataclass(frozen=True)
 class StorageCandidate:
-    """A value that an array could store: ``node``, a function of ``axes``, which are the values that some index forms,
-    such as ``i + k``, take in the loops; with the bounds of each axis.
+    """A value that an array could store: the expression ``node`` in the variables ``axes``. Each of these stands for an
+    index form of the loops, such as ``i + k``, and has lower and upper bounds.
 
     ``node`` is the part with ``axes`` in place of the forms; ``rows`` say where it is needed;
     ``lows`` and ``highs`` bound each axis over the sizes.
@@ -98,8 +98,8 @@ class Stored:
 
 
 class Planner:
-    """Answers on which integers an expression depends, such as ``i + k`` for ``x[i + k]**2``, and in which ranges,
-    since these integers can be the axes of an array that stores its values.
+    """An analysis of expressions in loops: on which integers an expression depends, such as ``i + k`` for ``x[i +
+    k]**2``, and in which ranges. These integers can be the axes of an array that stores its values.
     """
 
     def __init__(self, graph: Graph, facts: Rows) -> None:

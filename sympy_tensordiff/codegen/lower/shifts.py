@@ -342,8 +342,8 @@ class Shifts:
         return without_common_factor(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return one storage candidate that contains the points of all `candidates`. None if it has no bounds, would
-        read out of bounds, or is larger than the arrays that it reads.
+        """Return one storage candidate whose array contains the values of all `candidates`. None if its axes have no
+        bounds, if it would read out of bounds, or if it is larger than the arrays that it reads.
         """
         first, facts = candidates[0], self.planner.facts
         rows = dict.fromkeys(row for one in candidates for row in one.rows)
@@ -444,9 +444,9 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with its periodic reads shifted so that the smallest shift is 0, ``u[v] +
-    u[Mod(v + 1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``, and the index ``start`` at which it has the value that `node`
-    has at ``v``. None if no read is shifted or ``v`` has other uses.
+    """Return ``(node, start)``: `node` with its periodic reads shifted so that the smallest shift is 0, as ``u[v] +
+    u[Mod(v + 1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. At the index ``start`` it has the value that `node` has at
+    ``v``. None if no read is shifted or ``v`` has other uses.
 
     None also where ``v`` is not the index of a whole axis.
     """
