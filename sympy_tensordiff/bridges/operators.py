@@ -110,8 +110,8 @@ class BridgedFunction:
 
 
 class _DerivableOperator:
-    """Base class of operators with derived operators: for their pushforward (jvp), their pullback (vjp), and batches of
-    calls. Each derived operator is made once.
+    """The base class of operators for other libraries, from which operators for the pushforward (jvp), the pullback
+    (vjp) and batches of calls are derived, each made once.
 
     `path` has the steps from the operator of the function to this one.
     """

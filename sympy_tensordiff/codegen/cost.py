@@ -133,15 +133,15 @@ def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> gr
     nodes = recognise(reader.graph, read_with_ranges(reader, list(dict.fromkeys(roots))))
     total = graph_cost.cost(reader.graph, nodes, hints)
     for scans in recurrences.values():
-        total = _added(reader, total, scans, hints)
+        total = _with_recurrence(reader, total, scans, hints)
     return total
 
 
-def _added(
+def _with_recurrence(
     reader: Reader, total: graph_cost.Cost, scans: Mapping[Any, Mapping[Any, Any]], hints: Hints | None
 ) -> graph_cost.Cost:
-    """Return ``total`` plus the cost of all steps of one recurrence. ``scans`` maps each scan of the recurrence to a
-    dictionary from the expressions that are the same in all its steps to variables.
+    """Return ``total`` plus the cost of all steps of one recurrence. ``scans`` has its scans, each with a dictionary
+    from expressions that do not change between steps to the variables that replace them.
     """
     first = next(iter(scans))
     rule = {v: ScanVariable(fresh_name(v.name), v.shape) for v in first.bound[:-1]}

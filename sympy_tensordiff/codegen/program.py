@@ -118,8 +118,8 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of compilation: the ``nodes`` to compute and their arguments. For a program that finds the positions of
-    bad indices, also the numbers of the failed index checks (``search``).
+    """The input of the compilation: the graph with the nodes to compute, the arguments and their names. In a program
+    that searches for bad indices, ``search`` has the numbers of the failed index checks.
     """
 
     graph: Graph
@@ -263,7 +263,9 @@ def _growth(shape: Sequence[Affine]) -> Counter[Affine]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Simplified:
-    """A program in preparation: its arrays with simplified entries, before these are lowered to loop nests."""
+    """A program in preparation: the definitions of its arrays with simplified formulas of their entries, before these
+    become loop nests.
+    """
 
     task: Task
     program: Program

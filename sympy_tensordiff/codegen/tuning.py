@@ -36,8 +36,8 @@ ROUND_SECONDS = 0.004
 
 @dataclass(frozen=True)
 class Alternative:
-    """One decision that may make a function faster: other program options, a scheduling rule left out, or several
-    cores.
+    """One decision that `tune` may change to make a function faster: other program options, a scheduling rule left out,
+    or several cores.
     """
 
     name: str
@@ -151,7 +151,9 @@ def tune(function: CompiledFunction, /, *arrays: Any, seconds: float = 30.0, aga
 
 
 def _recipe(function: CompiledFunction) -> tuple[Any, ...]:
-    """Return ``(args, exprs, structure, options)`` of the program of a function."""
+    """Return ``(args, exprs, structure, options)``, from which the program of a compiled function can be built
+    again.
+    """
     found: tuple[Any, ...] = function._build.args  # type: ignore[union-attr]
     return found
 

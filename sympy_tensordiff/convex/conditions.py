@@ -89,9 +89,9 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Interval], is_concave: Callable[[Expr], bool]
 ) -> None:
-    """Declare in ``signs`` the ``ranges`` of the symbols of a decomposition, which proofs of signs need. Raise
-    `SignUnknown` if its function may be undefined there. The range of a concave part is narrowed to the domain of
-    logarithms and roots of it.
+    """Declare in ``signs`` the ``ranges`` of the symbols of a decomposition, so that signs of scalars in them can be
+    proved. Raise `SignUnknown` if its function may be undefined there; ranges of concave parts are first narrowed to
+    where logarithms and roots of them are defined.
 
     Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
     in the open ranges only, a pole and a logarithm at their ends as well.
@@ -107,8 +107,9 @@ def enter_domain(
 
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
-    """Narrow the declared ranges of concave parts p in ``outer`` to the domains of logarithms and roots of ``a*p + b``.
-    Return these logarithms and roots.
+    """Narrow the ranges declared in ``signs``: where a logarithm or a root of ``a*p + b`` occurs in ``outer``, with a
+    concave part p, p gets the range in which it is defined. Return these logarithms and roots, which need no further
+    proof.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")

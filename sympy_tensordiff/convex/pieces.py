@@ -21,8 +21,8 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Piece(NamedTuple):
-    """An interval between ``low`` and ``high`` (None: unbounded) on which a function has one formula. ``point`` is a
-    general point of the interval, as an expression in the symbol ``parameter``.
+    """A piece of a piecewise function: the interval from ``low`` to ``high`` (None: unbounded), and a general ``point``
+    in it, an expression in the symbol ``parameter``, so that a proof at the point holds in the whole piece.
     """
 
     low: Expr | None
@@ -150,8 +150,8 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Return ``(function, scalar)``. If ``outer``, a function of the scalar ``part``, depends on a multiple ``c*part``
-    only, this is the function of that multiple, and the multiple; else both are unchanged. ``symbol`` stands for the
+    """Return ``(function, scalar)``: `outer`, a function of the scalar ``part``, as a function of a multiple ``c*part``
+    if it depends on that only, with the multiple as the new scalar; else both unchanged. ``symbol`` stands for the
     scalar in the function.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]

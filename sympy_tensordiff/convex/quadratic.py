@@ -23,8 +23,8 @@ from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorInver
 
 
 def directional_derivative(directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> Callable[[Expr], Expr]:
-    """Return a function that differentiates a scalar along ``directions``, one-sided at a kink. ``matrices`` maps each
-    symbol for ``log(det(M))`` to ``M``.
+    """Return a function from a scalar to its derivative along ``directions`` (from variables to directions), one-sided
+    at a kink. ``matrices`` maps each symbol that stands for ``log(det(M))`` to ``M``.
 
     The symbol of a log-determinant has the derivative ``trace(inv(S)*V)``.
 
@@ -129,9 +129,9 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield second derivatives of a product in visibly nonnegative form (`GramForm`), one for each exchange of indices
-    under which the product is invariant. Its factors are variables (``ends``), at most one entry of an inverse
-    (``cores``) and the ``rest``.
+    """Yield second derivatives of a product as visibly nonnegative forms (`GramForm`), one for each exchange of indices
+    that leaves the product unchanged. The product has the variables ``ends``, at most one entry of an inverse,
+    ``cores``, and other factors ``rest``.
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -258,8 +258,9 @@ def _is_invariant(factors: Sequence[Expr], exchange: Mapping[Expr, Expr]) -> boo
 
 
 class _HalvedProduct(NamedTuple):
-    """A product ``weight*half*half'*links``, where an exchange of indices maps ``half`` to ``half'``, and ``links`` are
-    matrix entries ``M[i, i']`` between the two.
+    """A summed product in two halves, ``weight*half*half'*links``: an exchange of indices turns ``half`` into
+    ``half'``, and ``links`` are matrix entries ``M[i, i']`` that connect them. It is a square, or a quadratic form in
+    M.
     """
 
     fixed_limits: tuple[Any, ...]

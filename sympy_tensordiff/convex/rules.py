@@ -68,7 +68,7 @@ class ConvexityRules:
 
     def _terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1), by the rule for its
-        outermost operation; [] if it is affine.
+        outermost operation; [] if it is affine. Raise `SignUnknown` if the rule does not prove it.
         """
         if self.variables.degree(scalar) < 2:
             return []
@@ -136,7 +136,7 @@ class ConvexityRules:
 
     def apply_composition(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the proof terms that a function ``g(a, s)`` of affine parts a and other scalars s is convex
-        (``curvature`` 1) or concave (-1), by the chain rule.
+        (``curvature`` 1) or concave (-1), by the chain rule; raise `SignUnknown` if it is not proved.
 
         Law: ``v' H v = d' G d + sum(g_s * v' H_s v)`` with ``d`` the derivatives along ``v``.
 
@@ -165,8 +165,8 @@ class ConvexityRules:
                 yield outer
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
-        """Return proof terms which show that a composition is convex (``curvature`` 1) or concave (-1). ``outer``
-        splits it into a function and its parts; sums of squares are tried before the Cauchy-Schwarz bound.
+        """Return the proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1), where ``outer`` writes it
+        as a function of other scalars: as sums of squares or, if that fails, by the Cauchy-Schwarz bound.
         """
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)
@@ -188,8 +188,8 @@ class ConvexityRules:
             return self._cauchy_schwarz(second, symbols, slopes, outer)
 
     def _enter_domain(self, outer: Decomposition) -> None:
-        """Declare the ranges of the parts of ``outer``, so that signs can be proved; a visibly nonnegative quadratic
-        form is declared nonnegative.
+        """Declare the ranges of the scalars of which ``outer`` is a function, so that signs can be proved. A quadratic
+        form that is visibly nonnegative counts as at least 0.
         """
         ranges = {}
         for symbol, node in outer.parts.items():
@@ -206,8 +206,8 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Return the proof terms of the scalar for which ``symbol`` stands, each times ``slope``, the derivative of
-        ``outer`` with respect to ``symbol`` (chain rule).
+        """Return the proof terms for the scalar that ``symbol`` represents in ``outer``, each times ``slope``, the
+        derivative of ``outer`` with respect to ``symbol`` (chain rule).
         """
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
@@ -311,9 +311,8 @@ class ConvexityRules:
         return terms + self._sum_of_squares(matrix, symbols, outer)
 
     def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
-        """Return a Cauchy-Schwarz bound for the sum ``node``, whose value ``symbol`` stands for: the bound of a
-        quadratic form if the sum is visibly a nonnegative one, else that of its summand, a function of one scalar. None
-        if neither applies.
+        """Return a Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` represents: that of a visibly
+        nonnegative quadratic form, or that of a summand which is a function of one scalar; None for other sums.
         """
         forms = self._terms_of_nonnegative_form(node)
         if forms:
@@ -465,9 +464,9 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, both independent of ``indices`` and ``part``; None if none are
-    found. ``first`` is ``h'`` and ``second`` is ``h''``, derivatives with respect to ``part``. ``count`` is the number
-    of summands; if it depends on ``indices``, ``d`` must be 0.
+    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, where both are the same for all ``indices`` and values of
+    ``part``; None if there are none. ``first`` is ``h'``, ``second`` is ``h''``; ``d`` must be 0 if ``count``, the
+    number of summands, depends on ``indices``.
     """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None

@@ -153,7 +153,7 @@ class Differentiation:
     # -------------------------------------------------------------- results
 
     def finish(self, node: Node, facts: Sequence[Constraint] = ()) -> Any:
-        """Simplify the derivative `node`, where `facts` also hold, and return it as a SymPy expression."""
+        """Return the derivative `node`, simplified under the further constraints `facts`, as a SymPy expression."""
         return write(self.reader, self.simplified(node, facts))
 
     def finish_all(self, nodes: Sequence[Node]) -> list[Any]:
@@ -250,7 +250,8 @@ class Differentiation:
         return graph.scale(Fraction(1, 2), graph.add((entry, sweep.at(leaf, index[::-1]))))
 
     def symmetric_part(self, leaf: Node, node: Node) -> Node:
-        """Return ``(node + node.T)/2`` for a `leaf` declared symmetric, else `node`.
+        """Return ``(node + node.T)/2`` if `leaf` is declared symmetric, since a symmetric matrix can only change
+        symmetrically; else `node`.
 
         That is the projection onto the space in which a symmetric matrix moves, in the last two axes of `node`.
         """

@@ -74,9 +74,8 @@ Contract = Callable[[Operand, Sequence[Operand], Sequence[Label]], Node]
 def leave_one_out(
     tree: ProductTree, cotangent: Operand, outer: Sequence[Label], contract: Contract
 ) -> Iterator[tuple[ProductTree, Node]]:
-    """Yield ``(leaf, cotangent)`` for each leaf of the product `tree` that depends on a variable: its cotangent is
-    `cotangent` times all other leaves, with the labels ``(*outer, *labels of the leaf)``. The function `contract`
-    multiplies; partial products are shared.
+    """Yield ``(leaf, cotangent)`` for each operand of the product `tree` that depends on a variable: its cotangent is
+    `cotangent`, that of the whole product, times all other operands. Partial products, made by `contract`, are shared.
 
     `cotangent` is that of the whole product, a pair of node and labels; `outer` are its axes that belong to the
     differentiated expression.

@@ -53,9 +53,9 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
-    """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope, applied inside of the selects
-    and guards in the cotangent. So a cotangent of 0 gives exactly 0, even where the slope is infinite or undefined.
-    With `certain`, the slope is known to be finite.
+    """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope. It is applied inside of selects
+    and guards of the cotangent, so that a cotangent of 0 stays exactly 0 even where the slope is infinite; with
+    `certain` the slope is finite.
 
     Of a table that is read, only some entries may matter: the guards of several reads select these.
     """
@@ -330,8 +330,8 @@ FUNCTIONS: dict[Any, Rule] = {
 
 
 def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
-    """Return `slope`, but 0 where a square root or fractional power in it has its kink. So the slope of ``norm(x)`` at
-    0 is 0, not ``0/0``.
+    """Return `slope`, a derivative of `node`, but 0 at the kinks of square roots and fractional powers in it, so that
+    the slope of ``norm(x)`` at 0 is 0 and not ``0/0``.
     """
     for factor in graph.factors(slope):
         if factor.op == "pow" and (_is_pole(factor.args[1]) or factor.args[0] is node):
@@ -340,8 +340,8 @@ def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
 
 
 def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
-    """Return `slope`, but 0 where `base` is 0, if `base` is known to be nonnegative with derivative 0 at its zeros; for
-    other bases `slope` itself.
+    """Return `slope` where `base` is not 0, and 0 elsewhere, if `base` is nonnegative with derivative 0 at its zeros,
+    like a sum of squares; for other bases `slope` itself.
 
     A base that changes its sign at 0 may have a root with a slope: that of ``u**3`` is ``u``.
     """

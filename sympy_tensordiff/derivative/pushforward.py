@@ -112,8 +112,8 @@ class Pushforward:
         return self.graph.sum(variables, rows, (yield self._visit(body)))
 
     def _ein(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of a scalar contraction or log-sum-exp inside of a sum, which is first written out in
-        index notation.
+        """Return the tangent of an einsum or log-sum-exp with a scalar value, which is written out in index notation
+        first.
         """
         tangent: Node = yield self._visit(entry(self.graph, node, ()))
         return tangent
@@ -182,8 +182,8 @@ class Pushforward:
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 
     def _entry_for_direction(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return ``table[(*index, *d)]`` for a tensor `table` of tangents, whose last axes are the directions, with
-        their index variables ``d``.
+        """Return the entry of the tensor of tangents `table` at `index` for the current direction: its last axes are
+        the directions.
         """
         return self._entry(table, (*index, *self._outer))
 

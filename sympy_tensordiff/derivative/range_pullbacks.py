@@ -81,8 +81,8 @@ def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Nod
 
 
 def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """Return the product of the factors `body` before (`sign` -1) or after (1) the one at the index values `variables`,
-    in lexicographic order: of those with the same first `level` indices and another next index.
+    """Return the product of the factors `body` before (`sign` -1) or after (1) the one at the indices `variables`:
+    those that agree with it in the first `level` indices and differ in the next one.
     """
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]

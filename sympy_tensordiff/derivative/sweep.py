@@ -250,8 +250,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         index: Sequence[Affine],
         keep: frozenset[int],
     ) -> Node:
-        """Return the contribution of one read ``tensor[read]`` to the cotangent of ``tensor[index]`` (Algorithm 4): the
-        equations ``read = index`` are solved, and all indices not in `keep` are summed.
+        """Return the part of the cotangent of ``tensor[index]`` that comes from one read ``tensor[read]`` (Algorithm 4
+        of the paper): the equations ``read = index`` are solved for bound indices, and all indices not in `keep` are
+        summed.
 
         It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
         """
@@ -282,9 +283,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return one contribution, as ``(constraints, cotangent)``, summed over the indices that `node` does not use.
-        Return None if `node` may be undefined where the sum has no terms, and no constraints exclude exactly these
-        points.
+        """Return one contribution ``(constraints, cotangent)`` with all indices summed that `node` does not use; None
+        if `node` may be undefined where that sum is empty, and no constraints exclude these points.
 
         A contribution without result stays inside of its sum.
         """

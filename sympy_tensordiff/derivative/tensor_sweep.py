@@ -148,7 +148,9 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """Return the largest nodes in `body` that do not depend on the indices `bound`, except `around` itself."""
+    """Return the largest nodes in `body`, other than `around`, that depend on no index in `bound` and on no index of an
+    outer binder, so that they can be swept as whole tensors.
+    """
 
     def is_closed(node: Node) -> bool:
         """Whether `node` depends on none of the indices in `bound`."""

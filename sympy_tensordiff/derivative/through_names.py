@@ -89,8 +89,8 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value` as expressions. `moves` maps leaves to lists of tangents, which are added up;
-        ``written(work, [node])`` converts the resulting node to expressions.
+        """Return the tangent of `value`. `moves` maps each variable or named part to a list of tangents, which are
+        added up; ``written(work, [node])`` converts the resulting node to expressions.
         """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
@@ -125,8 +125,8 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
 def _pullbacks_where_nonzero(
     work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor
 ) -> list[Node]:
-    """Return the cotangents of `leaves` from the `cotangent` of `definition`, an expression in them. Where the
-    cotangent is 0, the results are exactly 0, even if the derivative of the definition is infinite or undefined there.
+    """Return the cotangents of `leaves` through `definition`, given the `cotangent` of its value. Where that is 0, the
+    results are exactly 0, even if the derivative of the definition is infinite there.
 
     The cotangent is a name for an expression, which says under which conditions it is not 0. If it says so in a form
     that cannot be used, the expression replaces the name.
@@ -159,9 +159,9 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, a name for `value`, under the conditions of `value`: its guard, the disjoint guards of its terms,
-    or a select that is 0 on one side, alone or as the one conditional factor of a product. Return `entry` itself if
-    `value` has no conditions, None if it has others.
+    """Return `entry`, a name for `value`, under the conditions (a guard, disjoint guards or a select) under which
+    `value` is not 0, so that nothing is computed elsewhere; `entry` itself if there are no conditions, None if they
+    have another form.
     """
     if not is_chosen(graph, value):
         return entry

@@ -95,14 +95,16 @@ def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) ->
 
 
 def _scans_needed_first(scan: Any) -> list[Any]:
-    """Return the scans that `scan` needs first: those in its initial values and sequences, and those in its steps that
-    do not depend on the time.
+    """Return the scans that `scan` reads and that are therefore computed before it: those in its initial values and
+    sequences, and those in its steps that do not depend on the time.
     """
     return [*scans_in(scan.outer), *_captured(scan)]
 
 
 def _captured(scan: Any) -> list[Any]:
-    """Return the scans inside the steps of `scan` that depend on none of its states, sequences or time."""
+    """Return the scans inside of the steps of `scan` that use none of its bound variables, so that they are constants
+    of the loop.
+    """
     bound = set(scan.bound)
 
     def below(node: Any) -> Sequence[Any]:
@@ -206,8 +208,8 @@ def _zero(shape: Sequence[Any]) -> Any:
 
 
 def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents, None for zero, of `scans` that share one recurrence; `moving` maps the leaves that move to
-    their tangents. Each result is a scan whose state holds the old states and their tangents.
+    """Return the tangents (None for zero) of `scans`, which share one recurrence; `moving` maps each leaf to its
+    tangent. Each is a scan whose states are the old states and their tangents.
     """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
@@ -283,9 +285,8 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in `wanted`: the last value, the sum, or the stack of the values over
-    time. All of them have the same states and sequences, those among `states` and `sequences` on which some value
-    depends.
+    """Return a scan for each ``(kind, value)`` in `wanted` (the last value, the sum, or the stack over time), with only
+    those `states` and `sequences` on which a value depends. Time and length are those of `scan`.
 
     Time, length and direction are those of `scan`.
     """
@@ -300,7 +301,7 @@ def _pruned(
 
 
 class _Adjoint:
-    """The pullback of the results of one recurrence, built as a scan that runs backwards in time.
+    """The pullback of all results of one recurrence together, which is built as a scan that runs backwards in time.
 
     `cotangents` are pairs of a result and its cotangent, `variables` the variables of the derivative.
     """
@@ -356,8 +357,8 @@ class _Adjoint:
         self.pairs.append((result.value, row))
 
     def _constant(self, expr: Any, name: str) -> Any:
-        """Return a variable for `expr`, a cotangent from outside of the steps: a new state of the scan that no step
-        changes. A number is returned unchanged.
+        """Return a variable that has the value `expr`, a cotangent from outside of the steps, in every step: a new
+        state that never changes. A number is returned unchanged.
         """
         if expr.is_number:
             return expr
@@ -406,8 +407,8 @@ class _Adjoint:
             _sweep_back(target, result, self.variables, found)
 
     def _product(self) -> tuple[Any, Any]:
-        """Return ``(expression, cotangent)`` with the pullback of one step: the step's only pair, or the sum of all
-        values times their cotangents, with the cotangent 1.
+        """Return ``(expression, cotangent)`` whose pullback is that of one whole step: the step's only pair, or the sum
+        of its values times their cotangents with the cotangent 1.
         """
         if len(self.pairs) == 1:
             return self.pairs[0]

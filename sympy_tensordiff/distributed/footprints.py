@@ -74,7 +74,7 @@ def _affine_constraint(kind: Any, expr: Any) -> Rows:
 
 
 class GuardedExpression(NamedTuple):
-    """An expression with the constraints ``rows`` under which it is evaluated, and the indices ``inner`` of the sums
+    """A subexpression with the constraints ``rows`` under which it is evaluated, and the indices ``inner`` of the sums
     around it.
     """
 
@@ -98,8 +98,8 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the summands of ``expr`` that are summed over blocks, with their constraints; ``origins`` are symbols for
-    the first indices of a block. None if ``expr`` adds anything else to these sums.
+    """Return the summands of the sums over blocks in ``expr``, each with its constraints; None if ``expr`` adds
+    anything outside of such sums. ``origins`` are the symbols for the first indices of a block.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -184,8 +184,8 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
 
 
 def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
-    """Return the values that a remainder, maximum, minimum or absolute value may have, each an affine form with its
-    condition. None for a remainder that wraps around more than once.
+    """Return the possible values of a remainder, maximum, minimum or absolute value, as pairs of an affine form and the
+    condition under which it is the value. None for a remainder that may wrap around more than once.
     """
     if not isinstance(node, sympy.Mod):
         values = (node.args[0], -node.args[0]) if isinstance(node, sympy.Abs) else node.args
@@ -271,7 +271,7 @@ class ReadRanges(NamedTuple):
 
 
 def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]) -> range:
-    """Return ``whole`` without the values at its ends for which the inner loops of ``nest`` run no iteration."""
+    """Return the range ``whole`` without values at its ends for which the inner loops of ``nest`` have no iteration."""
     if not nest:
         return whole
     low = next((t for t in whole if _has_point(nest, values, t)), whole.stop)
@@ -318,9 +318,9 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the bounds of the variable ``target`` that ``rows`` imply for any values of the variables ``loops``, as a
-    tuple of one item; () if there are none. If integers need not attain these bounds, further items bound inner loops
-    over ``loops``.
+    """Return the bounds of the variable ``target`` that ``rows`` imply for all values of the variables ``loops``, as a
+    tuple of one item; () if there are none. If they may be too wide, since loop variables are integers, the bounds of
+    the inner loops follow.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

@@ -155,7 +155,9 @@ class BlockKernel:
         return [self._make_input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs
 
     def _origin_coefficients(self, ranges: Sequence[Bounds | None]) -> frozenset[Any]:
-        """Return a key by which reads are grouped: equal for ranges that move by the same steps from block to block."""
+        """Return a key for grouping reads: it is equal for reads whose ``ranges`` move by the same number of entries
+        from block to block, so that one slice serves both.
+        """
         origins, extents = ({variable_name(getattr(o, side)) for o in self.loops} for side in ("origin", "extent"))
         ends = [end for one in ranges if one for end in (*one.lows, *one.highs) if end[0].atoms() & origins]
         return frozenset((tuple((v, c) for v, c in form.terms if v not in extents), by) for form, by in ends)
@@ -178,9 +180,9 @@ class BlockKernel:
     def _slice_of_axis(
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
-        """Return the slice of axis number ``axis`` that contains all ``ranges`` of reads; None if that is the whole
-        axis. Raise if an index array selects from an axis that ``split`` divides into blocks. ``is_always_read`` says
-        that every block makes the reads.
+        """Return the slice of axis number ``axis`` that contains all ``ranges`` of reads, None if it is the whole axis.
+        Raise if an index array selects entries of an axis that is split into blocks (``split``). ``is_always_read``
+        says that every block makes the reads.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:

@@ -48,8 +48,8 @@ class BlockLoop:
 
 
 class BlockLoops:
-    """The block loops of all results, created when first needed. ``named_indices`` maps indices to their names in the
-    user's ``blocks``.
+    """The loops over the blocks into which index ranges are split, created when first needed and shared by all results.
+    ``named_indices`` maps indices to the names by which the user gave their block sizes.
     """
 
     def __init__(self, blocks: Mapping[str, int | None]) -> None:
@@ -61,8 +61,8 @@ class BlockLoops:
     def loops_for(
         self, ranges: tuple[IndexRange, ...], outside: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> list[BlockLoop | None]:
-        """Return the block loop of each of ``ranges``, outermost first; None for a range that is not split. The sums of
-        these ranges are inside of the ranges ``outside`` and the block loops ``active``.
+        """Return for each of the nested index ``ranges``, outermost first, the loop over its blocks; None for a range
+        that is not split. The ranges are inside of the ranges ``outside`` and the block loops ``active``.
         """
         found: list[BlockLoop | None] = []
         for k, binder in enumerate(ranges):
@@ -106,7 +106,9 @@ class BlockLoops:
         return self._split_indices[binders]
 
     def _follows_outer_block(self, binder: IndexRange, binders: tuple[IndexRange, ...]) -> bool:
-        """Return whether ``binder`` has a short range that moves with a split outer index, as ``p - 1 <= i <= p``."""
+        """Return whether ``binder`` needs no blocks of its own, because its range is short and moves with an outer
+        index that is split, as ``p - 1 <= i <= p``.
+        """
         rows = range_constraints([binder])
         outer = {variable_name(index) for index in self.split_indices(binders)}
         variable = variable_name(binder.index)

@@ -40,8 +40,8 @@ OPERATIONS: Mapping[Any, str] = {
 
 
 class PartialResult(NamedTuple):
-    """A part of a result that is computed block by block. Each block gives a part of an array, or a value that
-    ``operation``, such as a sum, reduces over ``loops``.
+    """A part of a result that is computed block by block: each block gives a part of an array or, with ``loops``, a
+    value that is reduced over the blocks by ``operation``, such as a sum.
     """
 
     result: int
@@ -70,7 +70,7 @@ def _numbered_index(name: str, number: int) -> Expr:
 
 
 def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
-    """Return the recursive method ``walk`` with its results cached by its arguments (a decorator)."""
+    """Return the recursive method ``walk`` as one that caches its results by its arguments (a decorator)."""
 
     def visit(self: ResultSplitter, *args: Any) -> Walk:
         """Return the cached result for these arguments, or compute and cache it."""
@@ -83,8 +83,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
 
 
 class ResultSplitter:
-    """Splits results into ``parts``, which are computed block by block, and ``stages``, arrays of inner sums that must
-    be complete before.
+    """Splits expressions into partial results, which are computed block by block (``parts``), and arrays of inner sums
+    that must be complete before (``stages``).
 
     ``min_sizes`` are the smallest sizes for which periodic indices are read correctly.
     """
@@ -238,9 +238,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return ``expr``, inside of the index ranges ``binders`` and block loops ``active``, as a dictionary from sets
-        of loops to terms. A term is computed per block and summed over the blocks of its loops; the sum of all terms is
-        ``expr``.
+        """Return ``expr`` as a dictionary from sets of block loops to terms, whose sum it is: each term is computed per
+        block and summed over the blocks of its loops. ``binders`` and ``active`` are the index ranges and the block
+        loops around it.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}

@@ -154,8 +154,8 @@ def count_tree_tasks(count: int) -> int:
 
 
 class _InputTasks:
-    """Provides slices of one kernel input to the tasks of blocks. It adds the Dask tasks that cut the slices from the
-    input.
+    """Provides slices of one input of a kernel to the tasks of its blocks, and adds the Dask tasks that cut these
+    slices from chunks, files or arrays.
 
     The chunks of a dask array are tasks, and so are their slices and the joins of these: a chunk is released once it is
     sliced, before any kernel runs. A slice of a file is read by the task that needs it, or by a task of its own if
@@ -276,7 +276,7 @@ def _combine(operation: str, pieces: Sequence[Any]) -> Any:
 
 
 class _SharedFunction:
-    """A compiled function that a worker unpickles only once, although many task graphs contain it."""
+    """A compiled function wrapped so that a worker unpickles it once, although many task graphs contain it."""
 
     def __init__(self, function: Any) -> None:
         self.function, self.content = function, b""

@@ -132,7 +132,7 @@ def constraints_on_kernel(
 
 def lattice_points(rows: Sequence[Constraint], rank: int) -> tuple[tuple[Bounds, ...], list[Point]]:
     """Return ``(loop bounds, points)``: nested loops over the integer points that satisfy `rows`, and these points in
-    lexicographic order.
+    lexicographic order. Raise `UnsupportedError` if they are too many to draw.
 
     Raise `UnsupportedError` if there are too many to be drawn.
     """

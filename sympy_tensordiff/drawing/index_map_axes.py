@@ -190,9 +190,9 @@ def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
 
 
 def _extra_points(solved: IndexSolutions | None) -> list[Point]:
-    """Return points that are drawn even outside of the ranges if they are close: the particular solution and, unless a
-    kernel basis vector leads from one solution in the ranges to another, the ends of these vectors from it. [] if there
-    is no solution.
+    """Return the points that a picture shows even if they are outside of the index ranges: the particular solution, and
+    the ends of the kernel basis vectors that are drawn from it. The ends are left out if a basis vector connects two
+    solutions inside of the ranges; the result is [] if there is no solution.
     """
     if solved is None or not solved.particular:
         return []

@@ -72,8 +72,8 @@ class Arithmetic(NodeTable):
         return self._node("add", None, args, args)
 
     def _merge_choices(self, parts: list[Node]) -> list[Node]:
-        """Return the terms of a sum with all terms that contain a select by one condition merged: ``(a if c else 0) +
-        (b if c else d)`` is ``(a + b) if c else d``.
+        """Return the terms `parts` of a sum with those merged that contain a select by the same condition: ``(a if c
+        else 0) + (b if c else d)`` becomes ``(a + b) if c else d``.
         """
         groups: dict[Node | None, list[Node]] = {}
         for part in parts:
@@ -149,8 +149,8 @@ class Arithmetic(NodeTable):
         return args[0] if len(args) == 1 else self._node("mul", None, args, args)
 
     def _without_implied_tests(self, parts: list[Node]) -> list[Node]:
-        """Return the factors `parts` without tests ``u != 0`` that another factor makes superfluous: that factor is 0
-        wherever ``u`` is 0.
+        """Return the factors `parts` without tests ``u != 0`` that are superfluous because another factor is 0 wherever
+        ``u`` is 0.
         """
         choices = [part for part in parts if self.is_choice(part)]
         if len(choices) < 2:
@@ -223,8 +223,8 @@ class Arithmetic(NodeTable):
         return self._plain("call", function, tuple(args))
 
     def _exponential_of_scores(self, exponent: Node) -> Node | None:
-        """Return ``exp(exponent)`` as exactly 0 where a term of `exponent` is minus infinity, as in masked attention
-        scores; None if no term is.
+        """Return ``exp(exponent)`` with an exact 0 where a term of `exponent` is minus infinity, as in masked attention
+        scores; None if no term can be minus infinity.
         """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         for n, term in enumerate(() if exponent.shape else terms):
@@ -328,12 +328,14 @@ class Arithmetic(NodeTable):
         return [case for case in cases if case is not self.zero]
 
     def _decide(self, value: Node, condition: Node, position: int) -> Node:
-        """Return ``value`` for the case that ``condition`` is true (``position`` 1) or false (2): selects on it are
-        replaced by that branch, if they are the value itself, a term or a factor.
+        """Return ``value`` for the case that ``condition`` is true (``position`` 1) or false (2): each select on this
+        condition, if it is the value itself, a term or a factor, is replaced by its argument number ``position``.
         """
 
         def decide(node: Node) -> Node:
-            """Return branch ``position`` of a select on ``condition``; any other node unchanged."""
+            """If `node` is a select on ``condition``, return its branch number ``position``, which is known to be
+            taken; any other node unchanged.
+            """
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 
         if value.op not in ("add", "mul"):
@@ -461,8 +463,8 @@ _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
 def _is_kept_as_one_factor(product: Node) -> bool:
-    """Return whether `product` remains a single factor when it is multiplied by others. It does if it has many factors,
-    and none of them is a select, guard or sum that could be merged.
+    """Return whether `product` remains a single factor when it is multiplied by others, because it has many factors and
+    none that could be merged with others (a select, guard or sum).
     """
     if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
         return False

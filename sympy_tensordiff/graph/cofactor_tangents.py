@@ -17,8 +17,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class CofactorContraction(NamedTuple):
-    """A contraction, found inside of an einsum, of the cofactors of order 2 (the second derivative of a determinant)
-    with a matrix over one of their two index pairs.
+    """The record of a contraction of second-order cofactors (the second derivative of a determinant) with a matrix,
+    found among the operands of an einsum.
     """
 
     cofactors: Node
@@ -32,8 +32,8 @@ class CofactorContraction(NamedTuple):
 
 
 def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> CofactorContraction | None:
-    """Return the first cofactors of order 2 (the second derivative of a determinant) among `operands` that are
-    contracted with a matrix, and the operands that form the matrix. None without such operands.
+    """Return the first contraction of second-order cofactors (the second derivative of a determinant) with a matrix
+    that an einsum with these `operands` and `output` labels contains; None if there is none.
     """
     for position, (node, labels) in enumerate(operands):
         if node.op == "cof" and node.data == 2 and len(labels) == 4:

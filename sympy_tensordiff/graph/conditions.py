@@ -86,8 +86,9 @@ class ConditionReader(Applications):
         return node
 
     def _decide_indices(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return a decision tree for `pairs` (value, condition) that decides all relations between indices, or as many
-        as need few cases; other conditions stay in its leaves. `rows` maps nonlinear relations to linear ones.
+        """Return the branches `pairs` (value, condition) as a decision tree over relations between indices, so that
+        each case is a system of constraints. Other conditions stay in the leaves; `rows` maps nonlinear relations to
+        linear ones.
         """
         try:
             linearised = decided(pairs, rows)
@@ -96,8 +97,8 @@ class ConditionReader(Applications):
             return self._decide_some_indices(pairs, rows, scope)
 
     def _decide_some_indices(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return a decision tree for `pairs` (value, condition) that decides only some relations between indices,
-        because all would need too many cases; relations that decide whole branches come first. `rows` maps nonlinear
+        """Return the branches `pairs` (value, condition) as a decision tree over only some relations between indices,
+        because all would need too many cases; those that decide whole branches come first. `rows` maps nonlinear
         relations to linear ones.
 
         Relations with tensor entries come last: others keep the entries inside their tensors.
@@ -159,8 +160,8 @@ class ConditionReader(Applications):
         return result
 
     def _as_rows(self, relation: Any, scope: Scope) -> tuple[tuple[Constraint, ...], tuple[Rows, ...]] | None:
-        """Return ``(constraints, alternatives)`` for a relation between indices, such as ``i == j``. The alternatives
-        are the cases of its negation, here ``i > j`` and ``i < j``. None if it is not linear.
+        """Return ``(constraints, alternatives)`` for a relation between indices, such as ``i == j``: the constraints
+        that state it, and the cases of its negation, here ``i > j`` and ``i < j``. None if it is not linear.
 
         Two bound indices that differ are one alternative, which is tested at each point: the two ranges on both sides
         would double every sum that reads them. An index is on one side of most bounds.
@@ -254,8 +255,8 @@ _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 
 def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
-    """Return the equation ``left == right`` solved for a maximum or minimum in it, as ``(value, extremum)``, if the
-    value looks like an operand of the extremum. Otherwise return ``(left, right)``.
+    """Return the equation ``left == right`` as ``(value, extremum)``, solved for a maximum or minimum in it, if the
+    value looks like one of the extremum's operands; else ``(left, right)``.
 
     SymPy moves the numbers of an equation to one side when it rebuilds a `Piecewise`: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.

@@ -81,8 +81,8 @@ def _replaced(graph: Graph, node: Node, done: Mapping[Node, Node]) -> Node:
 def _with_cheapest(
     graph: Graph, whole: _Einsum, contained: Mapping[Node, Node], products: Products
 ) -> tuple[_Einsum, Node] | None:
-    """Return ``(einsum, part)``: `whole` with some operands replaced by the product in `contained` that saves the most
-    operations, and the value of ``contained`` for this product. None if no product saves any.
+    """Return ``(einsum, value)``: `whole` with some operands replaced by one value of ``contained``, the one that saves
+    the most operations, and that value. Keys of ``contained`` are products. None if no product saves any.
     """
     operands, output, extents = whole
     least = products.work_in_order(operands, output, extents)
@@ -95,8 +95,8 @@ def _with_cheapest(
 
 
 def _choices(graph: Graph, whole: _Einsum, contained: Mapping[Node, Node]) -> Iterator[tuple[list[Labelled], Node]]:
-    """Yield ``(operands, part)`` for each way to replace some operands of `whole` by their product, if that is a key of
-    `contained`; ``part`` is its value there.
+    """Yield ``(operands, value)`` for each way to replace some operands of `whole` by one operand: their product must
+    be a key of `contained`, and ``value`` is what it maps to.
     """
     wanted = {frozenset(Counter(part.args).items()) for part in contained}
     sizes = {len(part.args) for part in contained}

@@ -21,8 +21,8 @@ DEFAULT_SIZE = 100
 
 
 class Hints:
-    """Expected values of sizes and free indices (those in `sizes`, else a default), by which the costs of contractions
-    are estimated. A call returns the expected value of an extent.
+    """The expected values of sizes and free indices (those in `sizes`, else a default), by which costs are estimated.
+    Called with an extent, it returns the expected value of the extent.
     """
 
     def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:
@@ -39,8 +39,9 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return hints that also order sizes of equal expected value, to break ties between contraction orders. The
-        sizes that are extents of the most axes of variables count as longer, sizes of results as shorter.
+        """Return `Hints` that also order sizes with equal expected values, so that they decide between contraction
+        orders of equal cost. A size that is the extent of the most axes of variables counts as longer, a size of a
+        result as shorter.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -57,8 +58,8 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected value of the extent `form`, in small units. A few of these are subtracted for an axis
-        that counts as shorter, so that sizes of equal expected value differ.
+        """Return the expected value of the extent `form`, multiplied by a constant, minus a small number for axes that
+        count as shorter, so that contraction orders of equal cost are decided the same way each time.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
@@ -83,8 +84,8 @@ _MAX_OUTER_TERMS = 6
 
 
 class Products:
-    """Decides which inner products of einsums to multiply out. An operand that is itself a product is either replaced
-    by its own operands (it is then in ``absorbed``), or computed first and stored in an array.
+    """Decides for each product that is an operand of an einsum whether it is computed once and stored, or multiplied
+    out: replaced by its own operands in the einsums that use it (it is then in ``absorbed``).
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
@@ -110,8 +111,8 @@ class Products:
                 self.absorbed.add(part)
 
     def is_less_work_without(self, node: Node) -> bool:
-        """Return whether it takes fewer multiplications in total to multiply ``node`` out in every einsum that uses it
-        than to compute it once.
+        """Return whether all einsums that use ``node`` together take fewer multiplications with ``node`` multiplied out
+        than if it is computed once.
         """
         groups: dict[Node, None] = {}
         stack = list(self.users[node])
@@ -157,8 +158,8 @@ class Products:
         return min(whole, each) if terms else whole
 
     def in_outer_terms(self, operands: Sequence[Labelled], extents: Extents) -> list[tuple[Number, list[Labelled]]]:
-        """Return the terms, ``(coefficient, operands)``, after an operand that is a sum of outer products is multiplied
-        out; [] if no operand is one.
+        """Return the terms, ``(coefficient, operands)``, of an einsum in which an operand that is a sum of outer
+        products is multiplied out; [] if no operand is such a sum.
         """
         for position, (node, labels) in enumerate(operands):
             if self.rank(node) > 0:
@@ -210,7 +211,9 @@ class Products:
         return self.ranks[node]
 
     def _rank(self, node: Node) -> int:
-        """Return the result of `rank` for `node`, when that of its arguments is already in ``self.ranks``."""
+        """Return how many outer products `node` is a sum of, 0 if it is no such sum; the numbers of its arguments are
+        already in ``self.ranks``.
+        """
         ranks = [self.ranks.get(arg, 0) for arg in node.args]
         if node.op == "add":
             # A vector is repeated along the other axes: the outer product with ones.
@@ -243,8 +246,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node` with axes `output`: its operands, relabelled in common,
-        and the extents of labels. Inner products to multiply out are replaced by their operands.
+        """Return ``(operands, extents)`` of the einsum `node` with the axes `output`: all operands with common labels,
+        after inner products that are to be multiplied out are replaced by theirs, and the extent of each label.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.
@@ -280,8 +283,8 @@ def _volume(shape: Sequence[Affine]) -> Polynomial:
 
 
 def is_separable(core: Node) -> bool:
-    """Return whether an einsum is an outer product of independent factors, as in ``(A @ x)[:, None]*y[None, :]``: no
-    label connects the operands of one factor with those of another.
+    """Return whether an einsum is an outer product of independent factors, as in ``(A @ x)[:, None]*y[None, :]``: its
+    operands form two or more groups that share no label.
     """
     groups: list[set[int]] = []
     for labels in core.data.inputs:

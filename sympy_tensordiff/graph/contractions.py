@@ -60,8 +60,8 @@ def sums_labels(node: Node) -> bool:
 
 
 class _InternedContraction(NamedTuple):
-    """A `Contraction` that is stored once, with the shape of its result and its number, which represents it in keys of
-    the node table.
+    """A `Contraction` (the data of an einsum) that is stored once, with the shape of its result, and with the number by
+    which keys of the node table refer to it.
     """
 
     data: Contraction
@@ -110,8 +110,9 @@ class Contractions(Arithmetic):
         return self._core_or_view(coefficient, factors, output, sizes)
 
     def _core_or_view(self, coefficient: Number, factors: Sequence[Operand], output: Labels, extents: Extents) -> Node:
-        """Return the einsum of operands none of which is a view (a transpose, broadcast or multiple). It is a product
-        with axes in a standard order, and a view of this product if `output` or `coefficient` requires one.
+        """Return the einsum of operands that are no views (transposes, broadcasts or multiples). It is built as a
+        product with its axes in a standard order, inside of a view if `output` or `coefficient` requires another order
+        or a factor.
         """
         inputs = tuple([tuple(labels) for _, labels in factors])
         shapes = tuple([node.shape for node, _ in factors])

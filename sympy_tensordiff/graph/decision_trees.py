@@ -29,8 +29,8 @@ Logic: TypeAlias = Any
 
 
 class Unequal(NamedTuple):
-    """The condition that an index form, such as ``i - j``, is not 0. It is tested at each point, because the points
-    form no polyhedron.
+    """The condition that an index form, such as ``i - j``, is not 0. It is no constraint, because the points where it
+    holds form no polyhedron, and is tested at each point.
     """
 
     form: Affine
@@ -50,8 +50,8 @@ class Literal(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A decision tree: a list of disjoint systems of constraints, each with the branches that remain there or a further
-    `Decision`. Elsewhere the value is 0.
+    """A decision tree: disjoint cases, each a system of constraints with the branches that remain there, or with a
+    further `Decision`. Where no case holds, the value is 0.
     """
 
     cases: tuple[tuple[Rows, Any], ...]

@@ -19,8 +19,8 @@ from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming_ma
 
 
 class PuncturedSum(NamedTuple):
-    """A sum over those points of ``rows`` at which no form in ``forms`` is 0, such as a sum over ``j != p``. The
-    summand is ``number*product`` under the conditions ``tests``.
+    """A sum over those points of a range (``rows``) at which no form in ``forms`` is 0, as a sum over ``j != p``. The
+    summand is ``number*product`` where the conditions ``tests`` hold.
 
     Factors and tests in ``outside`` are written in front of the sum. Without variables it is a guard.
     """
@@ -117,8 +117,9 @@ class _SideJoiner:
     def as_punctured_sum(
         self, term: Node, shared: dict[int, tuple[int, ...]], taken: frozenset[int]
     ) -> PuncturedSum | None:
-        """Return `term`, a guard or a product with exactly one sum, as a `PuncturedSum`; None for other terms. So that
-        terms can be compared, sums over equally many variables use those in `shared`; new ones are not in `taken`.
+        """Return `term` as a `PuncturedSum` if it is a guard or a product with exactly one sum; else None. Sums over
+        the same number of variables get the same variables from `shared`, so that they can be compared; new ones are
+        not in `taken`.
         """
         graph = self.graph
         if term.op == "guard":
@@ -250,8 +251,8 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return `rows` without the constraint `side`, and without those that follow from `side` and the others, but not
-    from the others alone.
+    """Return `rows` without the constraint `side`, and without the constraints that follow from the others only with
+    the help of `side`.
     """
     found = [row for row in rows if row != side]
     for row in list(found):

@@ -55,8 +55,8 @@ class Contraction(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """An einsum in two steps: the core, which multiplies and sums, and a view of its result (transpose, broadcast or
-    multiple). A step that does nothing is None.
+    """An einsum in two steps: a product with sums (``core``), and a view of its result, which transposes, broadcasts or
+    scales it. A step that does nothing is None.
     """
 
     core: Contraction | None
@@ -132,8 +132,8 @@ def is_normal_operand_list(operands: Sequence[Operand]) -> bool:
 
 
 class Gathering:
-    """Brings the operands of one einsum to normal form: call `add` for each operand, then `result`. Views are resolved
-    and powers merged.
+    """Brings the operands of one einsum to normal form, by `add` for each of them and then `result`: views (transposes,
+    broadcasts, multiples) are replaced by their operands, and powers of one base are merged.
 
     Afterwards ``coefficient`` is the product of all numbers, and ``extents`` are those of all labels.
     """
@@ -224,9 +224,7 @@ class Gathering:
         return operands, out
 
     def _multiply_by_extent(self, operands: list[Operand], size: Node) -> None:
-        """Append the factor ``size`` to ``operands`` in place; if one of these is ``1/size``, cancel the two
-        instead.
-        """
+        """Append the factor ``size`` to ``operands`` in place, or cancel it with a factor ``1/size`` among them."""
         for n, (node, labels) in enumerate(operands):
             factors = (node.args if node.op == "mul" else (node,)) if not labels else ()
             if any(factor.op == "pow" and factor.args[0] is size for factor in factors):

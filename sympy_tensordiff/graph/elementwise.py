@@ -211,8 +211,8 @@ class Elementwise(Contractions):
         return self.broadcast(super().select(condition, value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
-        """Return whether ``value`` is 0 wherever the condition ``u > 0`` fails, because ``max(0, u)`` is a factor of it
-        and the other factors are finite there. Then the condition is superfluous.
+        """Return whether the condition ``u > 0`` of a select is superfluous, because ``value`` contains the factor
+        ``max(0, u)`` and finite factors: it is 0 where the condition fails.
         """
         if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
             return False

@@ -325,7 +325,9 @@ def _split_cases(expr: Any) -> Cases | None:
 
 
 def _holds_in_cases(cases: Cases, holds: Callable[[Any], Any]) -> Any:
-    """Return the condition that ``holds`` is true for the value of the first case that applies."""
+    """Return the condition that ``holds(value)`` is true for the first case in ``cases``, pairs ``(value, condition)``,
+    whose condition is true.
+    """
     result, no_earlier_case = S.false, S.true
     for value, condition in cases:
         result = Or(result, And(no_earlier_case, condition, holds(value)))

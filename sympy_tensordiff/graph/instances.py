@@ -29,8 +29,8 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The equality by which `instances` compares. ``form`` and ``node`` bring index forms and nodes to a normal form;
-    ``moves`` yields variants of a substitution to try.
+    """The functions by which `instances` decides equality: ``form`` and ``node`` return the normal forms of index forms
+    and of nodes, and ``moves`` yields the variants of a substitution to try.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.
@@ -47,8 +47,8 @@ EXACT = Comparison()
 def instances(
     graph: Graph, body: Node, variables: Sequence[int], node: Node, compare: Comparison = EXACT
 ) -> Iterator[dict[int, Affine]]:
-    """Yield all substitutions of index forms for ``variables`` that turn ``body`` into a node equal to ``node``;
-    `compare` defines equality.
+    """Yield all substitutions of index forms for ``variables`` that turn ``body`` into a node equal to ``node``, where
+    `compare` decides equality.
 
     Candidates are read off where both nodes read the same tensor, or have ranges or indices as numbers.
     """
@@ -72,7 +72,9 @@ def instances(
     seen = {tensor: set(forms) for tensor, forms in targets.items()}
 
     def reads_the_same(substitution: Assignment) -> bool:
-        """Return whether each read in the body is a read in the node after the substitution: a cheap necessary test."""
+        """Return whether all reads in the body are reads in the node after the substitution: a quick test that must
+        hold if the two are equal.
+        """
         for part in reads:
             forms = tuple([compare.form(form.substitute(substitution)) for form in part.data])
             if forms not in seen.get(part.args[0], ()):
@@ -117,8 +119,8 @@ def _integer_form(node: Node) -> Affine | None:
 
 
 def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield the index forms in `part`, nested ones included, each with a key for its position. Only forms with equal
-    keys can match.
+    """Yield the index forms in `part`, also those inside of others, each with a key for where it occurs. Two forms can
+    match only if their keys are equal.
     """
     for position, forms in _forms_of_node(part):
         yield position, forms
@@ -131,8 +133,8 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
-    """Yield index forms that are equivalent to `forms` at this `position`, for matching: ``-a`` for ``a`` in ``a ==
-    0``, or the dividend of a floor quotient with the opposite sign.
+    """Yield other index forms that mean the same as `forms` at their `position`, for matching: ``-a`` for ``a`` in ``a
+    == 0``, or a floor quotient's dividend with the opposite sign.
     """
     if position in ("eq", "mod"):
         yield (-forms[0],)

@@ -311,8 +311,8 @@ def outside_of_binders(node: Node) -> Sequence[Node]:
 
 
 def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:
-    """Return the results of several recursive `calls` of a trampolined function: ``results = yield from
-    in_turn(self.visit(arg) for arg in args)``.
+    """Run recursive `calls` one after the other and return the list of their results, in a function that `trampoline`
+    runs: ``results = yield from in_turn(self.visit(arg) for arg in args)``.
     """
     results = []
     for call in calls:

@@ -10,8 +10,8 @@ from sympy_tensordiff.graph.interning import Node, Number
 
 
 class MultipliedSum(NamedTuple):
-    """An einsum as a product of a sum of tensors, ``operand``, and the einsum of the ``others``, whose axes are
-    ``axes``: ``(A + B) @ C`` has the operand ``A + B``.
+    """An einsum written as a sum of tensors, ``operand``, times the einsum of all other operands, ``others``, whose
+    result has the labels ``axes``: ``A + B`` and ``C`` for ``(A + B) @ C``.
 
     The labels below the rank of the result are its axes, and those of the sum are equal in all terms that multiply the
     same axes of it.

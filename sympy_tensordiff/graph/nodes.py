@@ -135,9 +135,8 @@ class Graph(Elementwise):
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Return ``(height, substitution, new body)`` for binding `variables` in `body`: how deeply binders are nested
-        in the body, the substitution of negative numbers for `variables` (all bound variables are negative), and the
-        body after it.
+        """Return what is needed to bind `variables` in `body`: ``(number of binders nested in the body, the
+        substitution of negative numbers for the variables, the body after it)``. Bound variables are negative.
 
         In a body that is itself closed, the numbers of the variables bound ``outer`` are taken.
         """
@@ -148,9 +147,8 @@ class Graph(Elementwise):
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """Return a sum, comprehension or other binder (`op`) with a `body` in which its variables already are negative
-        numbers. `data` are its constraints or extents, `names` the names of its variables, and `base` is the height of
-        its body.
+        """Return the sum, comprehension or other binder (`op`) of a `body` in which its variables are already negative
+        numbers, which continue from `base`. `data` are its constraints or extents, `names` the variables' names.
         """
         count = len(names)
         key = (count, data) if base == body.height else (count, data, base)
@@ -217,8 +215,8 @@ class Graph(Elementwise):
         return self.opened_over(node, self.shared_variables(self.hints[node.id], taken, node.free))
 
     def shared_variables(self, names: Sequence[str], *taken: Container[int]) -> tuple[int, ...]:
-        """Return a variable for each of ``names`` that is in none of ``taken``. Repeated calls return the same
-        variables where possible.
+        """Return one variable for each of ``names``, none of which is in ``taken``. They are taken from one list, so
+        that repeated calls return the same variables where possible.
         """
         variables: list[int] = []
         for name in names:

@@ -41,8 +41,8 @@ from sympy_tensordiff.graph.unit_labels import with_diagonals_inside, without_un
 def in_pairs(
     graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = (), shares: bool = True
 ) -> list[Node]:
-    """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order. Nodes in
-    ``known`` are computed already and stay as they are. Without `shares`, no einsum reads another one that it contains.
+    """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order (as a
+    contraction path). Nodes in ``known`` are computed already and stay. Without `shares`, no einsum reuses another one.
     """
     narrow = with_diagonals_inside(graph, without_unit_labels(graph, roots, known), known)
     products: Products | None = None
@@ -65,7 +65,9 @@ def in_pairs(
 
 
 class _Pairing(TermProducts):
-    """The splitting of all einsums of a graph into products of two operands; ``done`` maps each node to its result."""
+    """The splitting of all einsums of a graph into products of two operands, with results of one einsum reused in
+    others; ``done`` maps each node to its new node.
+    """
 
     def __init__(
         self,
@@ -93,8 +95,8 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Record which products of two operands the result computes, the roots being `roots`, among the einsums in
-        ``parts``. Other einsums may then begin with such a product.
+        """Record the products of two operands that einsums in ``parts`` compute, if the result (`roots`) needs them, so
+        that other einsums may begin with one of them.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}
@@ -104,8 +106,8 @@ class _Pairing(TermProducts):
                     self.first[product].add(part)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record the sums of matrices that were multiplied out term by term although the result also contains them as a
-        whole. Return whether there are any: then all einsums must be split again.
+        """Record the sums of matrices that the result contains as a whole, although they were also multiplied out term
+        by term. Return whether there are any: then all einsums are split again.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -113,8 +115,8 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record the products that the result computes. Return whether a new one may change a decision about
-        multiplying out a sum: then all einsums must be split again.
+        """Record the products that the result contains. Return whether a new one could change the decision to multiply
+        out a sum: then all einsums are split again.
         """
         if not self.rejected:
             return False
@@ -324,8 +326,8 @@ class _Pairing(TermProducts):
     def is_less_work_shared(
         self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
-        """Return whether it takes fewer operations to compute the product that occurs twice in ``operands`` (`shared`)
-        once, before the others.
+        """Return whether an einsum takes fewer operations if the product that occurs twice in ``operands`` (`shared`)
+        is computed once and then used twice.
         """
         axes, renamed = shared.axes
         zero = self.graph.zero
@@ -337,8 +339,8 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return the one of `orders` that starts with a product which other einsums need too, and saves the most
-        operations; None if there is none. A product larger than the other tensors is not considered.
+        """Return the order in `orders` that begins with a product which other einsums need too and thereby saves the
+        most operations; None if there is none. Products larger than all other tensors do not count.
         """
         best: tuple[int, Order] | None = None
         for order in orders:
@@ -356,8 +358,8 @@ class _Pairing(TermProducts):
         return None if best is None else best[1]
 
     def sum_private_labels(self, part: Labelled, uses: Counter[int], extents: Extents) -> Recursion[Labelled]:
-        """Return the operand `part` summed over those of its labels that neither another operand nor the output has.
-        `uses` counts the uses of each label.
+        """Return the operand `part` summed over the labels that only it has: `uses` counts the uses of each label by
+        operands and output. Others are unchanged.
         """
         labels = part[1]
         shared = tuple(dict.fromkeys(label for label in labels if uses[label] > 1))

@@ -176,7 +176,9 @@ class Reader(ConditionReader):
         return node
 
     def scan_leaf(self, scan: Scan) -> Node:
-        """Return the tensor variable that represents the result of a scan."""
+        """Return the node of a tensor variable that stands for the result of a scan (a loop over time) in the graph;
+        the same one at each call.
+        """
         if scan not in self._leaves:
             name = f"scan {len(self.tensors)}"
             self.tensors[name] = scan
@@ -221,9 +223,8 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Record which axis the entries of integer tensors index: ``selections`` maps the tensor's name to a read and
-        an axis of it, such as axis 0 of ``x`` for ``p`` in ``x[p[i]]``. The length of the axis bounds the entries.
-        Forget all nodes read so far.
+        """Record for integer tensors the axis that their entries index: ``selections`` maps a tensor's name to ``(read,
+        axis)``, such as ``x[p[i]]`` and 0 for ``p``. The axis bounds the entries. All cached nodes are dropped.
         """
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})

@@ -17,8 +17,8 @@ _STORED = frozenset({"tensor", "inv", "scan"})
 
 
 class PrivateParts(NamedTuple):
-    """The sums and products that only one sum uses, directly or indirectly. They need not be computed if that sum is
-    multiplied out term by term.
+    """The sums and products that only one sum uses, directly or through one another: they are not computed if that sum
+    is multiplied out term by term.
     """
 
     sums: Collection[Node]
@@ -62,8 +62,8 @@ class SumParts:
         return self.private[total]
 
     def shared_terms(self, total: Node) -> Mapping[Node, Fraction]:
-        """Return a dictionary from products that are terms of ``total``, and are used in sums only, to the fraction of
-        their uses that is in ``total``. Such a product need not be computed if all these sums are multiplied out.
+        """Return a dictionary from those terms of ``total`` that are products used in sums only to the share of their
+        uses that belongs to ``total``. If all these sums are multiplied out, the products need not be computed.
         """
         if total not in self.shares:
             own = Counter(core_of(term) for term in self.terms_of(total))
@@ -116,9 +116,8 @@ class SumParts:
         return is_outer(core) or self.products.rank(core) > 0
 
     def mixes_orders(self, terms: Sequence[Node]) -> bool:
-        """Return whether `terms` are multiples of stored tensors in different orders of their axes, as in ``A + A.T``:
-        no order of loops reads all of them contiguously. False for other terms, and for terms that may cancel exactly,
-        as in ``A - A.T``.
+        """Return whether `terms` are multiples of stored tensors with their axes in different orders, as in ``A +
+        A.T``, which no order of loops reads contiguously. False for terms that may cancel exactly, as ``A - A.T``.
         """
         found: dict[Node, list[Number]] = {}
         orders = set()

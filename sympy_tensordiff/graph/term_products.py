@@ -49,8 +49,8 @@ class ProductWithSum(NamedTuple):
 
 
 class TermProducts(SumParts):
-    """A base class that decides which products with sums are multiplied out term by term, ``(A + B) @ x`` as ``A @ x +
-    B @ x``.
+    """Decides whether a product with a sum of tensors is multiplied out term by term, ``(A + B) @ x`` as ``A @ x + B @
+    x``; the base class of `_Pairing`, which splits einsums into products of two operands.
     """
 
     def __init__(self, graph: Graph, products: Products) -> None:
@@ -88,8 +88,8 @@ class TermProducts(SumParts):
         """Return whether `product` is also computed for another part of the result than the current one."""
 
     def split_by_terms(self, product: ProductWithSum, work: int) -> Recursion[Evaluation | None]:
-        """Return ``(work, node)`` for `product` with its sum multiplied out, where the work is the number of
-        multiplications; None if that is more than `work`.
+        """Return ``(work, node)`` for `product` with its sum multiplied out, where ``work`` counts multiplications;
+        None if they are more than the limit `work`.
 
         Sums with several uses in its terms are multiplied out in turn, each once, with the sum of all that multiplies
         it, as in a reverse sweep: the number of products in nested sums would grow exponentially otherwise.
@@ -122,8 +122,8 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Return the terms of `product` after its sum is multiplied out, each as `opened_term` returns it; None if they
-        take more multiplications than `work`.
+        """Return the terms of `product` with its sum multiplied out, each as `opened_term` returns it; None unless that
+        takes at most `work` multiplications.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
@@ -186,8 +186,8 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return a dictionary from the products that are terms of both ``total`` and other sums to numbers of
-        operations. A number is the share of ``total`` in what is saved if all these sums are multiplied out.
+        """Return a dictionary from the products that ``total`` has as terms in common with other sums to numbers of
+        operations: the share of ``total`` in what is saved if all these sums are multiplied out.
         """
         return {
             part: int(self.work.get(part, 0) * share)
@@ -196,16 +196,16 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the number of operations that each use of the sum `total`, with ``volume`` entries, saves if all uses
-        are multiplied out.
+        """Return the operations that each use of the sum `total` saves if all its uses multiply its terms one by one,
+        so that the sum itself is not computed: an equal share of its cost. ``volume`` is its number of entries.
         """
         every = self.private_parts(total).products[-1]
         return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
-        """Multiply `product` by `term` in place of its sum, and return ``((work, node), None)``. If the result contains
-        another sum with several uses, return the product of all other factors, and how it multiplies that sum. Inner
-        products in `opened` are multiplied out.
+        """Return ``((work, node), None)`` for `product` with `term` in place of its sum. If the result would contain
+        another shared sum, return the product of the other factors, and the `MultipliedSum` by which it is completed.
+        Products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:
@@ -214,8 +214,8 @@ class TermProducts(SumParts):
         return (work, self.graph.scale(found.coefficient, node)), found
 
     def multiplied_sum(self, whole: Node, opened: frozenset[Node]) -> MultipliedSum | None:
-        """Return the einsum `whole` as a sum with several uses times the einsum of all other operands, if it is cheap
-        to multiply by the sum last; else None. Inner products in `opened` are multiplied out.
+        """Return the einsum `whole` as a shared sum times the einsum of all other operands, if it costs nothing extra
+        to multiply by the sum last; else None. Products in `opened` are multiplied out.
         """
         core, order = core_of(whole), tuple(range(len(whole.shape)))
         if not whole.shape or not is_core(core) or len(core.shape) != len(order):
@@ -242,8 +242,8 @@ class TermProducts(SumParts):
         return self.products.volume([*product.axes, *product.operand[1]], product.extents)
 
     def is_no_more_work_first(self, product: MultipliedSum, output: tuple[int, ...]) -> bool:
-        """Return whether no order of multiplications is cheaper than one that multiplies all other operands first, and
-        by the sum last.
+        """Return whether it is as cheap to multiply all other operands of `product` first, and by the sum last, as to
+        use the best order.
         """
         zero, extents = self.graph.zero, product.extents
         apart = self.products.work_in_order([*product.others, product.operand], output, extents)

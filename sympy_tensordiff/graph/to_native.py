@@ -177,8 +177,8 @@ class _Native(ExpressionWriter):
     # -------------------------------------------------------------- conditions, which SymPy moves out of its sums
 
     def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
-        """Return the names of those ``indices`` of `node` that would leave their sum when SymPy merges it with an outer
-        one; "" if there are none.
+        """Return those ``indices`` of `node`, as text, that would occur outside of their sum once SymPy merges it with
+        an outer one; "" if there are none.
         """
         outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}
@@ -262,9 +262,9 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return the entry `body` with the index ``q`` at all axes of extent 1 that it reads, ``u[k, q]`` for ``u[k, 0]``;
-    the axes of operands and result then match. ``q`` is the index of the tensor's only axis of extent 1. Without
-    exactly one such axis, `body` is unchanged.
+    """Return the entry `body` with the index ``q`` in place of 0 at each axis of extent 1 that it reads, ``u[k, q]``
+    for ``u[k, 0]``, so that axes of operands and result match. ``q`` is the index of the tensor's only axis of extent
+    1; if there is not exactly one, `body` is unchanged.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:
@@ -345,8 +345,8 @@ class _WholeTensors:
             selected = {v: extent for v, extent in selected.items() if work.refused and v not in work.refused}
 
     def if_closed(self, whole: Node | None) -> Node | None:
-        """Return `whole` if no operation on whole tensors inside of it depends on an index around it; None otherwise,
-        or if `whole` is None.
+        """Return `whole` if the operations on whole tensors in it depend on no index of an outer sum or comprehension;
+        else None, also for None.
         """
         parts = reachable(whole) if whole is not None and self.around else ()
         return None if any(takes_tensors(part) and not self.around.isdisjoint(part.free) for part in parts) else whole

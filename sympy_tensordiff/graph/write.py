@@ -197,8 +197,8 @@ class ExpressionWriter(TensorWriter):
         return self.depth.build(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
-        """Return whether `case` is the second branch of the `Piecewise` that it forms with its complement: the upper
-        part of a range, the odd indices, or "not divisible". ``rest`` are the constraints that both share.
+        """Return whether the guard `case` becomes the second branch of a `Piecewise` with its opposite: the upper part
+        of a range, the odd indices, or "not divisible". ``rest`` are the constraints that both have.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
@@ -369,8 +369,8 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
-    """Return ``replacement(factor)`` if `factor` contains the power `old`, else `factor`. A `Piecewise` is rebuilt from
-    its rewritten branches, because SymPy would change its conditions.
+    """Return ``replacement(factor)`` if `factor` contains the power `old`, else `factor`. A `Piecewise` is rebuilt
+    branch by branch, unevaluated, because SymPy would change its conditions.
     """
     # Most factors have no such power, and a replacement renames all indices that they bind.
     if not any(getattr(node, "is_Pow", False) and node == old for node in nodes_in([factor])):
@@ -406,8 +406,8 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
-    """Return the outermost guard or select in the comparison `node`, followed by all others with its condition. Sums
-    are not searched.
+    """Return the guards and selects in the comparison `node` that have the outermost condition, so that the comparison
+    can be split by it. Sums are not searched.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.
@@ -460,7 +460,9 @@ def common_rows(addition: Node) -> Rows:
 
 
 def without_rows(graph: Graph, node: Node, rows: Container[Constraint]) -> Node:
-    """Return `node` with the constraints `rows` removed from its guards and from those of its terms."""
+    """Return `node`, a guard or an addition of guards, without the constraints `rows` in its guards; other nodes are
+    unchanged.
+    """
     if node.op == "add":
         return graph.add([without_rows(graph, term, rows) for term in node.args])
     if node.op == "guard":

@@ -117,8 +117,8 @@ class Forms:
         return self.symbol(variable, scope)
 
     def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
-        """Return ``function(form/divisor)`` for floor or ceiling, as SymPy evaluates it. Its slow evaluation is avoided
-        where possible.
+        """Return ``function(form/divisor)`` for floor or ceiling, in the form into which SymPy evaluates it, but where
+        possible without SymPy's slow evaluation.
         """
         if divisor == 1:
             return self.form(form, scope)
@@ -148,8 +148,8 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
-        """Return ``(variable, coefficient)`` of the term of `form` to write alone on the left of a constraint: the
-        outermost bound index, else a free index, else a size.
+        """Return the term of `form`, as ``(variable, coefficient)``, that stands alone on the left when a constraint is
+        printed: that of the outermost bound index, else of a free index, else of a size.
         """
         bound, limits = {v: n for n, (v, _) in enumerate(scope)}, self.reader.limits
 
@@ -186,8 +186,9 @@ class Forms:
         return found, rest.constant
 
     def equation(self, row: Constraint, scope: Scope) -> tuple[Any, Any]:
-        """Return the two sides of an equation as SymPy expressions. The leading term is alone on the left, unless the
-        other terms have both signs: then those of its sign join it, except when only sizes remain on the right.
+        """Return the two sides of an equation as SymPy expressions. The leading term is alone on the left. If the other
+        terms have both signs, those with the sign of the leading term are on the left, too, unless only sizes then
+        remain on the right.
         """
         (lead, *others), constant = self.terms(row.form, scope)
         sign = 1 if lead[0] > 0 else -1

@@ -86,8 +86,8 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether more of ``variables`` stay in the equations of ``rows`` if ``part``, which is ``max(0, form)``, is
-    replaced by 0 than if it is replaced by the form.
+    """Return whether replacing ``part``, a term ``max(0, form)``, by 0 leaves more of ``variables`` in the equations of
+    ``rows`` (so that these can be solved for them) than replacing it by the form.
 
     The tie belongs to that case then: a clamped index has its tie where it is not clamped, and the cases at the ends
     are as small as possible.

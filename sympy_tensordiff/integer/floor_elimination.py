@@ -262,8 +262,8 @@ def bounds_by_multiples(
 
 
 def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Constraint]) -> bool:
-    """Return whether two of ``rows``, ``r <= M*i <= s``, may have no solution i, because ``s - r`` may be less than ``M
-    - 1``.
+    """Return whether an integer i with ``r <= M*i <= s``, two of ``rows``, may be missing although ``r <= s``, because
+    ``s - r`` may be less than ``M - 1``.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> rest, some = p - times(M, i), [Constraint("ge", M - 1)]

@@ -60,9 +60,9 @@ class Dictionary:
         return work._descend(stop_at)
 
     def without(self, row: int, stop_at: int) -> tuple[Fraction | None, Dictionary]:
-        """Return the least value that the form of a row takes without the row itself (None if it is unbounded below),
-        and the dictionary without the row. The row is redundant if the value is not negative. The search ends early at
-        a value of at most ``stop_at``.
+        """Return ``(least value, dictionary)``: the least value of the form of inequality ``row`` under the other
+        inequalities (None if unbounded below), and the dictionary without it. The inequality is redundant if the value
+        is not negative. The search ends early at a value of at most ``stop_at``.
 
         >>> strip = Dictionary([[1, 0], [-1, 4], [-1, 6]], 1)
         >>> value, rest = strip.without(2, -1)

@@ -263,8 +263,9 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
-    """Return the systems into which ``rows`` split by their first constraint that only certain remainders satisfy. In
-    each system, a congruence for one remainder replaces it. None if there is no such constraint.
+    """Return ``rows`` split by the first inequality that holds for certain remainders only, such as ``i mod 4 >= 2``:
+    one system for each of these, with a congruence in its place (``i mod 4 == 2``, ``i mod 4 == 3``). None if there is
+    no such inequality.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.

@@ -180,7 +180,9 @@ def _compile_power(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
-    """Return a function that evaluates a call of a SymPy function; its derivatives follow SymPy's rules."""
+    """Return a function that evaluates a call of a SymPy function, with SymPy's rules for its derivatives; raise
+    `UnsupportedError` for `DiracDelta`, which has no values.
+    """
     if isinstance(node, sympy.DiracDelta):
         raise UnsupportedError(f"the reference interpreter has no value for {node.func}: {node}")
     function = node.func
@@ -227,7 +229,7 @@ def _evaluate_at_floats(function: Any, numbers: Sequence[Number]) -> Number:
 @cache
 def _partial_derivative(function: Any, count: int, n: int) -> tuple[tuple[Dummy, ...], Expr]:
     """Return ``(dummies, derivative)``: symbols for the arguments, and the derivative of a SymPy function with respect
-    to argument ``n``, written in them.
+    to argument ``n``, written in them. Raise `UnsupportedError` if SymPy has none.
     """
     dummies = tuple(Dummy(f"x{m}", real=True) for m in range(count))
     try:

@@ -63,8 +63,8 @@ class AccessContext(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """All constraints that hold in this context: loop bounds, guards around the read, and constraints tested
-        together with it.
+        """All constraints under which the read is evaluated: the bounds of the loops, the conditions of guards around
+        it, and the constraints that one guard tests together with it.
         """
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.tested_together)
 
@@ -87,7 +87,7 @@ class AccessContext(NamedTuple):
 
 
 class Access(NamedTuple):
-    """A read of `tensor` at the indices `forms`, in the context `around`.
+    """A read of an entry: `tensor` at the index forms `forms`, with its enclosing loops and conditions `around`.
 
     An entry of an integer tensor in an index, a bound or a condition counts as a read.
     """
@@ -125,8 +125,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` for each read below `roots` that is not proved to be in bounds, in one walk
-        over the nodes that are not in ``self.safe``. `row` is the bound on the axis that the context does not imply.
+        """Yield ``(access, axis, row)`` for each unproven read below `roots`, as `unproven` does, but in a single walk
+        that skips the nodes already recorded in ``self.safe``.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """
@@ -279,7 +279,9 @@ def check_expression(expr: Any) -> None:
 
 
 class _Check:
-    """Raises `OutOfShapeError` for a read that is always evaluated, and out of bounds for every size."""
+    """The check for reads out of bounds: `run` raises `OutOfShapeError` for a read that is always evaluated and is out
+    of bounds for every size.
+    """
 
     def __init__(self, reader: Reader, facts: Rows) -> None:
         self.reader = reader
@@ -293,7 +295,9 @@ class _Check:
             self.check(access, axis, inside)
 
     def always(self, rows: Sequence[Constraint], bound: Sequence[int]) -> bool:
-        """Return whether, for every size, `rows` hold at some values of the variables `bound`; False if unknown."""
+        """Return whether, for every size, some values of the variables `bound` satisfy all constraints `rows`, so that
+        a loop over them is never empty; False if unknown.
+        """
         for case in dict.fromkeys((tuple(rows), *cases(rows))):
             found = project_exactly(case, bound)
             if found is not None and all(is_implied(row, self.facts) for row in found):

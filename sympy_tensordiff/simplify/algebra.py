@@ -295,8 +295,8 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return ``x`` for a term ``x*(a + c)`` of an addition, with a tensor ``x``, a scalar ``a`` and a number ``c``;
-    multiples of ``x`` can be joined with it. None for other terms.
+    """Return ``x`` if `term` is a product ``x*(a + c)`` of a tensor ``x`` and a sum of a scalar ``a`` and a number
+    ``c``, because an addition can join it with multiples of ``x``; else None.
     """
     factors = graph.factors(term)
     for factor in factors:

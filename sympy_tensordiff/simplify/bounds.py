@@ -136,8 +136,8 @@ class _Tighten:
         return self.decided(new, facts) if new.op == "compare" else new
 
     def on_one_side(self, node: Node, facts: Rows) -> Node | None:
-        """Rewrite a select by ``i != j`` as guarded terms for ``i > j`` and ``i == j``, if `facts` exclude ``i < j``;
-        None if `node` is not such a select.
+        """Return a choice by ``i != j`` as ``[i > j]*a + [i == j]*b`` if `facts` exclude ``i < j``; None if `node` is
+        not such a choice.
         """
         graph = self.graph
         condition, value, otherwise = node.args
@@ -258,8 +258,8 @@ class _Tighten:
         return rewrite_in_fewest_indices(self.graph, body, row, solution, self.sizes)
 
     def needed_rows(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """Return `rows` without the constraints that are superfluous because a sum in `body` is empty, thus 0, wherever
-        they fail.
+        """Return the constraints `rows` of a guard around `body` without the superfluous ones: wherever these fail, a
+        sum in `body` is empty, so that `body` is 0 without a test.
 
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
         tensor.
@@ -353,8 +353,8 @@ class _Tighten:
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Whether each term of `node` is one sum times factors, at least one of which may be undefined, such as a
-    quotient.
+    """Return whether each term of `node` is one sum times other factors, at least one of which may be undefined, such
+    as a quotient. A guard around `node` may then be what keeps it from being evaluated.
     """
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(

@@ -291,8 +291,8 @@ class _Rewriter:
         return node
 
     def with_plain_exponentials(self, node: Node) -> Node:
-        """Return a logarithm, or a product with exponentials, with differences ``exp(a) - exp(b)`` in it as they were
-        written: the exponentials are divided by the largest one later.
+        """Return `node`, a logarithm or a product with exponentials, with its rewritten differences ``exp(a) - exp(b)``
+        undone, since a later pass divides all exponentials by the largest one.
         """
         graph, args = self.graph, node.args
         for n, arg in enumerate(args):
@@ -481,7 +481,9 @@ class _Rewriter:
         return self.noted("(a - b if c else d) + b", graph.scale(one.factor, graph.select(choice.args[0], *forms)))
 
     def difference_of_terms(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` by the first rule that applies; None if no rule applies to the pair."""
+        """Return ``one + other`` by the first rule that applies to the terms in this order, such as ``exp(u) - 1`` by
+        expm1; None if none applies. `joined` tries both orders.
+        """
         graph, factor = self.graph, one.factor
         if (found := self.with_common_factors(one, other)) is not None:
             return found
@@ -505,7 +507,9 @@ class _Rewriter:
         return self.opposite_terms(factor, one, other) if other.factor == -factor else None
 
     def with_number(self, base: Node, factor: Number, number: Number) -> Node | None:
-        """Return ``factor*base + number`` by the rule for the function of `base`; None if there is none."""
+        """Return ``factor*base + number`` without cancellation, such as ``exp(u) - 1`` as ``expm1(u)``; None if there
+        is no rule for the function of `base`.
+        """
         graph = self.graph
         base = self.choices.get(base, base)
         ratio = _reduced(Fraction(number) / Fraction(factor))
@@ -527,7 +531,9 @@ class _Rewriter:
         return None
 
     def opposite_terms(self, factor: Number, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` for terms with `factor` and its opposite by the first rule that applies, else None."""
+        """Return ``one + other``, two terms with opposite coefficients, by the first rule for a difference ``factor*(a
+        - b)``; None if none applies.
+        """
         graph = self.graph
         if (found := difference_of_powers_by_one(graph, one.base, other.base)) is not None:
             return self.noted("b*a**p - a**(p + 1)", graph.scale(factor, found))
@@ -585,14 +591,16 @@ class _Rewriter:
         return None if inner is None else graph.mul((*outside, inner))
 
     def powers_of(self, product: Node) -> dict[Node, Number]:
-        """Return `_powers` of `product`, which are worked out once."""
+        """Return the bases of `product` with their exponents, ``{x: 2, y: -1}`` for ``x**2/y``; they are computed once
+        and stored.
+        """
         if product not in self.powers:
             self.powers[product] = _powers(self.graph, product)
         return self.powers[product]
 
     def less_tangent(self, factor: Number, one: Node, other: Node) -> Node | None:
-        """Return ``factor*(one - other)`` for ``c*((1 + u)**p - 1)`` and ``c*p*u*(1 + u)**(p - 1)``, as derivatives of
-        annuities have them; None for other values.
+        """Return ``factor*(one - other)`` without cancellation if `one` is ``c*((1 + u)**p - 1)`` and `other` is
+        ``c*p*u*(1 + u)**(p - 1)``, its linear part as in derivatives of annuities; else None.
         """
         graph = self.graph
         for part in graph.factors(one):
@@ -654,7 +662,9 @@ class _Rewriter:
         return graph.scale(factor, value)
 
     def distance(self, a: Node, b: Node) -> Node | None:
-        """Return ``a - b`` if that keeps its digits: it has fewer terms than `a` or `b`, or is rewritten; else None."""
+        """Return the difference ``a - b`` if it is accurate for close values, because terms of `a` and `b` cancel in it
+        or a rule rewrites it; else None.
+        """
         if (a, b) not in self.distances:
             self.distances[a, b] = None
             found = minus(self.graph, a, b)
@@ -814,8 +824,8 @@ def _powers(graph: Graph, product: Node) -> dict[Node, Number]:
 
 
 def _is_part(exponent: Number, other: Number) -> bool:
-    """Return whether ``b**exponent`` divides ``b**other`` with a quotient that is an integer power of the same sign:
-    1/2 of 3/2, -1 of -2.
+    """Return whether the power ``b**exponent`` may be taken out of ``b**other``: what is left is an integer power of
+    the same sign, as for 1/2 of 3/2 or -1 of -2.
     """
     rest = Fraction(other) - Fraction(exponent)
     return rest == 0 or (rest.denominator == 1 and rest * exponent > 0)
@@ -827,9 +837,7 @@ def _is_positive_number(node: Node) -> bool:
 
 
 def _is_multiple(node: Node) -> bool:
-    """Return whether `node` is a number times an array entry. The rules have been applied to the formula of the entry
-    already.
-    """
+    """Return whether `node` is a number times one array entry, to which no rule needs to be applied."""
     return node.op == "mul" and len(node.args) == 2 and node.args[0].op == "const" and node.args[1].op == "read"
 
 

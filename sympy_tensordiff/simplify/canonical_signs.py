@@ -319,7 +319,9 @@ def _digits(number: int | Fraction) -> int:
 
 
 def _sample_below(node: Node) -> list[Node]:
-    """Return `node` and all nodes below it, to compare it with others; [] if there are more than ``SKETCH``."""
+    """Return `node` and all nodes below it, breadth first, as the data for a comparison with another node; [] if there
+    are more than ``SKETCH``.
+    """
     found = list(islice(breadth_first(node, lambda part: part.args), SKETCH + 1))
     return found if len(found) <= SKETCH else []
 

@@ -36,8 +36,8 @@ _HALF = Fraction(1, 2)
 
 
 def difference_of_close_values(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other`` without cancellation for values of one function with a rule in this module; None for
-    others.
+    """Return ``one - other`` without cancellation for two values of one function, such as ``exp(u) - exp(v)`` or
+    ``tanh(u) - tanh(v)``; None for functions without a rule in this module.
     """
     if one.op != "call" or other.op != "call" or one.data is not other.data or one.data not in _DIFFERENCES:
         return None
@@ -145,7 +145,7 @@ def complement_of_angle(graph: Graph, term: Node, other: Node) -> Node | None:
 
 
 def _arctangent(graph: Graph, u: Node, fraction: Fraction) -> Node:
-    """Return ``atan(u) + fraction*pi`` for the fractions 1/2, -1/2 and -1/4."""
+    """Return ``atan(u) + fraction*pi`` without cancellation, for the fractions 1/2, -1/2 and -1/4."""
     if fraction == Fraction(-1, 4):
         return graph.call(sympy.atan2, (graph.add((u, graph.const(-1))), graph.add((u, graph.one))))
     if fraction > 0:
@@ -154,14 +154,18 @@ def _arctangent(graph: Graph, u: Node, fraction: Fraction) -> Node:
 
 
 def _arcsine(graph: Graph, u: Node, fraction: Fraction) -> Node | None:
-    """Return ``asin(u) + fraction*pi`` for the fractions 1/2 and -1/2, else None."""
+    """Return ``asin(u) + fraction*pi`` as an arccosine, which does not cancel: ``acos(-u)`` for 1/2, ``-acos(u)`` for
+    -1/2; None for other fractions.
+    """
     if fraction == _HALF:
         return graph.call(sympy.acos, (graph.neg(u),))
     return graph.neg(graph.call(sympy.acos, (u,))) if fraction == -_HALF else None
 
 
 def _arccosine(graph: Graph, u: Node, fraction: Fraction) -> Node | None:
-    """Return ``acos(u) - pi/2``; None for other fractions of pi."""
+    """Return ``acos(u) - pi/2`` as ``-asin(u)``, which does not cancel, for the `fraction` -1/2; None for other
+    fractions of pi.
+    """
     return graph.neg(graph.call(sympy.asin, (u,))) if fraction == -_HALF else None
 
 
@@ -242,7 +246,9 @@ def law_of_cosines(graph: Graph, node: Node) -> Node | None:
 
 
 def _sides(graph: Graph, product: Node) -> tuple[Number, tuple[Node, Node] | None]:
-    """Return the factor and the two letters of a `product` ``factor*a*b``; None in their place for other products."""
+    """Return ``(number, (a, b))`` for a `product` ``number*a*b`` of two factors, the sides in the law of cosines;
+    ``(number, None)`` for another product.
+    """
     factor, base = graph.split_coefficient(product)
     sides = graph.factors(base)
     return factor, (sides[0], sides[1]) if len(sides) == 2 else None

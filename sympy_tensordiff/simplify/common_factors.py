@@ -138,8 +138,8 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
 
 
 def with_sums_joined(graph: Graph, addition: Node) -> Node:
-    """Return `addition` with the terms of an inner addition joined with it, as in ``x*(a + b) - a - b``, which is
-    ``(x - 1)*(a + b)``; unchanged without such terms.
+    """Return `addition` with a multiple of an inner sum joined with the same terms outside: ``x*(a + b) - a - b``
+    becomes ``(x - 1)*(a + b)``. Unchanged without such terms.
     """
     terms = [product_of(graph, term) for term in addition.args]
     keys = [frozenset(term.powers.items()) for term in terms]
@@ -162,7 +162,9 @@ def with_sums_joined(graph: Graph, addition: Node) -> Node:
 def with_common(
     graph: Graph, terms: Sequence[PowerProduct], common: Powers, finish: Callable[[Node], Node]
 ) -> PowerProduct:
-    """Return the sum of `terms` as a product of the factors `common` and of the sum of what is left, after `finish`."""
+    """Return the sum of `terms`, all of which have the factors `common`, as one product: `common` times ``finish(sum of
+    the terms without common)``.
+    """
     left = [
         node_of(graph, term._replace(powers={base: e - common.get(base, 0) for base, e in term.powers.items()}))
         for term in terms

@@ -38,8 +38,8 @@ Rows = frozenset[Constraint]
 
 
 class Key(NamedTuple):
-    """A subexpression whose bound variables have standard names, with their extents. Subexpressions that differ only in
-    the names of bound variables have equal keys.
+    """The value by which subexpressions are compared: the subexpression with its bound variables renamed to standard
+    names, and the extents of these. Equal keys mean that only names differ.
     """
 
     node: Node
@@ -169,8 +169,8 @@ class Parts:
         return [*order]
 
     def _constraints_by_path(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
-        """Return, for each node, the constraints on its bound variables, once for each path that leads to the node from
-        a root.
+        """Return for each node the sets of constraints on its bound variables, one set for each path that leads to the
+        node from one of `roots`.
 
         A node with more than ``MAX_CONDITION_COMBINATIONS`` of them is recorded as crowded, and gets none.
         """
@@ -242,8 +242,8 @@ class Parts:
         return frozenset(found)
 
     def _powers_of_roots(self) -> dict[Node, tuple[Node, ...]]:
-        """Return the powers of values that occur only under square roots, and tests of these values for 0, each with
-        the root as an argument: ``(r, -3)`` with ``r = s**(1/2)`` for ``s**(-3/2)``.
+        """Return the powers ``s**(n/2)`` and the tests for 0 of values ``s`` that occur in nothing else, each mapped to
+        its arguments in terms of the root ``r = s**(1/2)``: ``(r, -3)`` for ``s**(-3/2)``.
         """
         users: dict[Node, list[Node]] = {}
         for node in self._nodes:
@@ -290,7 +290,9 @@ class Parts:
     # -------------------------------------------------------------- equal parts
 
     def _key(self, node: Node) -> Key | None:
-        """Return the key of `node`, which equal subexpressions share; None if `node` cannot get a name."""
+        """Return the key of `node`, which is the same for equal subexpressions; None if `node` must not get a name, as
+        a number or a variable.
+        """
         found = self._keys.get(node)
         if node not in self._keys:
             nameable = node in self._around and node.op not in _NAMELESS
@@ -305,8 +307,8 @@ class Parts:
         return found[0] if found else None
 
     def _conditions_on_entries(self, node: Node) -> tuple[Node, ...] | None:
-        """Return the conditions under which the entries of a table of `node` are computed; others are 0. None if there
-        is no table, since the uses of a value that may be undefined are under different conditions.
+        """Return the conditions under which a table of the values of `node` computes an entry; its other entries are 0.
+        None if no table may be made, because the value may be undefined and its uses are under different conditions.
         """
         if node.op == "comprehension" or node in self._numbers:
             return ()
@@ -360,8 +362,8 @@ class Parts:
         return tuple(axes) if all(axis.extent.atoms() <= self._free for axis in axes) else None
 
     def _without_equal_data(self, rows: Rows, bound: frozenset[int]) -> Rows:
-        """Return `rows` without the variables that equal an entry of an integer tensor, such as ``p`` in ``p = a[t]``.
-        The range of such a variable is left out, too, since all entries of `a` are in it.
+        """Return the constraints `rows` after variables that equal an entry of an integer tensor, as in ``p == a[t]``,
+        are replaced by this entry; what the other constraints imply is left out.
         """
         for row in sorted(row for row in rows if row.kind == "eq" and row.form.compounds()):
             for v, c in row.form.terms:
@@ -455,9 +457,8 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """Return the arguments of `node` whose use counts for the choice of subexpressions. Arguments that are printed
-        as part of a function do not count, such as those of a norm, or the first ``z`` in ``z - logsumexp(z)`` (a
-        log-softmax).
+        """Return the arguments of `node` that count as uses of subexpressions. Arguments that are printed as part of a
+        function do not: those of a norm, and the first ``z`` in a log-softmax ``z - logsumexp(z)``.
         """
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm
@@ -478,7 +479,9 @@ class Parts:
         return 0 if node.op in _LEAVES | {"read"} else 1
 
     def _same(self, node: Node) -> Key | Node:
-        """Return the key of `node`, equal for equal subexpressions; `node` itself if it has no key."""
+        """Return a value that is equal for equal subexpressions: the key of `node`, or `node` itself if there is no
+        key.
+        """
         return self._key(node) or node
 
     def _parts_to_name(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
@@ -582,8 +585,8 @@ def _doubled_exponent(power: Node) -> int:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards in additions that have the same body as an earlier guard of the addition, as the second one in
-    ``[i < j]*f + [i > j]*f``. Printed as one condition, ``[i != j]*f``, the two count once.
+    """Return the guards that repeat the body of an earlier guard in one addition, as the second one in ``[i < j]*f + [i
+    > j]*f``. The two are printed as ``[i != j]*f``, so that ``f`` counts as used once.
     """
     found: set[Node] = set()
     for node in nodes:

@@ -106,7 +106,7 @@ def _bounded_by(row: Constraint, variables: Sequence[int]) -> list[tuple[int, in
 
 
 def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
-    """Whether an inequality in `rows` bounds `variable`: from below if `sign` is 1, from above if it is -1."""
+    """Return whether an inequality in `rows` bounds `variable`: from below for `sign` 1, from above for `sign` -1."""
     return any(row.kind == "ge" and row.form.coefficient(variable) * sign > 0 for row in rows)
 
 

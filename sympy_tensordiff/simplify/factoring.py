@@ -131,8 +131,8 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """An operand that terms of a sum may have in common, with the roles of its axes and of the other operands' axes (a
-    result axis, or summed). Terms for which this record is equal can share the operand.
+    """A factor that several terms of a sum may share, with the roles of its axes (an axis of the result, or summed) and
+    those of the other factors' axes. Terms with equal records can share the factor.
 
     `power` is True for a divisor, else None: ``1/s`` is a factor of ``1/s`` and ``1/s**3``. Equal candidates of several
     terms are a common factor.
@@ -250,8 +250,8 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _with_mirrored_operand(self) -> Node | None:
-        """Return the sum with two terms that differ in the order of the axes of one operand as one term, for symmetric
-        ``S`` ``S @ T @ S + S @ T.T @ S`` as ``S @ (T + T.T) @ S``; None if there are no such terms.
+        """Return the sum with two terms that are equal up to a transposed operand joined: ``S @ T @ S + S @ T.T @ S``
+        becomes ``S @ (T + T.T) @ S`` for a symmetric ``S``. None if there are no such terms.
         """
         graph = self.graph
         if len(self.node.shape) != 2 or True not in graph.symmetric.values():
@@ -272,7 +272,9 @@ class _Sum:
         return None
 
     def _candidate(self, term: ContractionParts, place: int) -> CommonFactor | None:
-        """Return the operand number `place` of `term` as a possible common factor; None if its labels rule that out."""
+        """Return the record by which terms are searched for a common factor, for operand number `place` of `term`; None
+        if its labels rule out a common factor.
+        """
         node, labels = term.parts[place]
         base = _base(node)
         power = True if base is not node and _exponent(node) < 0 else None
@@ -291,9 +293,8 @@ class _Sum:
         return CommonFactor(base, power, own, others)
 
     def _merge_repeated(self) -> None:
-        """Let a common factor also collect terms whose other operands lack some of the axes: ``A*B + c*A`` is ``A*(B +
-        c)``, with ``c`` repeated along the axes of ``B``. A divisor ``s`` along result axes does so too: rows of ``B``
-        and of ``c``, each divided by ``s``, become ``diag(1/s) @ (B + c)``.
+        """Add to each common factor the terms whose other operands lack some axes: ``c*A`` is added to the terms with
+        the factor ``A`` like ``A*B``, because their sum is ``A*(B + c)``. A divisor of rows is treated alike.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
@@ -306,8 +307,8 @@ class _Sum:
                         places.setdefault(n, m)
 
     def _is_entrywise(self, n: int, m: int) -> bool:
-        """Whether term number `n` has two or more operands with all axes of the result, and its operand number `m` is
-        one of these.
+        """Return whether operand number `m` of term number `n` has all axes of the result, and another operand of this
+        term, too: the term is a product entry by entry.
         """
         parts, output = self.terms[n].parts, set(self.terms[n].output)
         full = [k for k, (_, labels) in enumerate(parts) if set(labels) == output]
@@ -328,8 +329,8 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
-        """Return the common factor times the sum of its cofactors; None if this is longer or costs more than the terms.
-        `where` maps numbers of terms to the position of the factor in the term.
+        """Return the common factor times the sum of the terms' other factors; None if that is longer or costs more than
+        the terms. `where` maps the number of each term to the position of the factor in it.
         """
         graph = self.graph
         terms = [self.terms[n] for n in where]
@@ -355,8 +356,8 @@ class _Sum:
         return product if self._is_better(product, where, most, scalar=not candidate.roles) else None
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
-        """Return `term` without its operand number `place`, the common factor `candidate`, as a tensor with the axes
-        that the cofactors of all terms need. If `candidate` is a divisor, the power beyond `exponent` stays.
+        """Return the other factors of `term`, without the common factor `candidate` at position `place`, as a tensor
+        with the axes that these sums need. Of a divisor, the power beyond `exponent` remains.
         """
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]
@@ -384,8 +385,8 @@ class _Sum:
     # -------------------------------------------------------------- weights
 
     def _is_better(self, product: Node, where: Iterable[int], most: int, *, scalar: bool) -> bool:
-        """Whether `product` may replace the terms numbered in `where`: it is at most `most` longer as text and, unless
-        the common factor is a `scalar`, costs no more.
+        """Return whether `product` may replace the terms with the numbers `where`: its text is at most `most` signs
+        longer and, unless the common factor is a `scalar`, it costs no more.
         """
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
@@ -417,8 +418,8 @@ class _Sum:
         return not grows and self.model.is_no_worse(after, before, self.given, _LOWER_ORDERS)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
-        """Return the nodes between `terms` and `leaves` without other uses; they are not needed any more if the terms
-        are replaced.
+        """Return the nodes from `terms` down to `leaves` that nothing else uses, so that they are not computed any more
+        once the terms are replaced.
         """
         inside: Uses = Counter(terms)
         freed: set[Node] = set()
@@ -430,7 +431,7 @@ class _Sum:
 
 
 def _above(top: Node, leaves: set[Node]) -> list[Node]:
-    """Return the nodes from `top` down to `leaves`; the leaves are not included."""
+    """Return the nodes that are found from `top` downwards without entering `leaves`; the leaves are not included."""
     found = breadth_first(top, lambda node: () if node in leaves else node.args)
     return [node for node in found if node not in leaves]
 
@@ -470,7 +471,9 @@ def _roles(term: ContractionParts, place: int) -> dict[Label, Role]:
 
 
 def _base(node: Node) -> Node:
-    """Return ``u`` for a power ``u**c`` with a constant ``c``; another node unchanged."""
+    """Return ``u`` for a power ``u**c`` with a constant ``c``; another node, or a power of a view (a scaled or
+    transposed tensor), unchanged.
+    """
     return node.args[0] if node.op == "pow" and node.args[1].op == "const" and not is_view(node.args[0]) else node
 
 

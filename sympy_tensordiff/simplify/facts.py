@@ -100,9 +100,9 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
 def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
-    """Yield ``(node, constraints, variables)`` for each node below `root` that no condition protects: the constraints
-    and variables of the loops around it, innermost first. `known` decides which ranges are not empty. Nodes in `seen`
-    are left out; new ones are added to it.
+    """Yield each node below `root` that is evaluated for certain, under no condition and in no loop that may be empty,
+    as ``(node, constraints of the loops around it, their variables, innermost first)``. `known` are constraints that
+    hold; pairs in `seen` are skipped, new ones are added.
     """
     stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
     while stack:
@@ -150,8 +150,8 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Return the systems of constraints under which an index is divided by `divisor` below `roots`, one for each place.
-    Constraints that contain quotients are left out.
+    """Return for each index below `roots` that is divided by `divisor` the constraints of the loops and guards around
+    it. Constraints that contain quotients are left out.
     """
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
@@ -262,7 +262,9 @@ def _takes_diagonals(node: Node) -> bool:
 
 
 def _runs_over_tensor(entry: IndirectIndex, graph: Graph, context: Rows) -> bool:
-    """Whether the indices of `entry` run over its whole integer tensor: ``p[i]`` with ``i`` over the axis of ``p``."""
+    """Return whether `entry` reads each entry of its integer tensor once, as ``p[i]`` does if the constraints `context`
+    let ``i`` run over the whole axis of ``p``.
+    """
     shape = graph.integers[entry.tensor].shape
     variables = [v for form in entry.index for v, _ in form.terms]
     whole = [row for v, extent in zip(variables, shape, strict=False) for row in ranges((v,), (extent,))]

@@ -84,12 +84,16 @@ def logarithm_of_beta(graph: Graph, node: Node) -> Node | None:
 
 
 def _where_positive(graph: Graph, low: Node, near: Node, far: Node) -> Node:
-    """Return `near` where ``low > 0``, else `far`."""
+    """Return a choice with the value `near` where ``low > 0`` and `far` elsewhere; `near` alone if `low` is known to be
+    positive.
+    """
     return near if sign_facts(graph, low).sign == 1 else graph.select(graph.compare("lt", graph.zero, low), near, far)
 
 
 def _order(node: Node) -> int | None:
-    """Return the order of a polygamma function if it is 0 or 1, and -1 for a log-gamma function; else None."""
+    """Return a code for the function called in `node`: -1 for log-gamma, 0 for digamma, 1 for trigamma, None for any
+    other.
+    """
     if node.op == "call" and node.data is sympy.loggamma:
         return -1
     is_polygamma = node.op == "call" and node.data is sympy.polygamma and node.args[0].op == "const"
@@ -97,7 +101,9 @@ def _order(node: Node) -> int | None:
 
 
 def _difference(graph: Graph, x: Node, a: Node, order: int) -> Node:
-    """Return ``f(x + a) - f(x)`` for positive `x` and `a`, where f is the function of an `order`, see `_order`."""
+    """Return ``f(x + a) - f(x)`` without cancellation for positive `x` and `a`. The function f is log-gamma, digamma or
+    trigamma for the `order` -1, 0 or 1.
+    """
     z = graph.add((x, graph.const(SHIFT)))
     r, last = _inverse(graph, z), _inverse(graph, graph.add((z, a)))
     step = graph.mul((a, r, last))  # r - last
@@ -131,7 +137,9 @@ def _product_minus_one(graph: Graph, x: Node, a: Node) -> Node:
 
 
 def _coefficients(order: int) -> list[Fraction]:
-    """Return the coefficients, from that of ``r**0``, of the asymptotic series in ``r = 1/z``, less its logarithms."""
+    """Return the coefficients, that of ``r**0`` first, of the asymptotic series of log-gamma (`order` -1) or of the
+    polygamma function of this order in ``r = 1/z``, without its logarithmic terms.
+    """
     found = [Fraction(0)] * (2 * TERMS + max(order, 0) + 1)
     sign = 1 if order == -1 else (-1) ** (order + 1)
     if order == 0:

@@ -86,7 +86,7 @@ def _log_of_growing(graph: Graph, argument: Node) -> Node | None:
 
 
 def _beyond(graph: Graph, u: Node, start: Number, far: Node, near: Node) -> Node:
-    """Return `far` where ``u > start``, else `near`."""
+    """Return a choice with the value `far` where ``u > start`` and `near` elsewhere."""
     return graph.select(graph.compare("lt", graph.const(start), u), far, near)
 
 

@@ -93,8 +93,8 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return `factors` in equal forms with the fewest free indices, each made by one of `rewrites`. Among equally good
-    ones, the form whose arguments have the fewest indices is used.
+    """Return the product's `factors` rewritten so that each part depends on as few indices as possible; each of
+    `rewrites` is a way to rewrite a part. Ties are decided by the number of indices in the arguments.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
@@ -121,7 +121,9 @@ def _choose_fewest_indices(
 
 
 def _nth(forms: Sequence[Node], n: int) -> Node:
-    """Return ``forms[n]``, or the only element if there is just one (a node that no rewriting changes)."""
+    """Return form number `n` of a part; a part that no rewriting changes has one form only, which is returned for every
+    `n`.
+    """
     return forms[n] if len(forms) > 1 else forms[0]
 
 
@@ -133,8 +135,8 @@ def _arguments(part: Node) -> Sequence[Node]:
 
 
 def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: Node) -> Node:
-    """Return `part` after `solution` is substituted, with tensor entries such as ``p[i]`` replaced by the index that
-    the equation `row` says they equal.
+    """Return `part` without tensor entries such as ``p[i]``: the equation `row` says which index they equal, and
+    `solution` (a mapping of variables) is substituted first.
 
     Tests of indices that differ keep their entries, as guards do: the two are recognised as opposite by their forms.
     """
@@ -143,8 +145,8 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
     tested = {one.args[0] for one in conditions if unequal_forms(one)}
 
     def without_entries(node: Node) -> Node:
-        """Return `node` with equal indices in place of the tensor entries in its own index forms; unchanged if `node`
-        is in a condition.
+        """Return `node` with entries such as ``p[i]`` in its own index forms replaced by the index that they equal;
+        unchanged if `node` is tested by a condition.
         """
         if node in tested:
             return node
@@ -165,7 +167,9 @@ _CONDITIONAL = RANGED | {"guard"}
 
 
 def _newest_variable(term: tuple[Variable, int]) -> int:
-    """Return the largest variable number in `term`, which belongs to the variable made last; -1 if it contains none."""
+    """Return the largest number among the variables in `term`, a pair of a variable and its coefficient; the variable
+    created last has the largest. -1 if it contains none.
+    """
     variable = term[0]
     return max(
         (v for v in (variable.atoms() if isinstance(variable, Compound) else (variable,)) if isinstance(v, int)),
@@ -213,8 +217,8 @@ MAX_GUARDED_TERMS = 32
 
 
 class GuardedTerm(NamedTuple):
-    """A summand inside a guard of an addition: its constraints, its body, the number of the guard among the terms, and
-    the summand itself.
+    """One summand of a guarded term of an addition: the constraints of the guard, the summand's body, the position of
+    the term in the addition, and the summand as it is in the term.
 
     `place` is the position of the term in the addition, `summand` the node in the body of the term.
     """
@@ -278,8 +282,8 @@ class GuardJoiner:
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
     def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
-        """Return a body that equals the bodies of `one` and `two` where their conditions are true: ``i`` for the bodies
-        ``i`` and, at ``i == 0``, ``0``. None if there is none.
+        """Return one body that both guarded terms could have, as ``i`` for the bodies ``i`` and (where ``i == 0``)
+        ``0``: it equals each body wherever the guard of that body holds. None if there is none.
         """
         if one.body is two.body:
             return one.body

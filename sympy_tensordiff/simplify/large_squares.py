@@ -31,7 +31,7 @@ _MODERATE = 2**20
 
 
 class _Square(NamedTuple):
-    """The sum ``number + factor*base**2``."""
+    """The parts of a sum ``number + factor*base**2``."""
 
     number: Any
     factor: Any

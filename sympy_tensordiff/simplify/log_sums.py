@@ -78,8 +78,8 @@ def _as_term(graph: Graph, node: Node) -> _Term | None:
 
 
 def _accurate_sum(graph: Graph, one: _Term, other: _Term) -> Node | None:
-    """Return ``one + other`` in a form that keeps its digits; None unless the exponents differ by a short
-    expression.
+    """Return ``one + other``, a difference of two log-sum-exps or softmaxes, in a form that keeps its digits; None
+    unless their exponents differ by an expression with fewer terms.
     """
     (u,), (v,) = one.log_sum.args, other.log_sum.args
     if has_fewer_terms(u, v):  # `v` has fewer rounding errors then

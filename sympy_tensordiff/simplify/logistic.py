@@ -86,7 +86,9 @@ class PairJoiner(ABC):
 
     @abstractmethod
     def may_join(self, factor: Node) -> bool:
-        """Whether `factor` may be the second factor of a pair that `joined` replaces: a cheap necessary test."""
+        """Return whether `factor` has the form of a second factor in one of the rules of `joined`. It is a quick test:
+        `joined` may still find no rule.
+        """
 
     @abstractmethod
     def joined(self, first: Node, second: Node) -> list[Node] | None:
@@ -248,7 +250,7 @@ class _Logistic(PairJoiner):
         return None, node
 
     def multiple(self, exponential: Node, argument: Node) -> int:
-        """Return the integer m for which ``exponential`` is ``exp(m*argument)``; 0 if there is none."""
+        """Return the integer m such that `exponential` equals ``exp(m*argument)``; 0 if there is none."""
         if not is_call(exponential, sympy.exp):
             return 0
         (c, rest), (own, other) = (self.graph.split_view(n) for n in (exponential.args[0], argument))

@@ -238,8 +238,8 @@ def _logarithms_of_sums(graph: Graph, a: Node, b: Node, distance: Distance) -> N
 
 
 def is_log1p_better(graph: Graph, share: Node) -> Node:
-    """Return a node for the condition that ``log(1 + share)`` should be computed as ``log1p(share)``: the share is
-    neither close to -1 nor so large that terms may be lost.
+    """Return a node that is true where ``log(1 + share)`` is more accurate as ``log1p(share)``: for a `share` between
+    -0.9 and 2**20.
     """
     low, high = graph.const(Fraction(-9, 10)), graph.const(2**20)
     return graph.logic("and", (graph.compare("lt", low, share), graph.compare("lt", share, high)))

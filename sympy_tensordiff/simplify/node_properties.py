@@ -159,8 +159,8 @@ def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
 
 
 def count_chosen(graph: Graph, node: Node) -> Node:
-    """Return a node for the number of terms of `node` whose conditions hold: ``[i < j] + [i == j]`` for ``[i < j]*a +
-    [i == j]*b``. It is 1 for a node without conditions.
+    """Return a node for the number of terms of `node` whose conditions hold, 1 for a node without conditions: ``[i < j]
+    + [i == j]`` for ``[i < j]*a + [i == j]*b``.
 
     It counts the selected terms. The value of `node` does not show this: selected terms may cancel where a derivative
     is not 0.
@@ -247,8 +247,8 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that are true when `row`, one of them, is tested: all others in a guard (no
-    `variables`), those of outer loops in a loop nest over `variables`. Constraints that contain `entry` are left out.
+    """Yield the constraints in `rows` that are known to be true where `row`, one of them, is tested: all others in a
+    guard, those of outer loops in a loop nest over `variables`. Constraints that contain `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 
@@ -307,8 +307,8 @@ def _is_unequal_choice(node: Node) -> bool:
 
 
 def _unequal(forms: Sequence[Affine]) -> tuple[list[Rows], list[Rows]]:
-    """Return two lists of constraint systems: in the first all `forms` are nonzero, in the second some form is 0. All
-    systems are disjoint, and together they cover all points.
+    """Return two lists of systems of constraints: the first covers the points at which no form is 0, the second those
+    at which some form is 0. No two systems have a point in common.
     """
     inside: list[Rows] = [()]
     outside: list[Rows] = []

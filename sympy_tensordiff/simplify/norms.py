@@ -54,7 +54,9 @@ def with_scaled_norms(
 
 
 class _Norms:
-    """The sums of squares found by `with_scaled_norms`, with the norm of each."""
+    """The rules of `with_scaled_norms` for the scalars in one expression, with the norm that was found for each sum of
+    squares.
+    """
 
     def __init__(self, graph: Graph, arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]) -> None:
         self.graph = graph
@@ -87,8 +89,8 @@ class _Norms:
         return done[root]
 
     def is_use_of_norm(self, node: Node) -> bool:
-        """Return whether `node` is a negative power of an array entry, or its comparison with 0, for an array of sums
-        of squares whose square roots are stored.
+        """Return whether `node` is a negative power of an entry of an array, or the comparison of such an entry with 0,
+        where the array stores sums of squares and has an array of square roots.
         """
         if node.op not in ("pow", "compare") or node.args[0].op != "read" or node.args[1].op != "const":
             return False
@@ -96,8 +98,9 @@ class _Norms:
         return is_use and self.tables.get(node.args[0].args[0]) is not None
 
     def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
-        """Return a power or comparison of one of `bases` in terms of its norm: ``norm**(2*p)`` for ``base**p``, ``norm
-        > 0`` for ``base > 0``. Other nodes are unchanged. `old` is `node` before its arguments were rewritten.
+        """Return a power or comparison of a sum of squares in `bases` in terms of its norm: ``norm**(2*p)`` for
+        ``base**p``, ``norm > 0`` for ``base > 0``. `old` is `node` before its arguments were rewritten; other nodes are
+        unchanged.
         """
         if old.op not in ("pow", "compare") or old.args[0] not in bases or old.args[1].op != "const":
             return node
@@ -134,9 +137,7 @@ class _Norms:
         return graph.mul((root, norm))
 
     def define_norms_of(self, base: Node) -> None:
-        """Define the array of norms to which `base` belongs, if `base` is an entry of an array of sums of squares; else
-        do nothing.
-        """
+        """If `base` is an entry of an array of sums of squares, create the array of their square roots, once."""
         if base.op == "read":
             self.stored_norm(base)
 
@@ -194,7 +195,9 @@ class _Norms:
 
 
 def _is_positive(node: Node) -> bool:
-    """Return whether `node` is a positive number, a size or a power of one."""
+    """Return whether `node` is certainly positive: a positive number, an index form of sizes, or a power of one of
+    these.
+    """
     if node.op == "pow" and node.args[1].op == "const":
         node = node.args[0]
     return node.data > 0 if node.op == "const" else node.op == "index" and not node.data.constant

@@ -20,8 +20,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class ContractionParts(NamedTuple):
-    """A product of labelled operands: ``coefficient * sum(product of parts)``, summed over the labels that are not in
-    ``output``, as in `Graph.ein`.
+    """A product as in an einsum: ``coefficient`` times the sum of the product of ``parts`` (pairs of a tensor and its
+    labels) over all labels that are not in ``output``; ``extents`` has the extent of each label.
     """
 
     coefficient: Number
@@ -174,8 +174,8 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of `other` that ``sum(exponential)`` over `axes` sums, to recognise the softmax
-    ``other/sum(exponential)``. `labels` are the axes of `other`, and `rest` those of the sum. None unless both
+    """Return the axes of `other` that correspond to `axes`, over which ``sum(exponential)`` sums, so that
+    ``other/sum(exponential)`` is a softmax; `labels` are the axes of `other`, `rest` those of the sum. None unless both
     exponentials are the same tensor up to the order of axes.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
@@ -259,8 +259,8 @@ def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _shifts(graph: Graph, exponent: Node) -> list[Node]:
-    """Return the two terms of `exponent`, without coefficients, transposition or repetition, so that one may be
-    recognised as a log-sum-exp; [] unless it has two terms.
+    """Return the two terms of `exponent`, without coefficients, transposition or repetition: one of them may be a
+    log-sum-exp, which makes the exponential a softmax. [] unless there are two terms.
     """
     while exponent.op == "ein" and exponent.args and is_view(exponent):
         exponent = exponent.args[0]
@@ -359,8 +359,8 @@ def _power(graph: Graph, base: Node, exponent: int) -> Node:
 
 
 def _occurrences(product: ContractionParts, label: Label) -> int:
-    """Return the number of occurrences of `label` in the operands; for a label of the result, a number too large for
-    any rule.
+    """Return how often `label` occurs in the operands of `product`; for a label of the result, a number too large for a
+    rule that needs a summed label.
     """
     if label in product.output:
         return len(product.parts) + 3

@@ -84,9 +84,8 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Split the `factor` of a sum over `limits`, if it is a guard or a select by ``i != j``: return the factors of
-        its body that do not depend on `limits`, then the rest under its condition. Any other `factor` is returned
-        alone.
+        """Return the factors of the guarded or chosen `factor` that do not depend on the summed variables of `limits`
+        and may be moved out of its condition, then what is left under the condition; ``[factor]`` if there are none.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -281,8 +280,8 @@ class ProductsOfSums:
         return apart if apart.op != "add" else None
 
     def opened(self, term: Node) -> Node:
-        """Return `term`, a multiple of an entry of a comprehension, with that entry written out; other terms are
-        unchanged.
+        """Return `term`, a number times an entry of a comprehension, with this entry replaced by the formula of the
+        comprehension; other terms are unchanged.
         """
         number, core = self.graph.split_coefficient(term)
         if core.op != "read" or core.args[0].op != "comprehension":

@@ -45,8 +45,8 @@ Polynomial = dict[Monomial, Fraction]
 
 
 class _Inexact(Exception):
-    """Raised for a floating point coefficient, or if a polynomial has too many terms, so that a rewriting is
-    given up.
+    """Raised inside of this module to give up a rewriting: a coefficient is a floating point number, or a polynomial
+    has too many terms.
     """
 
 
@@ -114,8 +114,8 @@ def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
 
 
 def _parts(node: Node) -> Iterable[Node]:
-    """Return the factors of `node` if it is a product or a number times one; `node` alone if it is a power; () for
-    other nodes.
+    """Return the factors of the product `node` (also of a multiple of one); `node` alone if it is a power; () for other
+    nodes.
     """
     if node.op not in ("mul", "ein"):
         return (node,) if node.op == "pow" else ()
@@ -167,9 +167,8 @@ class Quotients:
         return self.short[node]
 
     def with_factors_inside(self, node: Node) -> Node:
-        """Return the contraction `node` with its scalar factors, and its factors along the same axes, multiplied into a
-        quotient that they shorten: ``X.T @ (r/(r**2/t + 1))/t`` becomes ``X.T @ (r/(r**2 + t))``. The quotient may be
-        under a condition, as ``1/r`` is for a norm ``r``.
+        """Return the contraction `node` with scalars, and with factors along the same axes, multiplied into one of its
+        quotients where that shortens it: ``X.T @ (r/(r**2/t + 1))/t`` becomes ``X.T @ (r/(r**2 + t))``.
         """
         operands = list(zip(node.args, node.data.inputs, strict=True))
         scalars = [arg for arg, own in operands if not own]
@@ -189,8 +188,8 @@ class Quotients:
         return node
 
     def _keeps_digits(self, node: Node, form: Node) -> bool:
-        """Return whether `form` is as accurate as `node`: it keeps the differences of inputs, such as ``a - b``, or it
-        has fewer operations.
+        """Return whether `form` is no less accurate than `node`, to which it is equal: it keeps each difference of
+        inputs such as ``a - b``, or has fewer additions and divisions.
 
         ``(a - b)/a`` keeps the digits of a small difference, which ``1 - b/a`` loses to the rounding of the quotient. A
         difference of computed values has lost them before.
@@ -347,7 +346,9 @@ class Quotients:
         return found
 
     def _polynomial(self, terms: Iterable[Term]) -> Polynomial:
-        """Return the sum of `terms` as a polynomial, with equal monomials collected."""
+        """Return the sum of `terms` as a polynomial, with equal monomials collected; raise `_Inexact` if it has too
+        many.
+        """
         found: Polynomial = {}
         for coefficient, powers in terms:
             key = _key(powers)
@@ -359,7 +360,9 @@ class Quotients:
     # -------------------------------------------------------------- forms
 
     def _distributed(self, term: Term) -> Node:
-        """Return the product `term` with its sum multiplied out, ``a*b + a*c`` for ``a*(b + c)``."""
+        """Return the product `term` with its sum multiplied out, ``a*b + a*c`` for ``a*(b + c)``; raise `_Inexact`
+        unless exactly one factor is a sum.
+        """
         sums = [base for base, power in term.powers.items() if base.op == "add" and power == 1]
         if len(sums) != 1:
             raise _Inexact
@@ -398,7 +401,9 @@ class Quotients:
         return self._polynomial(terms)
 
     def _over_one_denominator(self, node: Node) -> tuple[Polynomial, Term]:
-        """Return numerator and divisor of the sum `node` as one fraction, with common factors cancelled."""
+        """Return numerator and divisor of the sum `node` as one fraction, with common factors cancelled; raise
+        `_Inexact` if the numerator has more terms than `node`.
+        """
         polynomial = self.polynomial(node)
         below = _common_roots(polynomial)
         count = len(polynomial)

@@ -52,8 +52,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """The constraint ``form >= 0`` by which a read of the original function is in bounds, and the ranges (``rows``) and
-    ``conditions`` under which this read is made.
+    """A constraint ``form >= 0`` that the user's function implies because one of its reads is in bounds. It holds for
+    all values of ``variables`` that satisfy the constraints ``rows``, under the ``conditions``.
 
     It holds for all values of `variables`.
     """
@@ -92,8 +92,9 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether `row` is the bound of `read` at some values of its indices for which its ranges and conditions
-        hold. The answer is False if a limited number of tries finds none.
+        """Return whether the constraint `row` is an instance of the bound of `read`: some values of its variables turn
+        one into the other, and its ranges and conditions follow from `facts` and `conditions` there. False after a
+        limited number of tries.
         """
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
@@ -110,8 +111,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield the extensions of `forms`, a dictionary from some variables of `read` to index forms, to all its
-        variables. After the substitution, each constraint of `read` on these variables is one of `facts`.
+        """Yield the ways to extend `forms`, a dictionary from some variables of `read` to index forms, to all its
+        variables, such that each constraint of `read` on the new ones becomes one of `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -245,8 +246,8 @@ class _Explicit:
         return None
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """Return ``(form, constraints)`` for each of `rows` that contains an integer-tensor entry, such as ``p[i]``.
-        The constraints are `facts`, and the other `rows` that are true when it is tested.
+        """Return for each of `rows` that contains an integer-tensor entry, such as ``p[i]``, its form and the
+        constraints that hold when it is tested: `facts` and some of the other `rows`.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 

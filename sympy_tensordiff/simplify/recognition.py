@@ -40,7 +40,7 @@ LEVELS = 4
 
 
 class Facts(NamedTuple):
-    """The data that the rules look up: how often each node is used, and which matrices are known to be symmetric."""
+    """Data for the rules of this module: how often each node is used, and which matrices are known to be symmetric."""
 
     uses: Uses
     symmetric: dict[Node, bool]
@@ -395,8 +395,8 @@ def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
 
 
 def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
-    """Return `product` with one more operand, `term` with the axes `labels`. A scalar `term` is repeated to `shape`: it
-    becomes a tensor of ones, and its factors become scalar operands.
+    """Return `product` times one more operand, `term` with the labels `labels`, as a node. A scalar `term` becomes a
+    tensor of ones of `shape` and scalar operands.
     """
     coefficient, term = graph.split_view(term)
     ones = (graph.filled(1, shape), labels)

@@ -24,7 +24,9 @@ CASES_LIMIT = 16
 
 
 class RemainderSum(NamedTuple):
-    """A sum for sizes in one residue class, after an equation is eliminated: its variables, constraints and body."""
+    """The sum that remains for the sizes of one residue class after an equation is solved: its variables, constraints
+    and body.
+    """
 
     variables: list[int]
     rows: Rows
@@ -117,8 +119,8 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return `row` with `v` replaced by its value from `equation`: a row that is linear in `v` is multiplied by the
-    coefficient of `v`, so that nothing is divided, and in any other row `value` is substituted.
+    """Return the constraint `row` without the variable `v`, for which `equation` holds: a row linear in `v` is
+    multiplied by the coefficient of `v` in the equation, so that nothing is divided; else `value` is substituted.
     """
     parts = slope(row.form, v)
     if parts is None:
@@ -165,8 +167,8 @@ def _solved(
 def _solved_twice(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
-    """Return the solution of the congruence `row` in two steps: modulo `share`, a divisor of its modulus, then modulo
-    the rest. None if a step fails.
+    """Return the solution ``{variable: form}`` of the congruence `row`, first modulo `share` (a divisor of its
+    modulus), then modulo the rest; the other variables are not multiplied by sizes then. None if a step fails.
 
     Modulo the divisor `share` the coefficients of the other indices vanish.
 

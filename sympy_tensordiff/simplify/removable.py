@@ -81,8 +81,8 @@ _LARGEST_FRACTION = 10**6
 
 
 class Powers(dict[Node, Number]):
-    """The bases and exponents of a variable ``u``: ``{x: 1, y: -1}`` for ``u = x/y``. It also stores the power series
-    in ``u`` and the expansions of addends that are known so far.
+    """The variable ``u`` of a power series as a dictionary from bases to exponents, ``{x: 1, y: -1}`` for ``u = x/y``.
+    It also caches series in ``u``.
     """
 
     def __init__(self, exponents: Mapping[Node, Number]) -> None:
@@ -124,7 +124,7 @@ class Variable(NamedTuple):
 
     @property
     def is_far_out(self) -> bool:
-        """Whether ``u`` is ``1/lead``."""
+        """Whether the series is one for large values: ``u`` is ``1/lead``."""
         return self.side is not None
 
 
@@ -176,8 +176,8 @@ def regular_at_zero(
 
 
 class SeriesChoice(NamedTuple):
-    """A choice between two forms of an entry: where ``condition`` holds, ``series`` replaces the sum of the terms with
-    the numbers ``members``.
+    """A series that replaces terms of an entry near 0: where the node ``condition`` is true, ``series`` is computed in
+    place of the sum of the terms ``members``.
 
     The members are terms of the entry, an addition, or the entry itself as the only one.
     """
@@ -188,8 +188,8 @@ class SeriesChoice(NamedTuple):
 
 
 def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done: Mapping[Node, Node]) -> Node:
-    """Return the entry `node` with its series; ``done[node]`` is its form elsewhere, and `done` has those of its
-    terms.
+    """Return the entry `node` with a choice between series and direct form for each of `chosen`. `done` has the direct
+    forms: of `node`, and of its terms.
     """
     if chosen[0].members == (node,):
         condition, near, _ = chosen[0]
@@ -205,8 +205,8 @@ def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done
 
 
 def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
-    """Return the entries and scalars that are factors of both `product` and its series `near`. They are written outside
-    the choice between the two, which then depends on fewer indices.
+    """Return the entries and scalars that are factors of both `product` and its series `near`; written in front of the
+    choice between the two, they leave it fewer indices.
     """
     factors = graph.factors(near)
     return [arg for arg in product.args if arg.op in ("read", "scalar") and arg in factors]
@@ -221,8 +221,9 @@ def _may_cancel(node: Node) -> bool:
 def _with_entries_of(
     graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> dict[Node, Node]:
-    """Return a dictionary from ``nodes`` to their forms with reads of `arrays` replaced by the formulas of the entries,
-    if these are simple arithmetic. Formulas in `choices` take precedence.
+    """Return a dictionary from `nodes` to equal nodes in which reads of the stored `arrays` are replaced by the
+    formulas of these entries, if simple, so that rules see inside. `choices` has formulas for some reads, which are
+    preferred.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -253,8 +254,8 @@ def _with_entries_of(
 
 
 def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
-    """Return ``base**exponent`` for a positive base as an exponential. If the base is a sum, a negative number in the
-    exponent, as derivatives have it, remains an exponent.
+    """Return ``base**exponent`` for a positive base as an exponential of a logarithm. If the base is a sum, negative
+    numbers in the exponent (as derivatives have them) remain a power of the base.
     """
     numbers = [number for number in _constants(exponent) if base.op == "add" and number.data < 0]
     logarithm = graph.call(sympy.log, (base,))
@@ -266,8 +267,8 @@ def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
 
 
 def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be rewritten separately. Factors with exponentials are left out if there
-    are several, because kernels scale these together.
+    """Return the arguments of `node` that may get series of their own: all, except factors with exponentials if there
+    are several, because kernels scale these together. `whole` maps arguments to forms without reads.
 
     ``whole`` maps each argument to its form without reads. Exponentials in several factors of a product may grow
     beyond all numbers while the product does not: kernels scale them together, and need all of them as they are.
@@ -282,7 +283,8 @@ def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node]) -> list[SeriesChoice]:
     """Return the series that replace the entry `node`, or terms of it, near 0, because its terms cancel there; [] if no
-    terms cancel, or if `node` has too many functions. ``whole`` has the forms of nodes without reads.
+    terms cancel, or if `node` has too many functions. ``whole`` maps nodes to their formulas, with reads of stored
+    arrays replaced.
     """
     form = whole[node]
     if len(parts.functions(form)) > MAX_FUNCTIONS:
@@ -304,8 +306,8 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
 def _is_inside_of_term(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
-    """Return whether all `members` of a group come from a single one of several terms of `node`. This term then gets
-    the series, and the other terms may have their own.
+    """Return whether all `members`, terms that cancel, come from one term of the addition `node`. This term alone then
+    gets the series.
     """
     if node.op != "add":
         return False
@@ -319,8 +321,8 @@ def _is_inside_of_term(
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
-    """Return the choice for the entry `node`, the sum of `terms`, if all of them are in `groups`, or some of them have
-    poles that cancel; else None.
+    """Return the choice by which one series near 0 replaces the whole entry `node`, a sum of `terms`; None if `groups`
+    lack terms that may have a pole of their own, or do not share one variable.
     """
     series = {n for group in groups for n in group.members}
     others = [term for n, term in enumerate(terms) if n not in series]
@@ -335,8 +337,8 @@ def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[
 def _by_terms(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], variables: Sequence[Variable]
 ) -> list[SeriesChoice]:
-    """Return the series of groups of terms of the addition `node`, in the first of `variables` that has any; [] if no
-    terms cancel.
+    """Return the choices that replace terms of the addition `node` by series near 0, in the first of `variables` in
+    which some terms cancel; [] if none do. `whole` maps terms to forms without reads.
     """
     args = [(arg, term) for arg in node.args for term in _terms_of(whole[arg])]
     found: list[SeriesChoice] = []
@@ -389,8 +391,8 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Group(NamedTuple):
-    """Terms of an entry that cancel each other near 0, given by their numbers ``members``, and the series ``near`` of
-    their sum in the variable u for ``abs(u) < radius``. The terms have a common factor that does not depend on u.
+    """Terms of an entry that cancel each other near 0 (``members`` are their numbers), and the series ``near`` of their
+    sum, to be used where ``abs(u) < radius``. The terms have a common factor without u.
     """
 
     members: tuple[int, ...]
@@ -402,8 +404,8 @@ class Group(NamedTuple):
 def _first_groups(
     graph: Graph, parts: ArithmeticParts, addends: Sequence[Node], variables: Sequence[Variable]
 ) -> list[Group]:
-    """Return the groups of `addends` that cancel near 0: those of the first of `variables` that has any. The terms of a
-    group have a factor in common, and what is left depends on ``u`` only.
+    """Return the groups of `addends` that cancel each other near 0, by the first of `variables` for which there are
+    any. The terms of a group are one common factor times functions of ``u``.
     """
     for variable in variables:
         groups: dict[Node, _Terms] = {}
@@ -417,7 +419,9 @@ def _first_groups(
 
 
 def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return the terms of `addend` in `variable`, which keeps them: many sums have an addend in common."""
+    """Return `addend` as a sum of terms ``rest*u**order*f(u)*...`` in `variable`. The result is cached in `variable`,
+    because many sums have an addend in common.
+    """
     known = variable.powers.terms
     if addend not in known:
         known[addend] = (
@@ -431,8 +435,9 @@ def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Vari
 def _series_of_group(
     graph: Graph, parts: ArithmeticParts, terms: Sequence[SeriesTerm], few: Series, rest: Node, variable: Variable
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest` if its terms cancel near 0; else None. It is also
-    None for a sum that a law has made accurate. ``few`` has the first coefficients of the sum.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`, where the series is used below the radius; None
+    if the terms do not cancel near 0, or if another rule has already made their sum accurate. ``few`` has the first
+    coefficients of the sum.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -453,7 +458,7 @@ def _series_of_group(
 
 
 def variables_far_out(graph: Graph, parts: ArithmeticParts, node: Node) -> list[Variable]:
-    """Return the variables ``1/b`` in which `node` can be expanded for large b.
+    """Return the variables ``u = 1/b`` for which `node` may be expanded in a series for large ``b``.
 
     Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
     Logarithms of b have to cancel.
@@ -471,7 +476,9 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Return `groups` partitioned into dictionaries: two groups with an addend in common are in the same one."""
+    """Return `groups`, whose keys are common factors and whose values are terms, split into dictionaries so that groups
+    with an addend in common stay together.
+    """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
         own = {n for n, _ in terms}
@@ -484,7 +491,9 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 def _joined_group(
     graph: Graph, parts: ArithmeticParts, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
-    """Return `groups` as one, if the terms of each cancel, far out or everywhere; else None."""
+    """Return `groups`, each a factor with its terms, as one group that a series replaces; None unless the terms of each
+    group cancel where the series is used, or everywhere.
+    """
     radii: list[float] = []
     near: list[Node] = []
     for rest, members in groups.items():
@@ -507,8 +516,8 @@ def _joined_group(
 
 
 def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
-    """Return the scalars and entries in sums that are the base of a power or the argument of a logarithm in `node`:
-    candidates for the variable that is large.
+    """Return the scalars and array entries that occur in sums under a power or a logarithm in `node`: candidates for a
+    variable ``b`` that is large.
     """
     sums = [part.args[0] for part in parts.functions(node) if part.op == "pow" or part.data in (sympy.log, log1p)]
     letters = {part: None for inner in sums for part in parts[inner] if part.op in ("read", "scalar")}
@@ -516,8 +525,8 @@ def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
 
 
 def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return the term `node` as a sum of terms ``rest*u**order*f(u)*...`` for ``u = 1/b``: logarithms of sums such as
-    ``b + 1`` are two terms.
+    """Return the term `node` as a sum of terms ``rest*u**order*f(u)*...`` in ``u = 1/b``, for large ``b``; a logarithm
+    of a sum such as ``b + 1`` gives two terms.
     """
     base = variable.lead
     if base not in parts[node]:
@@ -590,8 +599,8 @@ def _is_logarithm(node: Node) -> bool:
 
 
 class ArithmeticParts(dict[Node, frozenset[Node]]):
-    """A cache from each node to the nodes that it is made of by arithmetic; an empty set if there are `MAX_NODES` or
-    more.
+    """A dictionary from each node to the nodes that it is made of by arithmetic operations and functions, computed on
+    demand; an empty set if there are `MAX_NODES` or more.
 
     `accurate` are the sums that laws have made accurate.
     """
@@ -625,7 +634,9 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         return self._functions[node]
 
     def multiplied_out(self, graph: Graph, terms: tuple[Node, ...]) -> tuple[Node, ...]:
-        """Return `_multiplied_out` of `terms`, which is worked out once."""
+        """Return `terms` with one sum multiplied out in each product with divisors; () if there is none, or if the
+        terms become too many. The result is computed once and stored.
+        """
         if terms not in self._multiplied_out:
             self._multiplied_out[terms] = _multiplied_out(graph, terms)
         return self._multiplied_out[terms]
@@ -663,8 +674,8 @@ def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> list[Variabl
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield the candidates for the series variable ``u`` that `node` offers: the node itself, the base of a power, or a
-    product. Those of ``x**2/y**2`` are ``x/y`` with each of its bases.
+    """Yield the variables ``u`` in which a function of `node` could be expanded: `node` itself, the base of a power, or
+    a product without its common exponent, as ``x/y`` for ``x**2/y**2``.
     """
     if node.op == "const":
         return

@@ -23,7 +23,9 @@ MAX_SQUARED_TERMS = 4
 
 
 def root_less_sum(graph: Graph, node: Node) -> Node | None:
-    """Return a sum with ``sqrt(a + (b + c)**2) - b - c`` by the rule for roots; None for other sums."""
+    """Return a sum with ``sqrt(a + (b + c)**2) - b - c`` written without cancellation, which occurs where ``a`` is
+    small; None for other sums.
+    """
     for term in node.args:
         factor, root = graph.split_coefficient(term)
         if not is_root_of_sum(graph, root):
@@ -39,8 +41,8 @@ def root_less_sum(graph: Graph, node: Node) -> Node | None:
 
 
 def shares_less_number(graph: Graph, node: Node) -> Node | None:
-    """Return a sum of a number and several terms with one inverse root by the rule for ``b/sqrt(a + b**2) - 1``; None
-    for other sums.
+    """Return a sum of a number and several terms with one inverse root, such as ``b/s + c/s - 1`` with ``s = sqrt(a +
+    (b + c)**2)``, without cancellation for small ``a``; None for other sums.
     """
     numbers = [arg for arg in node.args if arg.op == "const"]
     terms = [graph.factors(arg) for arg in node.args if arg.op != "const"]

@@ -85,7 +85,8 @@ def _common_outside(graph: Graph, body: Node) -> Node:
 
 
 def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
-    """Return a sum with the factors that depend on no index in front of it: ``Sum e*f[i]`` is ``e*Sum f[i]``.
+    """Return the sum `total` with factors that depend on no index in front of it: ``Sum e*f[i]`` becomes ``e*Sum
+    f[i]``. Reads at fixed indices stay inside.
 
     The sum may be empty, and tensors too small for an entry at a number then: such an entry stays.
     """
@@ -176,8 +177,8 @@ def _summed(graph: Graph, term: Node) -> Summed | None:
 
 
 def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
-    """Return the constraints of the sum `node` with its `count` variables numbered in a standard way, so that sums over
-    equal ranges have equal constraints.
+    """Return the constraints of the sum `node` with its `count` bound variables renumbered from -1 down, so that sums
+    over equal ranges have equal constraints.
     """
     base = node.height - count
     own = {-(base + 1 + n): Affine.variable(-(n + 1)) for n in range(count)}
@@ -189,8 +190,9 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
 def _merge_group(
     graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[Node]:
-    """Return the sums in `group`, all over the same range, with those merged whose summands have factors in common,
-    also in additions inside, `levels` deep. With `selected`, an equation ``p == a[t]`` is a factor.
+    """Return the sums in `group`, all over the same range, with those merged whose summands have common factors;
+    additions inside of the summands are treated in the same way, `levels` deep. With `selected`, an equation ``p ==
+    a[t]`` is a factor.
     """
     variables, rows, _ = graph.open(group[0].node)
     alike: dict[Node | None, list[PowerProduct]] = {}
@@ -227,8 +229,8 @@ def _merge_group(
 
 
 def _with_equations(graph: Graph, body: Node) -> PowerProduct:
-    """Return `body` as a product. If it is a guard by equations with tensor entries, such as ``p[t] == i``, the guard
-    of 1 becomes one of the factors.
+    """Return `body` as a product of powers. The guard of an equation such as ``p[t] == i`` counts as a factor (the
+    guard of 1).
     """
     if body.op != "guard" or not all(row.kind == "eq" and data_entries([row.form]) for row in body.data):
         return product_of(graph, body)

@@ -72,13 +72,15 @@ def exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _may_be_exchanged(node: Node) -> bool:
-    """Whether an argument of `node` is a tensor that is itself computed: a cheap necessary test for a symmetry."""
+    """Return whether exchanging two axes of `node` may leave it unchanged or change its sign only: an argument is a
+    computed tensor. It is a quick test.
+    """
     return node.op in _EXCHANGED and any(arg.shape and arg.args for arg in node.args)
 
 
 def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
-    """Return the axes whose exchange in the arguments of `node` must be known first: ``(argument, first, second)`` for
-    each argument that has both axes `a` and `b`.
+    """Return the exchanges of axes in the arguments on which the symmetry of `node` in the axes `a` and `b` depends, as
+    ``(argument, its first axis, its second axis)``.
     """
     if node.op in _ENTRYWISE:
         return [(arg, a, b) for arg in node.args if len(arg.shape) == len(node.shape)]

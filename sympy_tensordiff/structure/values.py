@@ -204,7 +204,7 @@ class EntryEvaluator:
 
 @cache
 def _compiled_sum_sources() -> Callable[..., None]:
-    """Return `_sum_sources` compiled by Numba."""
+    """Return the function that adds up the values of each matrix entry (`_sum_sources`), compiled by Numba."""
     from numba import njit  # imported here: importing the package needs no compiler
 
     try:

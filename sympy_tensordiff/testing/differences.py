@@ -47,8 +47,8 @@ _Pullback: TypeAlias = Callable[[dict[Any, Any], FloatArray], FloatArray]
 
 
 class _Slope(NamedTuple):
-    """The central differences along one direction, whether the function is smooth there (one flag for each entry), and
-    an estimate of the rounding errors.
+    """The result of a difference quotient along one direction: the derivative of each entry, whether the function is
+    smooth there, and an estimate of the rounding errors.
     """
 
     value: FloatArray
@@ -106,7 +106,8 @@ def check_derivative(
     *,
     derivative: Any = None,
 ) -> float:
-    """Compare the derivative of an expression with central differences of its values; return the relative error.
+    """Compare the derivative of ``expression`` with respect to ``wrt`` with central differences of its values, at a
+    random point. Return the relative error; raise `DerivativeMismatch` if it exceeds ``rtol``.
 
     Each entry of a small Jacobian is compared, of a large one pullbacks of random cotangents along random directions.
     Inputs at which the function has a kink or no value are drawn again. A symmetric matrix is changed symmetrically:

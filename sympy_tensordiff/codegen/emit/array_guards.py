@@ -33,8 +33,8 @@ Conditions: TypeAlias = frozenset[Condition]
 
 
 class UseConditions(NamedTuple):
-    """The conditions under which a kernel uses values whose derivatives are infinite elsewhere, as boolean expressions
-    in its indices.
+    """The conditions, boolean expressions in the indices of a kernel, under which it uses values whose derivatives are
+    infinite elsewhere: those of array entries, and those of named values.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
     ``stored`` are the conditions of use, in terms of `axis_name`, of the temporary arrays whose entries are arguments
@@ -64,7 +64,9 @@ def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
 
 
 class _UsesInKernel:
-    """Visits the statements of one kernel, the last first."""
+    """The analysis of one kernel for `conditions_of_use`: it visits the statements from last to first, since uses
+    follow definitions.
+    """
 
     def __init__(
         self, step: Kernel, prover: Prover, common: dict[str, Conditions], bases: Collection[str], result: UseConditions
@@ -118,8 +120,8 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Record that the entries that `load` reads are used where `conditions`, expressed in the axes of the array,
-        are true. Only the conditions that all reads of an array have in common are kept.
+        """Note that the entries read by `load` are used where `conditions` (rewritten in the axes of the array) are
+        true; conditions that other reads of the array do not have are dropped.
         """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):
@@ -133,8 +135,8 @@ class _UsesInKernel:
         self.common[load.array] = self.common.get(load.array, found) & found
 
     def _nodes(self, value: Scalar, conditions: Conditions) -> Iterator[tuple[Scalar, Conditions]]:
-        """Yield each node of the expression `value` with the conditions under which it is used: ``conditions``, and
-        those of the ``select`` operations around it.
+        """Yield each node of the expression `value` with the conditions under which it is needed: the given
+        ``conditions``, and those of the ``select`` operations around it.
         """
         stack = [(value, conditions)]
         while stack:

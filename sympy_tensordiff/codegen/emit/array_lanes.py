@@ -95,8 +95,8 @@ class Lanes:
         return Lanes(tuple(new if dim is old else dim for dim in self.dims), images)
 
     def dims_from_first(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
-        """Yield pairs ``(dimension, is_wanted)`` for the dimensions from the first one in ``wanted`` on: these are the
-        axes of an array that broadcasts over all dimensions.
+        """Yield pairs ``(dimension, is_wanted)`` for all dimensions from the first one in ``wanted`` on. These are the
+        axes that an array needs to broadcast over all dimensions; the ones that are not wanted have length 1.
         """
         started = False
         for dim in self.dims:
@@ -138,8 +138,8 @@ class SpanEnds(NamedTuple):
 
 @dataclass
 class LaneConditions:
-    """Conditions sorted by the way array code tests them: a Python ``if`` (the same for all entries), a narrower range
-    of an index, or a mask.
+    """Conditions sorted by how array code tests them: by a Python ``if`` (one result for all entries), by a narrower
+    range of an index, or by a mask.
     """
 
     scalar: list[Constraint] = field(default_factory=list)

@@ -121,7 +121,8 @@ def product_of(factors: Sequence[Scalar]) -> Scalar:
 
 
 class FactorGroup(NamedTuple):
-    """Factors that become one operand of a product. ``dims`` are the dimensions along which their product varies.
+    """Factors that are multiplied first, as one operand of a summed product. ``dims`` are the dimensions along which
+    the operand varies.
 
     ``is_computed``: an array is computed for it. ``is_wide``: it has more entries than the arrays it is computed from.
     """
@@ -148,15 +149,17 @@ class Arrangement(NamedTuple):
         return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
 
     def work(self) -> float:
-        """The estimated number of operations: entries times factors of the arrays that are computed first. Of equal
-        ones a matrix product is preferred.
+        """The estimated number of operations to compute the operands that are not read from memory: their entries times
+        their factors. A matrix product counts one less, so that it is preferred among equals.
         """
         made = (operand for operand in self.operands if operand.is_computed)
         return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices
 
 
 class _SumOfProducts:
-    """A product that is summed over the dimensions of a frame into an accumulator."""
+    """A sum of products that is to be added to an accumulator. The object chooses array operations for it, such as an
+    ``einsum``, and prints them.
+    """
 
     def __init__(self, frame: Frame, add: Set, additions: Additions) -> None:
         self.frame = frame
@@ -336,9 +339,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``: the sum over `wide`, the
-    range of all entries, with zeros added, which can be one product. ``tests`` are the texts of tests that the factors
-    are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
+    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``. ``loop`` is the sum over
+    `wide`, the range of all entries, with zeros added, which can be one product; ``tests`` are the texts of tests that
+    the factors are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):

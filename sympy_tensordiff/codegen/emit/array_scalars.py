@@ -48,8 +48,8 @@ _INFINITE = INFINITY, Operation("neg", (INFINITY,))
 
 
 class Frame(NamedTuple):
-    """The context in which array code is printed: the vectorised dimensions, the mask, the block of text to append to,
-    and the constraints that hold.
+    """The context in which a statement is printed as array code: the vectorised dimensions (``lanes``), the mask of
+    entries whose values count, the block of text to append to, and the constraints that hold.
 
     ``known`` are conditions on Python integers, ``context`` conditions that hold in each lane, and ``mask`` is a
     condition on lanes: values computed where it fails are not used.
@@ -67,8 +67,8 @@ class Frame(NamedTuple):
 
 
 class StoredValue(NamedTuple):
-    """The properties of a named array of the generated code: the dimensions in which it was computed (``lanes``), those
-    along which its values differ (``varies``), and its mask, if any.
+    """A value of the generated code that has a name: the dimensions over which it was computed, those along which it
+    varies, and the mask where it is valid, if any.
     """
 
     lanes: Lanes
@@ -209,8 +209,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return ``(index, shape)`` for a value that was stored in other dimensions (``home``): the index at which it
-        is read in the current dimensions, and the shape of its array.
+        """Return ``(index, shape)`` for reading a value that was stored over other dimensions, ``home``: its index in
+        terms of the current dimensions, with length 1 and index 0 for dimensions on which it does not depend.
         """
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
@@ -322,8 +322,8 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return ``(name, subscripts)`` for the read ``name[texts]``. If it has a single index on a short axis and
-        compilers are faster then, it is transposed: ``x.T[0]`` for ``x[:, 0]``.
+        """Return ``(name, subscripts)`` for the read ``name[texts]`` with a short, singly indexed axis moved to the
+        front, ``x.T[0]`` for ``x[:, 0]``, if the library's compiler is faster then; else as given.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """

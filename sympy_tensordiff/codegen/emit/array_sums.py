@@ -51,8 +51,8 @@ A minimum image in three dimensions takes 1.8 of the time of JAX's own gradient,
 
 
 class Narrowing:
-    """Restricts the dimensions of array code to the entries at which conditions are true, and prints the tests, ranges
-    and masks for this.
+    """Restricts array code to the entries at which conditions are true: by a Python ``if``, by narrower ranges of
+    indices, or by a mask.
     """
 
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
@@ -267,7 +267,9 @@ class Additions:
         """The lines that add to all entries of an accumulator."""
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
-        """Return whether an addition applies to all entries of the accumulator ``name``; it then needs no mask."""
+        """Return whether the current mask is the one of the accumulator ``name``, so that an addition in `frame` needs
+        no mask of its own.
+        """
         return frame.mask == self.values.stored[name].mask
 
     def single_addition(self, body: Sequence[Statement], frame: Frame) -> Set | None:

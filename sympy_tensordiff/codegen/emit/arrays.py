@@ -184,8 +184,8 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
 
 
 def compared_arrays(program: Program) -> frozenset[str]:
-    """Return the names of the arrays whose entries are compared (equal or not) with a value other than a number, such
-    as their maximum.
+    """Return the names of the arrays whose entries are tested for equality with values that are not constants, such as
+    their maximum: they must not be computed twice with different rounding.
     """
     found = set[str]()
     for kernel in program.nests:
@@ -320,8 +320,8 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """Print the rest of the kernel twice if a rare condition alone needs one loop of `body`: without the loop for
-        calls in which the condition never holds, and with it for others; return True. Else print nothing and return
+        """If only one loop of `body` depends on a condition that is rarely true, print the rest of the kernel twice,
+        without that loop (for calls in which the condition is never true) and with it, and return True. Else return
         False.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
@@ -585,8 +585,8 @@ class KernelPrinter:
         return True
 
     def print_as_dimension(self, loop: Loop, frame: Frame, rows: Rows = ()) -> bool:
-        """Print a loop as a reduction along one more dimension of array operations, in blocks if that takes much
-        memory, and return True. Only terms for which ``rows`` hold are added.
+        """Print a loop as a reduction along one more dimension of array operations, in blocks if one array would be
+        large, and return True. Only terms for which the constraints ``rows`` hold are added.
         """
         span, frame = self.narrowing.span(frame, loop)
         if not _adds_view_entries(loop.body):

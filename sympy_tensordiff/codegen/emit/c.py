@@ -206,8 +206,8 @@ class CFile:
 
     @property
     def function_name_pattern(self) -> str:
-        r"""The replacement pattern (``\1`` is the old name) that gives the functions of steps unique names in
-        the file.
+        r"""The replacement for a regular expression (``\1`` is the old name) by which the names of the steps' functions
+        become unique in the file.
         """
         return r"\1_of_search" if self.is_search else r"\1"
 
@@ -305,8 +305,8 @@ class CFile:
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
 
     def most_scratch_function(self, time: str) -> str:
-        """Return the C function that computes how many numbers of scratch memory the steps of a recurrence need: the
-        maximum over all steps. ``time`` is the name of the step number.
+        """Return the C function that computes the scratch memory of a recurrence, in numbers: the maximum over its
+        steps, whose number is the C variable ``time``.
         """
         names, name = self.names.copy(), self.options.name
         own, most, length = names(time), names.fresh("most"), names.fresh("length")
@@ -325,8 +325,8 @@ class CFile:
         return "\n".join(lines)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the number of entries of scratch memory that ``search`` needs: the file that
-        searches for out-of-bounds indices.
+        """Return the C expression for the scratch memory, in numbers, of the file ``search``, whose function finds
+        out-of-bounds indices.
         """
         return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
 
@@ -451,8 +451,8 @@ class CFile:
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. The
-        method is a generator, which yields nothing here, since a subclass yields lines that compute them.
+        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. It is a
+        generator because a subclass first yields lines that compute them.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"

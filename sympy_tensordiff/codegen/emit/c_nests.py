@@ -335,8 +335,8 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """Return the extent of an axis of a local array as a single form. If it is a maximum or minimum with constants, as
-    ``max(n, 0)``, it is the form that is not a constant.
+    """Return the extent of a local array's axis as one form that is large enough: of a maximum or minimum with
+    constants, as ``max(n, 0)``, the form that is not constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

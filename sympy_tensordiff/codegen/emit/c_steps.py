@@ -36,7 +36,8 @@ from sympy_tensordiff.integer.products import slope
 
 
 class StepText(NamedTuple):
-    """The text of the C function of a step, and how to call it.
+    """A printed C function of a step: its text, the names of its arguments, its work arrays with their numbers of
+    entries, and whether it returns an error code.
 
     ``passed`` are the names of its arguments, ``work`` the numbers of entries of its work arrays by their names, and
     ``has_code`` says whether it returns a code.
@@ -49,7 +50,9 @@ class StepText(NamedTuple):
 
 
 class CStepPrinter:
-    """Prints the steps of a program as C functions; ``integers`` are the arguments and sizes that are integers."""
+    """The printer of each step of a program as a C function; ``integers`` are the arguments and sizes that are
+    integers.
+    """
 
     storage = "static"
     with_code: ClassVar[tuple[type, ...]] = (Solve, Apply, Recurrence)
@@ -86,7 +89,9 @@ class CStepPrinter:
         return found
 
     def step(self, step: Step) -> StepText:
-        """Return the function of a step; raise NotInCError if C has no routine for it."""
+        """Return the C function of any step by the printer for its kind; raise NotInCError if C has no routine for the
+        step.
+        """
         if isinstance(step, Kernel | FusedKernels):
             return self.nest(step)
         if not isinstance(step, Solve | Apply | ContractionStep | Correlation):

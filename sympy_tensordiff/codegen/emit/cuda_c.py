@@ -81,7 +81,7 @@ class CudaTexts(CPrinter):
         self.functions = {**self.functions, **own, **{name: name for name in DEVICE_HELPERS}}
 
     def delinearised_lines(self, axes: Sequence[str], extents: Sequence[str], flat: str) -> list[str]:
-        """Return the lines of C that compute the values of several axes from ``flat``, the number of an entry in
+        """Return the lines of C that recover the indices along several axes from ``flat``, the number of an entry in
         row-major order, by division and remainder.
         """
         lines = []

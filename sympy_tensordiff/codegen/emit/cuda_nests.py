@@ -60,8 +60,9 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Return the name of a new kernel parameter for `form`, which has the same value in all threads, and append
-        `form` to ``constants``. None if ``passed_constants`` leaves it out; the kernel then computes it.
+        """Return the name of a new kernel parameter through which the host passes the value of `form`, the same in all
+        threads; None if ``passed_constants`` excludes it, so that the kernel computes it. Record `form` in
+        ``constants``.
         """
         number = len(self.constants)
         self.constants.append(form)
@@ -79,7 +80,9 @@ class CudaPrinter(NestPrinter):
         return passed or self.form(form, level)
 
     def is_constant(self, form: Affine) -> bool:
-        """Return whether a form contains no axis, no loop variable and no array entry."""
+        """Return whether a form has the same value in all threads and iterations: it contains no axis, no loop variable
+        and no array entry.
+        """
         return form.atoms().isdisjoint(self.own_variables) and not data_entries([form])
 
     def print_threads(self, body: Sequence[Statement]) -> None:
@@ -116,8 +119,8 @@ class CudaPrinter(NestPrinter):
             self.line(3, f"{outer} += step_z")
 
     def print_delinearised(self, axes: Sequence[str], flat: str, depth: int) -> None:
-        """Append the lines that compute the values of several axes from ``flat``, the number of an entry in row-major
-        order, by division and remainder.
+        """Append the lines that recover the indices along several axes from ``flat``, the number of an entry in
+        row-major order, by division and remainder.
         """
         for number in range(len(axes) - 1, -1, -1):
             extent = self.form(self.box[number], UNARY)
@@ -333,8 +336,8 @@ def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
 
 
 class KernelText(NamedTuple):
-    """The printed function of a GPU kernel: its text, its arguments, the forms of the same value in all threads that
-    could become arguments, and its names.
+    """A printed GPU kernel: its text, its arguments, the forms that have one value for all threads (which could become
+    arguments), and its names.
     """
 
     text: str
@@ -389,8 +392,8 @@ def _kernel_text(
     shapes: Shapes,
     chosen: Collection[int] | None,
 ) -> KernelText:
-    """Return the printed function of a step. Forms in it that have the same value in all threads become parameters:
-    those with numbers in ``chosen``, or all of them for None.
+    """Return the printed GPU function of a step with the loop nest ``nest``. Integer forms with the same value in all
+    threads become parameters of the function: those whose numbers are in ``chosen``, or all if ``chosen`` is None.
     """
     if not isinstance(nest, BlockNest):
         printer = CudaPrinter(names, step, shapes, chosen)

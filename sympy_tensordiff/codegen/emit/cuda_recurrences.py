@@ -99,8 +99,9 @@ def loop_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _DeviceLoop:
-    """Prints the function of one recurrence. It maps arrays of a time step to variables of the function: ``states`` for
-    arguments, ``results`` for results, ``spare`` for the second buffers of results that become states.
+    """The printer of the function in which the host runs a recurrence on the device. ``states``, ``results`` and
+    ``spare`` map arrays of a time step to variables: for its arguments, for its results, and for the second buffers of
+    results that become states.
     """
 
     last_parameters: tuple[str, ...] = ("stream", "memory")
@@ -206,7 +207,9 @@ class BlockLoopPrinter(_DeviceLoop):
         self.axes, self.name = axes, name
 
     def launch(self, task: str, name: str, *arrays: str) -> str:
-        """Return the line in which a block does a task for its entries of the array ``name`` of the body."""
+        """Return the line in which the threads of a block together do a task ("fill", "copy" or "add") for their part
+        of ``arrays``, which have the shape of the array ``name`` of a time step.
+        """
         shape, axis = [extent.substitute(self.integers) for extent in self.shapes[name]], self.axes.get(name)
         parts = without_axis(shape, axis), shape if axis is None else shape[axis + 1 :]
         texts = [*map(self.product, parts), "1" if axis is None else self.form(shape[axis])]

@@ -54,8 +54,8 @@ def head_text(kernel: Step, passed: Iterable[str]) -> str:
 
 
 class Functions:
-    """The functions that run the steps of a module, as text. A function that equals another one up to names is not
-    printed again: the other one is called with different arguments.
+    """The functions of a module that run its steps, as texts. If two functions are equal up to names, only one is
+    printed, and called with different arguments.
     """
 
     def __init__(self, names: FormNames) -> None:
@@ -217,7 +217,9 @@ def shape_text(shape: Iterable[Affine], printer: FormPrinter) -> str:
 
 
 class Temporaries:
-    """The temporaries of a program, with their shapes as text; extents that may be negative are clipped to 0."""
+    """Answers questions about the temporaries of a program for its driver: their shapes as text (extents that may be
+    negative are clipped to 0), and whether they may be empty.
+    """
 
     def __init__(self, program: Program, printer: FormPrinter) -> None:
         self._prover = Prover(program)
@@ -247,7 +249,7 @@ class Temporaries:
         return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
 
     def work_extents(self, step: Step) -> Sequence[Affine]:
-        """Return extents of a step: if one of them is 0, the step has nothing to compute and is skipped. () if the
+        """Return extents such that the step has nothing to compute, and is not called, if one of them is 0; () if the
         function of the step tests this itself.
         """
         if isinstance(step, Scatter):

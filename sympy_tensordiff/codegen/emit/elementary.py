@@ -28,7 +28,9 @@ from sympy_tensordiff.codegen.schedule.angles import MAX_NEAR_ANGLE
 
 @dataclass(frozen=True)
 class Precision:
-    """A floating-point format, single or double, with the constants that elementary functions need in it."""
+    """A floating-point type, single or double, with the constants that elementary functions need in it. Called with a
+    number, it returns the text of the number in this type.
+    """
 
     name: str
     bits: int
@@ -102,16 +104,22 @@ class Precision:
         return "\n    ".join(lines)
 
     def power(self, exponent: str) -> str:
-        """Return the text of ``2**exponent`` for an integer expression; the result must be a normal number."""
+        """Return code for ``2**exponent``, given the code of an integer expression; the result must be a normal (not
+        denormal) number.
+        """
         # NumPy, which runs the text as Python, shifts an integer within its type; Numba widens it.
         return f"whole(whole({exponent} + {self.bias}) << {self.digits}).view(real)"
 
     def stored(self, biased: str) -> str:
-        """Return the text of the power of 2 whose biased exponent, as stored in the format, is ``biased``."""
+        """Return code for the power of 2 whose exponent field, as stored in the floating-point type, has the value
+        ``biased``.
+        """
         return f"natural({biased} << natural({self.digits})).view(real)"
 
     def leading(self, value: str) -> str:
-        """Return an expression, as text, for the leading half of a number's digits, so that products are exact."""
+        """Return code that keeps the leading half of the digits of ``value``, so that products of two such numbers are
+        exact.
+        """
         return f"whole(real({value}).view(whole) & -{1 << (self.digits + 2) // 2}).view(real)"
 
     @property
@@ -218,7 +226,7 @@ SINGLE = Precision(
 
 
 def _exp(a: Precision) -> str:
-    """Return the Python text of the body of exp for a number format."""
+    """Return the body, as Python text, of our own vectorisable exp for the floating-point type ``a``."""
     low, high = map(a, a.exp_range)
     return f"""
     c = {low} if x < {low} else {high} if x > {high} else x
@@ -232,8 +240,8 @@ def _exp(a: Precision) -> str:
 
 
 def _half_exponential(a: Precision) -> str:
-    """Return the lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``. The half is also finite for a
-    few sizes at which ``exp(size)`` overflows.
+    """Return lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which cosh and sinh need; it is
+    finite for some sizes at which ``exp(size)`` overflows.
     """
     high = a(a.exp_range[1] + 2)
     return f"""size = abs(x)
@@ -248,14 +256,16 @@ def _half_exponential(a: Precision) -> str:
 
 
 def _cosh(a: Precision) -> str:
-    """Return the Python text of the body of cosh for a number format."""
+    """Return the body, as Python text, of our own vectorisable cosh for the floating-point type ``a``."""
     return f"""
     {_half_exponential(a)}
     return half + {a(0.25)}/half"""
 
 
 def _sinh(a: Precision) -> str:
-    """Return the Python text of the body of sinh for a number format: its series for abs(x) < 1."""
+    """Return the body, as Python text, of our own vectorisable sinh for the floating-point type ``a``: a series for
+    abs(x) < 1.
+    """
     terms = 8 if a.bits == 64 else 5
     return f"""
     {_half_exponential(a)}
@@ -265,22 +275,22 @@ def _sinh(a: Precision) -> str:
 
 
 def _nearest_integer(a: Precision) -> str:
-    """Return the lines of code that compute the integer n nearest to ``c/log(2)``, and ``shifted``, the sum of n and a
-    large constant, whose last bits are n.
+    """Return lines of code that split the argument of an exponential: n is the integer nearest to ``c/log(2)``, and
+    ``shifted`` is n plus a large constant, so that its last bits are n.
     """
     return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
     n = shifted - {a(a.round)}"""
 
 
 def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
-    """Return the text of the integer expression ``n - less + times*bias``, with n taken from the last bits of
-    ``shifted``. It is not negative, and becomes the exponent bits of a power of 2.
+    """Return code for the integer ``n - less + times*bias``, with n taken from the last bits of ``shifted``: the
+    exponent field of a power of 2.
     """
     return f"natural(real(shifted).view(natural) - natural({a.round_bits + less - times * a.bias}))"
 
 
 def _expm1(a: Precision) -> str:
-    """Return the Python text of the body of expm1 for a number format."""
+    """Return the body, as Python text, of our own vectorisable expm1 for the floating-point type ``a``."""
     low, high = a(-(a.digits + 2.0)), a(a.exp_range[1])
     return f"""
     c = {low} if x < {low} else {high} if x > {high} else x
@@ -296,7 +306,7 @@ def _expm1(a: Precision) -> str:
 
 
 def _logarithm(a: Precision) -> str:
-    """Return the lines of code that compute ``n*log(2) + log(1 + f)``, the logarithm of the number ``2**n*(1 + f)``."""
+    """Return lines of code that compute ``n*log(2) + log(1 + f)``, the logarithm of a number ``2**n*(1 + f)``."""
     return f"""h = {a(0.5)}*f*f
     s = f/({a(2.0)} + f)
     z = s*s
@@ -305,7 +315,7 @@ def _logarithm(a: Precision) -> str:
 
 
 def _log(a: Precision) -> str:
-    """Return the Python text of the body of log for a number format."""
+    """Return the body, as Python text, of our own vectorisable log for the floating-point type ``a``."""
     least, scale, inf = a(2.0 ** (1 - a.bias)), a.digits + 2, a("math.inf")
     return f"""
     read = real(x*({a(2.0**scale)} if x < {least} else {a(1.0)})).view(whole)
@@ -318,7 +328,7 @@ def _log(a: Precision) -> str:
 
 
 def _log1p(a: Precision) -> str:
-    """Return the Python text of the body of log1p for a number format."""
+    """Return the body, as Python text, of our own vectorisable log1p for the floating-point type ``a``."""
     inf = a("math.inf")
     return f"""
     y = x + {a(1.0)}
@@ -335,7 +345,7 @@ def _log1p(a: Precision) -> str:
 
 
 def _tanh(a: Precision) -> str:
-    """Return the Python text of the body of tanh for a number format."""
+    """Return the body, as Python text, of our own vectorisable tanh for the floating-point type ``a``."""
     return f"""
     size = abs(x)
     z = x*x
@@ -345,7 +355,7 @@ def _tanh(a: Precision) -> str:
 
 
 def _erf(a: Precision) -> str:
-    """Return the Python text of the body of erf for a number format."""
+    """Return the body, as Python text, of our own vectorisable erf for the floating-point type ``a``."""
     return f"""
     size = abs(x)
     z = x*x
@@ -358,9 +368,7 @@ def _erf(a: Precision) -> str:
 
 
 def _exponential_of_sum(a: Precision) -> str:
-    """Return the lines of code that compute ``exp(first + rest)``, where ``rest`` is the rounding error of
-    ``first``.
-    """
+    """Return lines of code that compute ``exp(first + rest)``, where ``rest`` is the rounding error of ``first``."""
     low, high = map(a, a.exp_range)
     return f"""total = first + rest
     c = {low} if total < {low} else {high} if total > {high} else total
@@ -376,8 +384,8 @@ def _exponential_of_sum(a: Precision) -> str:
 
 
 def _erfc(a: Precision) -> str:
-    """Return the text of the body of erfc for a number format: ``1 - erf(x)`` near 0, elsewhere ``exp(-x**2)`` times a
-    polynomial, with the square in two parts.
+    """Return the body, as Python text, of our own erfc for the floating-point type ``a``: ``1 - erf(x)`` near 0,
+    elsewhere ``exp(-x**2)`` times a polynomial, with the square in two parts.
     """
     return f"""
     size = abs(x)
@@ -397,8 +405,8 @@ def _erfc(a: Precision) -> str:
 
 
 def _sigmoid(a: Precision) -> str:
-    """Return the text of the body of sigmoid for a number format: ``1/(1 + exp(-x))``, corrected for the rounding error
-    of its denominator.
+    """Return the body, as Python text, of our own sigmoid for the floating-point type ``a``: ``1/(1 + exp(-x))``,
+    corrected for the rounding error of its denominator.
     """
     return f"""
     small = exp(-abs(x))
@@ -409,14 +417,14 @@ def _sigmoid(a: Precision) -> str:
 
 
 def _softplus(a: Precision) -> str:
-    """Return the Python text of the body of softplus for a number format."""
+    """Return the body, as Python text, of our own vectorisable softplus for the floating-point type ``a``."""
     return f"""
     return ({a(0.0)} if x < {a(0.0)} else x) + log1p(exp(-abs(x)))"""
 
 
 def _sine_near(a: Precision, quarters: int) -> str:
-    """Return the text of the body of ``sin(x + quarters*pi/2)``, valid for angles that are not large. Large angles
-    count as 0, infinite ones give nan.
+    """Return the body, as Python text, of ``sin(x + quarters*pi/2)`` for the floating-point type ``a``, valid for
+    angles that are not large. Large angles count as 0, infinite ones give nan.
     """
     rest = "t - n*{1!r} - n*{2!r}" if a.bits == 64 else "real(t - n*{1!r})"
     value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"
@@ -565,8 +573,8 @@ def _arctanh(a: Precision) -> str:
 
 
 def _general_power(a: Precision) -> str:
-    """Return the text of the body of ``x**y`` for a number format: ``exp(y*log(x))``, with a logarithm in one and a
-    half times the digits of the format.
+    """Return the body, as Python text, of ``x**y`` for the floating-point type ``a``: ``exp(y*log(x))``, with a
+    logarithm in one and a half times its digits.
 
     Sums of two numbers keep these digits; the first has half of the digits, so that products of such are exact. The
     logarithm is ``n*log(2) + 2*atanh(s)``, and ``2*atanh(s)`` is ``2/3*s*(3 + s**2 + 3/5*s**4 + 3/7*s**6 + ...)``.
@@ -740,7 +748,7 @@ def elementary_functions(texts: Collection[str]) -> list[str]:
 
 
 def _function_text(name: str, precision: Precision) -> str:
-    """Return the text of the elementary function ``name`` for one number format."""
+    """Return the text of the elementary function ``name`` for one floating-point type."""
     what, body = FUNCTIONS[name]
     lines = body(precision)
     kinds = {"real": "float", "whole": "int", "natural": "uint"}

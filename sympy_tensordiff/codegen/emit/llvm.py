@@ -40,7 +40,8 @@ Value = tuple[str, str]
 
 
 class Module:
-    """The functions of one LLVM module, with results of type ``real``, and the functions that they call.
+    """The functions of one LLVM module, whose real numbers have the type ``real``, and declarations of the external
+    functions that they call.
 
     ``externals`` are the symbols of the functions that the user supplies. ``is_checked``: every index is compared with
     the extent of its axis.
@@ -66,8 +67,8 @@ class Module:
         return name
 
     def shared(self, name: str, text: str) -> str:
-        """Define a function and return its symbol, which replaces ``{name}`` in ``text``. Equal texts are
-        defined once.
+        """Define a function and return its symbol, which replaces ``{name}`` in ``text``; if an equal text is defined
+        already, return the symbol of that one.
         """
         if text not in self._known:
             own = name if name not in self.functions else f"{name}.{len(self.functions)}"
@@ -137,7 +138,7 @@ class Builder:
         self.lines.append(f"  {text}")
 
     def slot(self, kind: str) -> str:
-        """Return a new stack slot for values of type ``kind``."""
+        """Reserve stack memory for one value of type ``kind``, and return the pointer to it."""
         self.count += 1
         self.slots.append(f"  %s{self.count} = alloca {kind}")
         return f"%s{self.count}"
@@ -158,8 +159,8 @@ class Builder:
 
     @contextmanager
     def when(self, *conditions: Callable[[], str]) -> Iterator[None]:
-        """Context manager: emit code that runs only if all conditions hold. Each condition is evaluated only if those
-        before it hold.
+        """Context manager: emit a test of all ``conditions`` (functions that emit a condition) around the code of the
+        ``with`` block, which runs only if all hold. Each is evaluated only if those before it hold.
         """
         if not conditions:
             yield
@@ -177,8 +178,9 @@ class Builder:
 
     @contextmanager
     def loop(self, low: str, stop: str, step: int = 1, vectors: str = "0") -> Iterator[str]:
-        """Context manager: emit a loop from ``low`` to ``stop - 1`` (backwards for ``step=-1``), and yield its
-        variable; ``vectors`` is the number of vectors that an iteration computes, see `LOOP_MARK` ("0": LLVM decides).
+        """Context manager: emit a loop from ``low`` to ``stop - 1`` (backwards for ``step=-1``) around the code of the
+        ``with`` block, and yield its variable. ``vectors`` is a hint how many vectors an iteration computes, see
+        `LOOP_MARK`.
         """
         body, latch, after = self.labels("loop", "latch", "after")
         first, end = (low, stop) if step > 0 else (self.add(stop, "-1"), low)

@@ -17,7 +17,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class _MatrixFunction(Builder):
-    """Emits a function of LLVM that works with the triangular factors ``%f`` of a matrix with ``%n`` rows."""
+    """The builder of one LLVM function that works with the triangular factors ``%f`` of a matrix with ``%n`` rows."""
 
     def __init__(self, module: Module) -> None:
         super().__init__(module)
@@ -72,7 +72,7 @@ class _MatrixFunction(Builder):
             self.store(self.compute("fsub", self.load(target), product), target)
 
     def exchanged(self, row: str) -> str:
-        """Emit the read of the number of the row that was exchanged with ``row``, and return its value."""
+        """Emit the read of the row number with which the factorization exchanged ``row``, and return its value."""
         return self.new(f"fptosi {self.real} {self.entry('%n', row)} to i64")
 
     def define(self, name: str, result: str, parameters: str, value: str) -> str:
@@ -197,7 +197,9 @@ def determinant(module: Module, function: str) -> str:
 
 
 class LlvmAlgebraPrinter(LlvmNestPrinter):
-    """Prints the function of a linear-algebra step, which handles the matrices of a batch one by one."""
+    """The printer of the LLVM function of a linear-algebra step (inverse, determinant, factors, solution), which
+    handles the matrices of a batch one by one.
+    """
 
     def print_algebra(self, step: Solve | Apply) -> None:
         """Append the LLVM instructions of an inverse, a determinant, the factors of a matrix or a solution."""

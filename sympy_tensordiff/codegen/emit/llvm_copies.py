@@ -40,9 +40,8 @@ def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
 def matrix_order(
     labels: Sequence[int], both: Sequence[int], first: Sequence[int], second: Sequence[int]
 ) -> bool | None:
-    """Return how BLAS can read an array with the axes `labels` in place, as one matrix for each batch index (``both``):
-    False if ``first`` are the rows in memory and ``second`` the columns, True for the opposite. None if it cannot: the
-    axes of a group are separate, or the columns are not contiguous.
+    """Return how BLAS can read an array with the axes `labels` as matrices, one for each index along ``both``: False if
+    ``first`` are the rows in memory and ``second`` the columns, True for the opposite, None if a copy is needed.
     """
     rest = [label for label in labels if label not in both]
     is_turned = bool(first and second) and rest == [*second, *first]
@@ -89,7 +88,8 @@ def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) 
 
 
 class Copies:
-    """Adds kernels to a program that copy operands of matrix products and correlations into a suitable order of axes.
+    """The kernels added to a program to copy operands of matrix products and correlations into an order of axes that
+    BLAS or vector instructions can read.
 
     ``width`` is the number of entries that lanes are padded to a multiple of; ``lanes`` are the copied operands of
     correlations, by result.

@@ -49,8 +49,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 @dataclass(frozen=True)
 class Target:
-    """The machine for which an LLVM module is printed: number type, vector width, and the memory layout of Python's
-    arrays.
+    """The machine for which an LLVM module is printed: the type of numbers, whether it has wide vectors, and the size
+    of the header of Python's array objects.
 
     ``head`` is the number of bytes of an array object before the pointer to its entries. ``is_checked``: all indices
     are checked, to find errors of this package.
@@ -124,7 +124,7 @@ class LlvmStepPrinter:
         self.site = prover.shapes, integers, scalar_arrays(program.arguments)
 
     def function(self, step: Step) -> StepFunction:
-        """Define the LLVM function of a step in the module, and return its record."""
+        """Define the LLVM function of any step in the module, by the printer for its kind, and return its record."""
         if isinstance(step, Kernel | FusedKernels):
             return self.nest_function(step)
         shapes, integers, bare = self.site
@@ -191,9 +191,9 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         division: int | str = BLOCKS,
     ) -> StepFunction:
-        """Add the printed function ``text`` to the module, unless an equal one exists, and return its record. `ends`
-        are the names of the parameters for a range of parts, `extent` is the number of parts, and `division` says how
-        they are divided among threads.
+        """Add the printed function ``text`` of `step` to the module, unless an equal one exists, and return its record.
+        If it computes a range of parts, `ends` are the parameters for the range, `extent` is the number of all parts,
+        and `division` says how threads share them.
         """
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}

@@ -40,7 +40,8 @@ MESSAGES = {
 
 @dataclass(frozen=True)
 class StepFunction:
-    """The record of a compiled function for a step: its symbol, its parameters, and how it is divided among threads.
+    """A compiled step: the symbol of its function, the kinds of its parameters, and how its work is divided among
+    threads.
 
     ``passed`` are the kinds of its parameters by name: "a" for an array, "r" for a real number, "i" for an integer. If
     it computes a range of parts, ``ends`` are the names of its two ends, and ``extent`` is the number of all parts.
@@ -68,7 +69,7 @@ class EntryPrinter(LlvmNestPrinter):
     # ------------------------------------------------------------------------ arguments
 
     def argument_object(self, place: int) -> str:
-        """Emit the load of the Python object at position `place` among the arguments, and return its value."""
+        """Emit the load of the Python object that was passed as argument number `place`, and return its value."""
         pointer = self.new(f"getelementptr inbounds ptr, ptr %args, i64 {place}")
         return self.new(f"load ptr, ptr {pointer}")
 
@@ -92,7 +93,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self.convert((self.call("double", "PyFloat_AsDouble", [found], "ptr"), "double"), self.module.real)
 
     def read_arguments(self) -> None:
-        """Emit code that reads all arguments of the program, and computes all sizes."""
+        """Emit code that reads all Python arguments of the program into values and pointers, and computes all sizes."""
         place = 0
         for argument in self.program.arguments:
             found = self.argument_object(place)
@@ -150,8 +151,8 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def locate_temporaries(self, groups: Sequence[Sequence[Array]]) -> None:
-        """Emit the addresses of all temporaries in the block of memory that is passed as the last argument. The arrays
-        of a group have the same address.
+        """Emit code that gives each temporary its address in the block of memory passed as the last argument. The
+        arrays of a group share one address.
         """
         place = len(self.program.arguments) + len(self.program.outputs)
         self.read_array("scratch", self.argument_object(place), 0)
@@ -356,8 +357,8 @@ class TaskPrinter(LlvmNestPrinter):
         return count
 
     def print_ranges(self, function: StepFunction, totals: Container[str]) -> None:
-        """Append a loop in which a thread calls the function of a step for each of its ranges. Arrays in ``totals`` get
-        a separate copy per range, for partial sums.
+        """Append a loop in which a thread calls the function of a step for each of its ranges. For each array in
+        ``totals``, each range gets a copy of its own for partial sums.
         """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")

@@ -16,7 +16,8 @@ from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient
 
 
 class LlvmFormPrinter(Builder):
-    """Emits integer forms, conditions and array addresses into the function of a step.
+    """The base of printers of a step's LLVM function: it emits integer forms, conditions and addresses of array
+    entries.
 
     ``shapes`` are the shapes of the arrays, ``integers`` the names of integer arrays, ``bare`` the arrays that are
     numbers.
@@ -52,7 +53,9 @@ class LlvmFormPrinter(Builder):
         return {"a": "ptr noalias", "r": self.module.real, "i": "i64"}
 
     def call_step(self, function: Any, value: Callable[[str, str], str]) -> str:
-        """Emit the call of a step's function, and return its return code; ``value(name, kind)`` gives its arguments."""
+        """Emit the call of a step's function, and return its return code; ``value(name, kind)`` returns the value or
+        pointer to pass for a parameter.
+        """
         kinds = {**self.types, "a": "ptr"}
         passed = ", ".join(f"{kinds[kind]} {value(name, kind)}" for name, kind in function.passed.items())
         return self.new(f"call i32 @{function.symbol}({passed})")
@@ -63,13 +66,13 @@ class LlvmFormPrinter(Builder):
         self.line(f"store i32 0, ptr {self.code}")
 
     def add_code(self, found: str) -> None:
-        """Emit code that combines a return code with the earlier ones."""
+        """Emit code that combines the return code ``found`` by "or" with the earlier ones."""
         before = self.new(f"load i32, ptr {self.code}")
         self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
 
     def parameter(self, name: str, kind: str) -> str:
-        """Return the value of a parameter of the function. The parameter is added to the function when it is first
-        used.
+        """Return the value of the parameter ``name`` of the function that is being printed; it is added to the
+        parameters when it is first used.
         """
         if name not in self.passed:
             self.passed[name] = kind, f"%{kind}.{len(self.passed)}"

@@ -44,7 +44,9 @@ The row fir takes 0.87 of the time with malloc, where each vector is in two cach
 
 
 class LlvmNestPrinter(LlvmScalarPrinter):
-    """Emits statements into the function of a step."""
+    """The base of printers of a step's LLVM function that contains statements: it emits loops, conditions and
+    assignments.
+    """
 
     def print_nest(self, arrays: Sequence[Alloc], body: Sequence[Statement]) -> None:
         """Append the instructions of a nest, with its arrays on the stack or on the heap."""
@@ -139,8 +141,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return len(ready) == len(same) and all(Affine.variable(part) in self.known for part in ready)
 
     def interleaved_vectors(self, count: int, body: Sequence[Statement]) -> str:
-        """Return a mark for LLVM (see `LOOP_MARK`) that says how many vectors of entries an iteration of a loop over
-        `count` entries should compute; "0" if LLVM decides.
+        """Return a mark for LLVM (see `LOOP_MARK`) that says how many vectors of entries one iteration of a loop over
+        `count` entries should compute; "0" to let LLVM decide.
         """
         is_entrywise = all(isinstance(one, Set) and isinstance(one.target, Load) for one in body)
         whole = count * self.module.size // MAX_VECTOR_BYTES
@@ -183,8 +185,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
 
 
 def _upper_extent(ends: Ends) -> Affine:
-    """Return the extent of an axis of a local array as a single form. If it is a maximum or minimum with constants, as
-    ``max(n, 0)``, it is the form that is not a constant.
+    """Return the extent of a local array's axis as one form that is large enough: of a maximum or minimum with
+    constants, as ``max(n, 0)``, the form that is not constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

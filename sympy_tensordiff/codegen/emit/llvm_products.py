@@ -194,8 +194,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return self.length_of(labels[list(labels).index(label) + 1 :])
 
     def offset_of_batch(self, place: str, both: Sequence[int], labels: Sequence[int]) -> str:
-        """Emit the offset of matrix number ``place`` of the batch in an array with the axes ``labels``, in entries, and
-        return its value. ``both`` are the batch labels; the last one counts fastest.
+        """Emit the offset, in entries, of matrix number ``place`` of a batch in an array with the axes ``labels``, and
+        return its value. ``both`` are the axes of the batch, the last one counted fastest.
         """
         if list(labels[: len(both)]) == list(both):
             return self.times(place, self.length_of(labels[len(both) :]))

@@ -141,7 +141,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.pointers[name] = self.row(array, time, self.results[name])
 
     def set_time(self, time: str) -> None:
-        """Set the current time, and emit the sizes that depend on it."""
+        """Set the time of the current step, and emit the sizes of the step that depend on it."""
         if self.step.time:
             self.forms[self.step.time] = self.body_variable("time")
             self.values["body time"] = time
@@ -152,8 +152,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.pointer_at(self.base(array), self.times(time, self.body_entries(shape)))
 
     def record(self, time: str) -> None:
-        """Emit code that stores the results of one time step in the results of the recurrence: it adds them to sums,
-        notes the pointers of last values, or copies rows to stacks.
+        """Emit code that adds the results of one time step to the results of the whole recurrence: to a sum, as a row
+        of a stack, or as the pointer to the last value.
         """
         for one in self.step.recorded:
             shape = self.results[one.result]

@@ -94,8 +94,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def offset(view: Load, forms: Sequence[Affine]) -> str:
-            """Emit the offset of the entry at the indices ``forms`` in the array that ``view`` reads (missing last
-            indices are 0), and return its value.
+            """Emit the offset of the entry at the indices ``forms`` in the array that ``view`` reads, with 0 for
+            missing last indices, and return its value.
             """
             total, shape = "0", self.shapes[view.array]
             for form, extent in zip(forms, shape, strict=False):

@@ -152,8 +152,8 @@ class NumbaPrinter(NestPrinter):
 
 
 def function_text(step: Kernel | FusedKernels, nest: Nest, names: FormNames, block: tuple[str, str] | None) -> str:
-    """Return the text of the function of a step, without decorator. With ``block``, the function computes the rows
-    between these two ends.
+    """Return the text of the Numba function of a step, without decorator. With ``block``, a pair of parameter names, it
+    computes only the rows between these.
     """
     printer = NumbaPrinter(names, nest.bare)
     printer.line(0, _head_text(step, names, block or ()))
@@ -374,7 +374,8 @@ FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
 
 
 class Decorators:
-    """The lines with Numba's decorator for the functions of a module, by the way they are compiled.
+    """The texts of Numba's decorators for the functions of one module; a function that Python calls has another
+    decorator than one that only compiled functions call.
 
     A function that is compiled only as part of others runs as Python if Python calls it. So are all of a body of a
     compiled recurrence, for which ``is_inside`` is true.

@@ -66,8 +66,8 @@ def print_program(program: Program) -> str:
 
 
 class _Printed(NamedTuple):
-    """A program of launches with its names, the functions of its steps, the function that runs them, and whether it
-    calls a library.
+    """A program printed for a device: the program itself, its names, the functions of its steps, the function that
+    launches them, and whether it calls a library.
     """
 
     program: Program
@@ -167,7 +167,9 @@ def compute_text(
     block_loops: Mapping[str, BlockRecurrence],
     step: str = "",
 ) -> str:
-    """Return the text of the function that launches the kernels of all steps on arrays on the device.
+    """Return the text of the function that launches the kernels of all steps, for arrays in device memory. The four
+    mappings say how steps run that are no plain kernels, such as library calls and loops over time, by the arrays that
+    they fill.
 
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
 

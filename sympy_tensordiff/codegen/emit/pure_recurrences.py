@@ -41,8 +41,8 @@ def pure_recurrence(step: Recurrence, names: FormNames, dialect: Dialect) -> tup
 
 
 class _PureLoop:
-    """Prints the function of one recurrence for JAX or PyTorch, without side effects. ``carried`` maps the variables
-    that the loop carries to pairs (first value, update); ``returned`` has the results.
+    """The printer of a recurrence's function without side effects, for JAX or PyTorch. ``carried`` maps each variable
+    that the loop passes from step to step to ``(first value, update)``; ``returned`` has the results.
     """
 
     def __init__(self, step: Recurrence, names: FormNames, dialect: Dialect) -> None:
@@ -73,8 +73,8 @@ class _PureLoop:
                 self.returned[kept.array] = self.carry(kept.result, is_sum=kept.kind == "sum")
 
     def carry(self, result: str, is_sum: bool) -> str:
-        """Make the last value of a result of the steps, or its sum over all steps if ``is_sum``, part of the loop's
-        carried state. Return its name there.
+        """Add the last value of a step's result, or its sum over all steps if ``is_sum``, to the variables that the
+        loop passes from step to step; return the name of the new variable.
         """
         own, new = self.names.fresh("total" if is_sum else "last"), self.results[result]
         extents = [self.form(extent.substitute(dict(self.step.integers))) for extent in self.shapes[result]]

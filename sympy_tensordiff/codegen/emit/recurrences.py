@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the function texts ``pieces`` and ``entries`` of a recurrence, with the functions that `pieces` define
-    renamed. So two recurrences can be in one module.
+    """Return the texts of a recurrence's functions, ``pieces`` and ``entries``, with the functions that `pieces` define
+    renamed so that another recurrence in the module may have functions of the same names.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]
@@ -44,8 +44,8 @@ def recurrence_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _Loop:
-    """Prints the NumPy function of one recurrence. ``values`` and ``results`` map arguments and results of a time step
-    to their texts.
+    """The printer of the NumPy function of one recurrence. ``values`` and ``results`` map arguments and results of a
+    time step to their texts.
     """
 
     def __init__(self, step: Recurrence, names: FormNames) -> None:
@@ -114,8 +114,8 @@ class _Loop:
 def _next_states(
     step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
 ) -> Iterable[str]:
-    """Yield the lines of code that turn the results of a step into the states of the next one. Buffers are exchanged
-    instead of copied where possible.
+    """Yield the lines after a step that turn its results into the states of the next one; buffers are exchanged instead
+    of copied where possible. The dictionaries have the texts of arguments, results and stacks.
     """
     counts: dict[str, int] = {}
     for state in step.carried:

@@ -37,7 +37,9 @@ class Uses:
 
 
 class _StepKey:
-    """A step as a cache key that is compared by identity, since comparing the contents of steps is slow."""
+    """A wrapper that makes a step usable as a cache key; it is compared by identity, since comparing the contents of
+    steps is slow.
+    """
 
     __slots__ = ("step",)
 
@@ -60,7 +62,9 @@ def uses(step: Step) -> Uses:
 
 @lru_cache(maxsize=1024)
 def _uses(key: _StepKey) -> Uses:
-    """Compute the result of `uses` for the step of a cache key."""
+    """Return the names that a step uses and does not define, like `uses`, but from the step of a cache key, so that
+    results can be cached.
+    """
     kernel = key.step
     if isinstance(kernel, ProductStep):
         sizes = sorted(kernel.shift.atoms()) if isinstance(kernel, Trapezoid) else ()

@@ -278,8 +278,8 @@ def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
 
 
 class NestLaws:
-    """Checks a loop nest for errors: names used before they are set, wrong ranks, and writes to arrays or entries that
-    do not belong to the function. An error is a bug of this package.
+    """Checks that a loop nest is well formed: names are set before they are used, ranks match, and only entries that
+    belong to the function are written. A violation is a bug of this package.
 
     The function gets values for the names `known`, and writes to the arrays `filled` and those that it allocates. If
     other threads write other entries, `block` has the two integers that bound the first index of its own entries. Each

@@ -26,7 +26,8 @@ def extent(array: str, axis: int) -> Affine:
 
 
 def lengths(array: str, shape: Sequence[Affine]) -> dict[Variable, Affine]:
-    """Map the variable of each axis length of an array (see `extent`) to the form of this length in the sizes.
+    """Return a dictionary from the variables for the axis lengths of an array (see `extent`) to these lengths as forms
+    in the sizes.
 
     >>> lengths("x", [Affine.variable("n"), Affine.of(3)])
     {'x.shape[0]': n, 'x.shape[1]': 3}
@@ -49,12 +50,12 @@ def exactly(form: Affine) -> Ends:
 
 
 def double(value: Scalar) -> Scalar:
-    """Return the scalar expression for a number converted to double precision."""
+    """Return the scalar expression that converts the number ``value`` to double precision."""
     return Operation("double", (value,))
 
 
 def real(value: Scalar) -> Scalar:
-    """Return a number converted to the precision of the results."""
+    """Return the scalar expression that converts the number ``value`` to the precision of the results."""
     return Operation("real", (value,))
 
 
@@ -69,7 +70,7 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
 
 
 def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
-    """Return a nest with the ``arrays`` replaced by scalars. Each of them is only used at one entry, such as ``t[i]``
+    """Return a nest in which scalars replace the ``arrays``, each of which is used at one entry only, such as ``t[i]``
     in a loop over i.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number

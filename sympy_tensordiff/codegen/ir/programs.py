@@ -231,8 +231,8 @@ class Solve(ProductStep):
 
 @dataclass(frozen=True, slots=True)
 class CofactorTangent(ProductStep):
-    """A library call for the derivative of the cofactors of the matrix ``left`` in the direction of the matrix
-    ``right``.
+    """A library call that computes how the cofactors of the matrix ``left`` change in the direction of the matrix
+    ``right`` (a derivative).
 
     One label is for the rows, one for the columns, in ``output`` and both operands; an operand with the other order is
     transposed.
@@ -241,8 +241,8 @@ class CofactorTangent(ProductStep):
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """A step that fills ``array`` with zeros, then adds ``factor*left*right`` to an entry for each value of the indices
-    ``labels``, as in ``output[i] += left[i + k]*right[k]``.
+    """A step that fills ``array`` with zeros, then adds ``factor*left*right`` to an entry for each combination of its
+    ``labels`` (loop indices), as in ``output[i] += left[i + k]*right[k]``.
 
     A label runs from 0 to below its extent; indices are forms in labels and sizes. With a label as each index this is a
     matrix product; other forms read windows, ``left[2*i + a]``, or add them up, ``output[2*i + a]``. All accesses are
@@ -327,8 +327,8 @@ class FusedKernels:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A state of a `Recurrence`: the array of its first value, and its names as an argument and as a result of a time
-    step.
+    """A state that a `Recurrence` passes from step to step: the array with its first value, and its names as argument
+    and as result of a time step.
     """
 
     argument: str

@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition, a name or its negation, that guards all updates of outer accumulators in ``loop``; the loop
-    can be skipped if it is false. None if the updates have no common condition.
+    """Return the condition (a scalar's name or its negation) without which ``loop`` does nothing: it guards all updates
+    of accumulators from outside, so that the loop can be skipped if it is false. None if there is none.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """
@@ -65,8 +65,9 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition, computed in `body`, that guards all updates in its loops; they can be skipped if it is
-    false. None if there is not exactly one, if a loop without it is not short, or if `body` has an ``if``.
+    """Return the only condition, computed in `body`, without which the loops of `body` do nothing, so that they can be
+    skipped where it is false. None if there is not exactly one, if another loop is not short, or if `body` has an
+    ``if``.
     """
     tests = set()
     for statement in body:
@@ -115,8 +116,8 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
 
 
 def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
-    """Return ``(statement,)``; () if it has no effect: an addition of 0 (or of another neutral element), or an empty
-    loop.
+    """Return ``(statement,)``, or () if it has no effect: it adds 0 (or another neutral element), or is a loop without
+    statements.
     """
     if isinstance(statement, Loop) and not statement.body:
         return ()

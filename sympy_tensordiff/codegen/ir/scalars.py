@@ -47,7 +47,9 @@ class Load:
 
 
 class MaskedEntry(IndirectIndex):
-    """An entry of an integer array if the constraints ``inside`` hold, else 0."""
+    """The entry of an integer array where the constraints ``inside`` hold, else 0, so that it is never read out of
+    bounds.
+    """
 
     __slots__ = ("inside",)
     fields: tuple[str, ...] = (*IndirectIndex.fields, "inside")
@@ -102,8 +104,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """An integer expression: the maximum of the bounds ``lows``, or the minimum of the bounds ``highs`` plus one, as
-    for the ends of ``range(low, stop)``.
+    """The start or the end of ``range(low, stop)`` as an integer expression: the maximum of the bounds ``lows``, or one
+    more than the minimum of the bounds ``highs``.
     """
 
     lows: tuple[Bound, ...] = ()

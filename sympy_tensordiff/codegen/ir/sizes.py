@@ -96,8 +96,8 @@ Builder: TypeAlias = Callable[[Sizes], Program]
 
 
 class EmptyAxes(Exception):
-    """Raised to signal, not to report an error, that an array argument has an axis of length 0. ``sizes`` are the sizes
-    that determine this length, with their values.
+    """Raised to tell the caller (not the user) that an array argument has an axis of length 0. ``sizes`` are the pairs
+    (name, value) of the sizes that determine this length.
     """
 
     def __init__(self, forms: Sequence[Affine], values: Mapping[str, int]) -> None:

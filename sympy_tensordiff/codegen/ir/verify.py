@@ -56,7 +56,9 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
 
 
 class OutOfBounds(NamedTuple):
-    """The constraints on sizes under which a read is out of bounds, used to refuse the call."""
+    """The result of the analysis of a read that may be out of bounds: the constraints on sizes under which it is,
+    whether more must be tested, and whether that is so in every call.
+    """
 
     violation: Rows
     """Constraints on the sizes: a projection over the rationals, an over-approximation."""
@@ -83,16 +85,16 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
-    """Yield systems of constraints that together cover all cases in which a read is evaluated out of bounds: the
-    constraints ``context`` and the select conditions ``choices`` are true, and its bound ``row`` is false.
+    """Yield systems of constraints that together cover all cases in which a read happens out of bounds: its ``context``
+    and the select conditions ``choices`` hold, its bound ``row`` does not.
     """
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
 def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
-    """Return the constraints on sizes under which ``rows`` have an integer solution in the variables ``inner``: then a
-    read is out of bounds. None if there is no solution for any sizes. The constraints ``facts`` hold in every call.
+    """Return for which sizes the constraints ``rows`` have an integer solution in the variables ``inner``, so that a
+    read is out of bounds; None if for no sizes. The constraints ``facts`` hold in every call.
     """
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)
@@ -176,14 +178,12 @@ def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> 
     """Return whether a single check of the program refuses all sizes for which a read is out of bounds."""
     known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
-    def has_points(check: Check) -> bool:
-        """Return whether the read of `check` is executed for all sizes that violate `check`. The call is then refused
-        for all of them.
-        """
+    def is_always_executed(check: Check) -> bool:
+        """Return whether `check` really refuses all sizes that violate it, because its read happens for all of them."""
         names = set().union(*(row.form.atoms() for row in check.points)) - outer
         return _is_exact(check.points, names) or all(is_implied(row, points) for row in check.points)
 
-    return any(all(is_implied(row, known) for row in c.violation) and has_points(c) for c in program.checks)
+    return any(all(is_implied(row, known) for row in c.violation) and is_always_executed(c) for c in program.checks)
 
 
 def _load_text(load: Load) -> str:
@@ -248,7 +248,7 @@ def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> 
 
 
 class _ReadMasks:
-    """Rewrites reads of one kernel that may be out of bounds so that they give 0 there (masks)."""
+    """Rewrites one kernel so that its reads that may be out of bounds are masked: they give 0 where they are."""
 
     def __init__(self, array: str) -> None:
         self.array = array

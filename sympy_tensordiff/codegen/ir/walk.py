@@ -66,14 +66,12 @@ def statements(body: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def declared(body: Iterable[Statement]) -> dict[str, Set]:
-    """Return the first statements that set the scalars of ``body``, by name."""
+    """Return a dictionary from the scalars that ``body`` sets to the first statement that sets each."""
     return {s.name: s for s in statements(body) if defines(s)}
 
 
 def added(body: Iterable[Statement]) -> dict[str, Set]:
-    """Return the last update of each accumulator that ``body`` updates but does not declare, by the
-    accumulator's name.
-    """
+    """Return a dictionary from the accumulators that ``body`` updates but does not declare to their last update."""
     inside = list(statements(body))
     own = {s.name for s in inside if defines(s)}
     return {s.name: s for s in inside if is_addition(s) and s.name not in own}
@@ -319,7 +317,9 @@ def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozen
 
 
 def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
-    """Return the integer names on which each scalar of a kernel depends, including those in guards and bounds."""
+    """Return a dictionary from each scalar of a kernel to the names of the integers (axes, loop variables, sizes) on
+    which it depends, also through guards.
+    """
     depends: dict[str, frozenset[str]] = {}
     for statement, around in walk(kernel.body):
         if is_accumulator(statement):
@@ -374,8 +374,8 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Return statements whose values take effect only if ``test`` holds: each value becomes ``value if test else 0``
-    (or false, or the neutral element of a reduction).
+    """Return statements that have no effect where ``test`` is false: each value becomes ``value if test else 0`` (or
+    false, or the neutral element of a reduction).
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:

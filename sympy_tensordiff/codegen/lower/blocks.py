@@ -14,7 +14,9 @@ from sympy_tensordiff.integer.rows import Rows
 
 @dataclass
 class Block:
-    """A list of statements under construction, with its enclosing loops and the scalars already computed in it."""
+    """A block of code under construction: its statements, the loops around it, and the values of nodes that it has
+    computed already.
+    """
 
     context: Context
     own: frozenset[int]
@@ -35,8 +37,8 @@ class Block:
 
 
 def nested_blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:
-    """Return `block` and one new inner block for each loop over `variables`, outermost first, with the loop's
-    constraints among `rows`.
+    """Return `block` followed by one new block for each loop over `variables`, from outside to inside; each has the
+    loop's constraints among `rows` as its context.
     """
     found = [block]
     for n, v in enumerate(variables):

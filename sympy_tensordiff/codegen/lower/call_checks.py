@@ -37,7 +37,9 @@ class Names:
 
 
 class _Checks:
-    """Collects the run-time bounds checks of one program; raises if a read is out of bounds for all sizes."""
+    """The bounds checks to be made at each call of one program, collected read by read. A read that is out of bounds
+    for all sizes raises `OutOfShapeError`.
+    """
 
     def __init__(self, graph: Graph, names: Names, facts: Rows) -> None:
         self.graph = graph
@@ -87,8 +89,8 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def signature(self, access: Access, row: Constraint) -> Hashable:
-        """Return the cache key of a bounds check. Two accesses have equal keys if they are out of bounds for the same
-        sizes and integer arrays, so that equal checks are made once.
+        """Return a value that is equal for two bounds checks if these fail for the same sizes and integer arrays, so
+        that only one of them is made.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
         only ensure that there is a point: the variables are numbered in each group.
@@ -135,9 +137,9 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls with the sizes `violation`: at these, the read `load` is out of
-        bounds along `axis`. If that is so at all sizes (`certain`), raise `OutOfShapeError` now. If `points` are
-        constraints, a call is refused only if they have an integer point.
+        """Add a run-time check that refuses calls with the sizes `violation`, at which the read `load` is out of bounds
+        along `axis`; with `certain` (all sizes), raise `OutOfShapeError` now. Unless `points` is empty, a call is
+        refused only if these constraints have an integer solution.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
@@ -172,8 +174,8 @@ class _Checks:
         return found[-1] if found else None
 
     def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:
-        """Return a node that finds the first position in an integer array at which ``entry`` makes the read out of
-        bounds, for the error message; its value is `NO_POSITION` if there is none.
+        """Return a node whose value is the first position in the array of ``entry`` whose integer makes the read out of
+        bounds, for the message of the failed check; `NO_POSITION` if no integer does.
         """
         graph, around = self.graph, access.around
         place: list[Node] = []
@@ -192,8 +194,8 @@ class _Checks:
         return value
 
     def not_known_to_fail(self, row: Constraint) -> Node:
-        """Return the condition that a read does not fail for `row`, as a node: `row` holds, or it cannot be tested
-        since an integer-array entry in it is out of bounds.
+        """Return the condition, as a node, that the constraint `row` holds or cannot be tested, because an
+        integer-array entry in it is out of bounds itself.
         """
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
@@ -234,8 +236,9 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Return `rows` without integer-array entries: a new variable between the array's least and greatest entry replaces
-    each. Also return these variables, and constraints between the least and greatest entries.
+    """Return ``(rows, variables, others)``: `rows` with each integer-array entry replaced by a new variable between the
+    least and greatest entry of its array, the names of these variables, and constraints that least entries are at most
+    greatest ones.
 
     The third result says for each array which of its two extremes is the greater.
     """

@@ -78,8 +78,8 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
-    """Whether a running sum over `w` of products over `u`, as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, can be updated
-    in a step of `v` by multiplying it by a single new factor, ``a[v]``. `rows` bound `w`, and `inner` bounds `u`.
+    """Return whether a running sum over `w` of products over `u`, as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, can be
+    updated in a step of `v` by one new factor ``a[v]``. `rows` and `inner` are the ranges of `w` and `u`.
 
     `side` is 1 where the sum and the product end at `v`, -1 where they begin there.
     """
@@ -137,8 +137,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return `order`, the order of the axes of an array of running reductions, with one axis along which each entry
-    continues from the previous one moved to the end. None if there is no such axis.
+    """Return `order`, an order of array axes, with the axis moved to the end along which the stored running reductions
+    continue from entry to entry; None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]

@@ -57,8 +57,8 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A subexpression, such as ``exp(a[k])*c[k]``, that rounding may change in a value under a maximum: its node, the
-    array that stores it, and the number of its case if cases define the value.
+    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that is stored in an array, since computed twice
+    it might be rounded differently: its node, its array, and the number of its case if cases define the value.
     """
 
     case: int
@@ -68,8 +68,8 @@ class TieTerm:
 
 
 class _Ties(LoopArrays):
-    """Stores values that are compared with their own maximum or minimum in arrays. Both sides of the comparison then
-    read the same floating-point numbers.
+    """Stores values that are compared with their own maximum or minimum in arrays, so that both sides of the comparison
+    read the same floating-point numbers and equality is exact.
     """
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
@@ -98,8 +98,8 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return the subexpressions that rounding may change in the values under the maximum or minimum `extremum`,
-        each with the array that stores it. Missing arrays are created.
+        """Return the parts of the values under the maximum or minimum `extremum` that might be rounded differently if
+        computed twice, each with the array that stores it. Missing arrays are created.
         """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
@@ -132,7 +132,9 @@ class _Ties(LoopArrays):
         return self.done[key]
 
     def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
-        """Compute the result of `replaced` for one `node`, without the cache."""
+        """Return `node` with the values that are compared with a maximum replaced by array entries, like `replaced`,
+        without looking up an earlier result.
+        """
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = self.open(node)
@@ -155,8 +157,9 @@ class _Ties(LoopArrays):
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return `value`, which is compared with the maximum `extremum`, with reads of the arrays that store the values
-        under the maximum; None if the arrays store no part of `value`.
+        """Return `value`, which is compared with the maximum `extremum`, rewritten to read the arrays in which the
+        values under the maximum are stored; None if no part of `value` is in them. Raise `UnsupportedError` if it is
+        not clear which value attains the maximum.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
@@ -179,15 +182,15 @@ class _Ties(LoopArrays):
         return substituted(self.graph, value, entries) if entries else whole
 
     def agree_at_one_place(self, value: Node, other: Node) -> bool:
-        """Return whether two nodes become equal if all their indices do, as ``-x[0]`` and ``2*x[j//2] - 3*x[j//3]``, so
-        that their values may be equal.
+        """Return whether two nodes become equal if all index forms in them are set to 0, as ``-x[0]`` and ``2*x[j//2] -
+        3*x[j//3]``. Their values may then be equal somewhere.
         """
         one, two = (self.graph.map_forms(node, lambda _: Affine()) for node in (value, other))
         return one is two
 
     def entries_of_one_array(self, values: Sequence[Node], known: Rows, nonzero: Sequence[Affine]) -> list[Node] | None:
         """Return the two compared `values` as reads of one array, so that equal values are equal numbers; None if they
-        are not instances of one formula.
+        are not instances of one formula. The constraints `known` hold, and the forms `nonzero` are not 0.
 
         ``exp(x[i])*y[i] == exp(x[j])*y[j]`` holds at ``i = j`` only if both sides are computed in the same way. Such
         comparisons are written by users, and are left of a maximum over equal values.
@@ -207,8 +210,8 @@ class _Ties(LoopArrays):
         return None
 
     def with_entries(self, extremum: Node) -> Node:
-        """Return the expression under the maximum `extremum` with array reads for the subexpressions that rounding may
-        change.
+        """Return the expression under the maximum `extremum` with reads of arrays in place of the parts that might be
+        rounded differently if computed twice.
         """
         terms = []
         for number, (rows, case) in enumerate(self.cases[extremum]):
@@ -275,8 +278,8 @@ def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
 
 
 def _compares_rounded_values(node: Node, closed: frozenset[int]) -> bool:
-    """Return whether `node` tests two computed values of the same tensors for equality, so that rounding may decide it.
-    `closed` are the sizes and free indices. Comparisons with extrema do not count.
+    """Return whether `node` tests two computed values for equality that depend on the same tensors, so that rounding
+    errors may decide. `closed` are the sizes and free indices.
     """
     if node.op != "compare" or node.data not in ("eq", "ne") or any(arg.op in EXTREMA for arg in node.args):
         return False
@@ -292,8 +295,8 @@ EXTREMA = frozenset({"max", "min"})
 
 
 def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
-    """Yield ``(part, guards)`` for each part of ``node`` that rounding may change: its branches if it is a choice, or
-    ``node`` itself. Nothing is yielded if ``node`` is exact. `closed` are the sizes and free indices.
+    """Yield ``(part, guards)`` for each part of ``node`` whose value depends on rounding: the branches of a choice, or
+    ``node`` itself; nothing if ``node`` is computed exactly. `closed` are the sizes and free indices.
     """
     stack: list[tuple[Node, Rows]] = [(node, ())]
     seen = set()
@@ -326,8 +329,8 @@ def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Return False if ``value`` and ``other`` are different numbers because they read different tensors. If ``other``
-    contains a choice, ``value`` may read some of its tensors only. True means that they may be equal.
+    """Return whether the two values may be equal numbers: False if they read different tensors. If ``other`` contains a
+    choice, ``value`` may read fewer tensors.
     """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False
@@ -337,7 +340,7 @@ def may_equal(value: Node, other: Node) -> bool:
 
 
 def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
-    """Return whether computing ``node`` in two places gives the same floating-point number: it needs at most
+    """Return whether ``node`` has the same floating-point value wherever it is computed, since it takes at most
     ``roundings`` operations that round. `closed` are the sizes and free indices.
     """
     stack = [node]

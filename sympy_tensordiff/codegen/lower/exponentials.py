@@ -47,7 +47,8 @@ MAX_BOUNDED_EXPONENT = 16
 
 @dataclass(frozen=True)
 class Scaled:
-    """A value as ``exp(shift) * rest``, with the shift as a sum of multiples of nodes.
+    """A value written as ``exp(shift)*rest``: ``shift`` maps nodes to factors, and stands for the sum of the products.
+    The other fields describe the exponentials in it.
 
     ``degree`` is the number of exponentials that are factors, less that of those divided by, where ``exp(2*u)`` counts
     twice; ``above`` and ``below`` say whether there are any, ``summed`` whether some stand in a sum. ``bounded`` says
@@ -65,7 +66,9 @@ class Scaled:
 
     @property
     def is_quotient(self) -> bool:
-        """Whether exponentials are divided by exponentials and a sum of them occurs, so that one alone may overflow."""
+        """Whether exponentials occur both above and below a fraction bar and in a sum, so that one of them may overflow
+        although the quotient does not.
+        """
         return self.above and self.below and self.summed
 
     @property
@@ -185,8 +188,8 @@ class Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out if one factor is an addition with exponentials below a guard; else
-        `node`.
+        """Return the product `node` multiplied out if one of its factors is an addition with an exponential under a
+        guard, so that the exponential can be scaled; else `node`.
         """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
@@ -231,8 +234,8 @@ class Exponentials:
         return sizes.pop() if len(sizes) == 1 else 1
 
     def _scaled(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest`` if its exponential may overflow; else with the shift 0 and itself as the
-        rest.
+        """Return `node` as ``exp(shift)*rest`` if exponentials in it may overflow and can be scaled; else with the
+        shift 0 and the rewritten `node` as the rest.
         """
         found: Scaled = yield self._rule(node)
         is_closed = found.degree == 0 or found.grows
@@ -523,7 +526,7 @@ def finite(graph: Graph, shift: Node) -> Node:
 
 
 def _behind_guards(total: Node) -> list[Node]:
-    """Return the bodies of the guards in an addition, also of those in products: b and c for
+    """Return the bodies of all guards among the terms of an addition, and among the factors of its terms: b and c for
     ``a + [i == j]*b + d*([i < j]*c)``.
     """
     found, stack = [], list(total.args)

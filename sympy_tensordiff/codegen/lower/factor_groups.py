@@ -67,9 +67,9 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint on the terms that only some rows of a block have, next to the diagonal: a loop adds
-        them, while one matrix product sums the terms that all rows of the block have. The first block starts at row
-        `first`.
+        """Return the constraint on those terms of a triangular sum, next to the diagonal, that a loop must add: the
+        matrix product for a block of rows leaves them out, since not all rows of the block have them. `first` is the
+        first row of the first block.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
@@ -96,7 +96,8 @@ class TriangularBound(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A way to compute a sum of products: a matrix product over some of the variables, and the remaining sum around it.
+    """A plan to compute a sum of products by a library: a matrix product that sums over some of the variables, and
+    loops that sum over the others.
 
     ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends on
     them; ``outer_variables`` are the other variables, with their ``rows``, and ``other_factors`` the other factors.
@@ -116,8 +117,8 @@ class Split:
     slant: TriangularBound | None = None
 
     def place(self, label: Affine) -> int:
-        """Return a sort key of an index label of a product: labels of outer sum variables come first, then those of
-        enclosing loops from the outside in.
+        """Return a sort key for the index form `label`: forms with a variable of the remaining sum come first, then
+        forms of the enclosing loops, outermost first.
         """
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.outer_variables]
@@ -135,8 +136,8 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return a split that multiplies only the matrices ``first`` and ``second``, summed over the variables that do
-        not occur in ``others``. None if these are all summed variables, or none.
+        """Return a plan for the product of ``first`` and ``second`` alone, summed over the variables that do not occur
+        in ``others``; None if that is every summed variable, or none.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
@@ -156,8 +157,8 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the summed variables that only `matrix` contains; it can be summed over these before the product.
-        `summed` are the labels that both operands contain.
+        """Return the summed variables that occur in `matrix` only, over which it can be summed before the product.
+        `summed` are the labels that both matrices contain.
         """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])

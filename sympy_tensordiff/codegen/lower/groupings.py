@@ -17,7 +17,9 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
 
 class FlatSum(NamedTuple):
-    """An addition without parentheses, ``number * Sum(factor * term)``: the first term has the factor 1."""
+    """An addition ``number * sum(factor * term)`` without nested additions, in a form that is equal for multiples of
+    one addition: the first factor is 1.
+    """
 
     number: Fraction
     terms: tuple[tuple[int, Fraction], ...]

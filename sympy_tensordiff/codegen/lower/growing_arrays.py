@@ -55,8 +55,8 @@ def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, b
 
 
 def _has_growing_term(node: Node, growing: Mapping[Node, Node]) -> bool:
-    """Return whether `node` is ``log(sum)`` or ``1/sum`` and a term of the sum is read from an array in `growing`,
-    which may overflow.
+    """Return whether `node` is ``log(sum)`` or a negative power of a sum, such as ``1/sum``, of which a term reads an
+    array in `growing`, which may overflow.
     """
     is_inverse = node.op == "pow" and node.args[1].op == "const" and node.args[1].data < 0
     if not is_inverse and not (node.op == "call" and node.data is sympy.log):

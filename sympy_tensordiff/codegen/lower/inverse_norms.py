@@ -37,7 +37,7 @@ def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 def _with_scaled_vector(graph: Graph, node: Node) -> Node:
     """Return the product of tensors `node` with its power of a norm multiplied into operands that have fewer entries
-    than the result; `node` itself if there are none.
+    than the result, which saves multiplications; `node` itself if it has no such power or operands.
     """
     power = next((arg for arg in node.args if not arg.shape and _inverse_power(arg) is not None), None)
     inverse = None if power is None else _inverse_power(power)
@@ -69,8 +69,8 @@ def _is_outer(node: Node) -> bool:
 
 
 def _scaled(graph: Graph, tensor: Node, power: Node, exponent: Any) -> Node:
-    """Return the comprehension `tensor` times `power`, whose exponent is replaced by `exponent`. The power may be a
-    choice between a power and 0.
+    """Return a comprehension with the entries of `tensor` times the power of a norm `power`, whose exponent is replaced
+    by `exponent`.
     """
     axes = [graph.fresh(f"i{n}") for n in range(len(tensor.shape))]
     value = entry(graph, tensor, [Affine.variable(v) for v in axes])

@@ -46,7 +46,9 @@ class LoopArray:
 
 
 class LoopArrays:
-    """The arrays of a program that store one value per iteration of a loop. Equal values share one array."""
+    """The arrays that store values of loop bodies, one entry per iteration, created on demand; bodies that are equal up
+    to names of indices share an array.
+    """
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:
         self.graph = graph
@@ -70,8 +72,8 @@ class LoopArrays:
     # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> StorageCandidate:
-        """Return `body` as a function of as few integers as possible, so that an array can store it. The loops around
-        it are those over `variables`, bounded by `rows`.
+        """Return `body` as a function of as few integers as possible, which can be the axes of an array. The loops
+        around it run over `variables` within the constraints `rows`. Raise `UnsupportedError` if one has no bounds.
 
         Raises `UnsupportedError` where their indices have no bounds.
         """
@@ -95,9 +97,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body` as a function of few integers, so that an array can store it; None if one of these integers has
-        no bounds. The loops around it run over `variables` in ``rows``; ``outer`` are the indices that it has from
-        outside of these. `rounded` replaces quotients like ``floor(i/2)`` by new variables.
+        """Return `body` as a function of few integers, as `candidate` does, after the quotients in `rounded` are
+        replaced by variables; None if an integer has no bounds. ``outer`` are the indices that are bound outside of
+        `variables`.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -134,8 +136,8 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return dictionaries from quotients in `body`, such as ``floor(i/2)``, to new variables that may replace them.
-        The first has all quotients that contain ``known`` indices, later ones have fewer, the last has none.
+        """Return a list of dictionaries from quotients in `body`, such as ``floor(i/2)``, to new variables, to be tried
+        one after the other: the first replaces all quotients with indices in ``known``, the last none.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
@@ -174,8 +176,8 @@ class LoopArrays:
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return a node that reads `value` from one of `arrays`, or from different entries by cases. None if no entries
-        are proved to equal `value` where the constraints `known` hold and the forms `nonzero` are not 0.
+        """Return a node that reads `value` from entries of `arrays`, chosen by cases if need be; None unless these
+        entries are proved to equal `value` where the constraints `known` hold and the forms `nonzero` are not 0.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
         single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -248,8 +250,8 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """Return the normal forms by which a value is compared with the formula of `stored`. They write index forms
-        alike that are equal where the constraints `known` hold, and ``(a - b)**2`` like ``(b - a)**2``.
+        """Return the normal forms by which a value is matched with the formula of `stored`: index forms that are equal
+        where the constraints `known` hold, and ``(a - b)**2`` and ``(b - a)**2``, become the same.
         """
         facts = (*self.lowering.facts, *known)
         done = self.canonical_form.setdefault(facts, {})
@@ -267,8 +269,9 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield ``(substitution, inverse)`` for variables that the constraints `known` allow to write differently: v as
-        ``p[k]`` if ``v == p[k]``, or an even v as ``2*m``. The inverse maps m to ``v/2``.
+        """Yield pairs ``(substitution, inverse)`` by which a value may be written differently where the constraints
+        `known` hold: first none, then ``p[k]`` for v if ``v == p[k]``, then ``2*m`` for an even v, with the inverse
+        ``v/2`` for m.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}
@@ -299,8 +302,8 @@ class LoopArrays:
                     yield found
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
-        """Yield ``{axis: end}`` for each choice of an end of every index range at which the formula of `stored` equals
-        `value`.
+        """Yield an index, a dictionary from axes to ends of their ranges, for each corner of the array `stored` at
+        which its formula equals `value`.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """
@@ -313,9 +316,9 @@ class LoopArrays:
                 yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield ``(holes, pattern)`` for matching only the linear parts of indices: in the pattern, new variables
-        (holes) replace nonlinear parts of the indices of `node`, such as ``floor(i/2)``. `holes` maps the variables to
-        these parts.
+        """Yield ``(holes, pattern)``, where the pattern is `node` with new variables in place of nonlinear parts of its
+        indices, such as ``floor(i/2)``, and `holes` maps these variables to the parts. Only linear parts can be
+        matched.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
@@ -335,8 +338,8 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Whether some form in `nonzero` is 0 at every point that satisfies `rows`; a choice by cases need not cover `rows`
-    then.
+    """Return whether the case `rows` cannot occur: there is no such point, or some form in `nonzero` is 0 at all of its
+    points.
     """
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
@@ -386,8 +389,8 @@ def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) ->
 
 
 def _periods(node: Node, axis: int) -> list[Affine]:
-    """Return the periods that `node` may have along `axis`: each divisor in its quotients and remainders, and the least
-    common multiple of the numeric ones.
+    """Return numbers or sizes that may be periods of `node` along `axis`: the divisors of its quotients and remainders,
+    and the least common multiple of the numeric ones.
     """
     found = compounds_in(form for part in reachable(node) for form in index_forms(part))
     divisors = dict.fromkeys(

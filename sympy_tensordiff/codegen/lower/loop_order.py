@@ -27,8 +27,8 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The memory cost of a loop that is innermost: the number of cache lines read per iteration. Loops with equal
-    numbers are compared by ``distance``: how far the axes along which they read are from the last axis.
+    """The memory cost of making a loop the innermost one: the number of cache lines read per iteration, then (to decide
+    between equal numbers) the ``distance`` of the axes that it reads along from the last axis.
     """
 
     lines: int
@@ -142,8 +142,8 @@ def _extent(planner: Planner, v: int, context: Context) -> Affine:
 
 
 def _own_parts(graph: Graph, body: Node) -> list[Node]:
-    """Return the nodes that a loop over `body` evaluates itself: all nodes down to inner reductions, which are included
-    but only entered if they are unrolled.
+    """Return the nodes that each iteration of a loop over `body` evaluates: all nodes below it, except those inside of
+    inner reductions that are not unrolled.
     """
     found: dict[Node, None] = {body: None}
     stack = [body]

@@ -69,7 +69,9 @@ class Lowering(Matrices):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return `node` as a scalar expression: a read if an array stores its value, else a computation in `block`."""
+        """Return `node` as a scalar expression: the read of an array if it pays to store its value in one, else a
+        computation in `block`.
+        """
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
         asks = not stays and (
@@ -174,8 +176,9 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.large_sums
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the read ``s[r[q]]`` of an array with one sum for each value of ``r``, in place of a reduction such as
-        ``Sum_i [r[i] == r[q]]*v[i]``. None if no integer-array entry selects terms, or if an array does not pay.
+        """Return the read ``s[r[q]]`` of an array s with one sum for each value of ``r``, in place of a reduction like
+        ``Sum_i [r[i] == r[q]]*v[i]`` that would be repeated for each q. None for other reductions, or if the array does
+        not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -285,8 +288,8 @@ class Lowering(Matrices):
         return all(is_short_range(part.data, v) for part in reductions for v in self.graph.bound(part))
 
     def _used_only_by(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes in the kernel that nothing but this `branch` of a select uses; they can be computed under
-        its condition.
+        """Return the nodes that are used nowhere in the kernel but in this `branch` of a select, so that they can be
+        computed under its condition.
         """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
@@ -403,8 +406,8 @@ class Lowering(Matrices):
         return [Name(name) for name in names]
 
     def _record_chain(self, node: Node, summand: Node, context: Context) -> None:
-        """Record the factors of `summand` that make the running sum `node` change along the last axis: ``a`` in
-        ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler then computes the sum in one pass.
+        """Record which factors of `summand` change the terms of the running sum `node` from entry to entry: ``a**(i -
+        j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler then computes the sum in one pass.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return

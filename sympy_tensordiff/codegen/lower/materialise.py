@@ -99,8 +99,8 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that ``by`` uses `node` in the loop that fills the array `user`; ``repeated`` says that one entry
-        needs it several times. A costly node with a second use becomes an array.
+        """Record that ``by`` uses `node` in the loop that fills the array `user`, several times per entry if
+        ``repeated``. A costly node that is used a second time is stored in an array.
         """
         if node in self.arrays:
             return

@@ -63,8 +63,8 @@ class Matrices(Storage):
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
-        """Return the sum `node` by means of an array that a library's matrix product fills: the read of its entry,
-        summed over the remaining variables. None if loops are as fast.
+        """Return the sum `node` as the read of an array that a library fills by a matrix product, summed over the
+        remaining variables; None if loops are as fast.
         """
         if not self.library or node.args[0].op not in ("mul", "add") or self._is_excluded(node):
             return None
@@ -82,8 +82,8 @@ class Matrices(Storage):
         return self.graph.add(terms) if terms else None
 
     def _distributed(self, node: Node, context: Context) -> list[tuple[Number, Chosen]]:
-        """Return the sum `node` of ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` as one product of matrices for each term, each
-        with its number; [] if there is none for some term.
+        """Return ``[(number, plan of a product), ...]`` for a sum `node` of several products, such as ``x[i, k]*y[k, j]
+        + u[i, k]*v[k, j]``: one matrix product for each term. [] if some term is no matrix product.
 
         Only sums of products become several: their rounding errors are those of the products, while a difference of
         two entries may be exact.
@@ -158,8 +158,8 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield at most one split of the sum `terms` into a matrix product over the variables with ranges of their own,
-        and loops over the other variables. With `slant`, one bound may be triangular.
+        """Yield at most one plan for the sum `terms`: a matrix product over those variables whose ranges do not depend
+        on others, and loops over the rest. With `slant`, one bound may be triangular.
         """
         if terms is None:
             return
@@ -197,15 +197,15 @@ class Matrices(Storage):
         )
 
     def _has_range(self, v: int, rows: Sequence[Constraint]) -> bool:
-        """Whether the range of `v` depends on no other index, and no other range depends on `v`, so that an array axis
-        can have it.
+        """Whether the range of `v` depends on no other index, and no other range depends on `v`, so that it can be the
+        range of an array axis.
         """
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> Chosen | None:
         """Return ``(left, right, ranges, split)`` for the cheapest way to group the factors of `split` into two
-        matrices: these matrices, and the ranges of their labels. None if loops are cheaper, or there are too many
+        matrices; ``ranges`` has the range of each of their labels. None if loops are cheaper, or there are too many
         factors.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.
@@ -480,8 +480,9 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the sum around a matrix product that computes the rest of its variables; `product` is the read of its
-        result. For a triangular bound, terms near the diagonal are added.
+        """Return the sum that remains when a matrix product has summed over some variables: `product`, the read of an
+        entry of its result, times the other factors, summed over the other variables. For a triangular bound, terms
+        near the diagonal are added to `product`.
         """
         graph = self.graph
         if split.slant is not None:

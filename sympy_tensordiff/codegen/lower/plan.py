@@ -26,7 +26,9 @@ from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bo
 
 @dataclass(frozen=True)
 class Context:
-    """The array axes and loops around an expression, outermost first, and the constraints that are true there."""
+    """The place of an expression in the loops of a kernel: the axes and loop variables around it, outermost first, and
+    the constraints that hold there.
+    """
 
     variables: tuple[int, ...]
     rows: Rows
@@ -46,8 +48,8 @@ class Context:
 
 @dataclass(frozen=True)
 class StorageCandidate:
-    """A value that could be stored in an array: a function of a few index forms, such as ``i + k``, which become the
-    axes.
+    """A value that an array could store: the expression ``node`` in the variables ``axes``. Each of these stands for an
+    index form of the loops, such as ``i + k``, and has lower and upper bounds.
 
     ``node`` is the part with ``axes`` in place of the forms; ``rows`` say where it is needed;
     ``lows`` and ``highs`` bound each axis over the sizes.
@@ -96,8 +98,8 @@ class Stored:
 
 
 class Planner:
-    """Finds the integers on which an expression depends, such as ``i + k`` for ``x[i + k]**2``, and their ranges. These
-    are the axes of an array that stores its values.
+    """An analysis of expressions in loops: on which integers an expression depends, such as ``i + k`` for ``x[i +
+    k]**2``, and in which ranges. These integers can be the axes of an array that stores its values.
     """
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
@@ -119,8 +121,8 @@ class Planner:
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> StorageCandidate | None:
-        """Return `node` as a function of as few integers as possible, so that an array with these as axes can store it.
-        None if an integer has no bounds; bounds with quotients only count if ``rounded``.
+        """Return `node` as a function of as few integers as possible, so that an array with these as axes can store it;
+        None if one of them has no bounds. Bounds that contain quotients are used only if ``rounded``.
         """
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
@@ -150,8 +152,9 @@ class Planner:
         return tuple([form.substitute(names) for form in forms]), Context(loops, tuple(rows))
 
     def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
-        """Return ``(constraints, lower bounds, upper bounds)`` of `axes`, which take the values of `forms` in the loops
-        of `context`. None if an axis has no bounds; bounds with quotients only count if ``rounded``.
+        """Return ``(constraints, lower bounds, upper bounds)`` of new variables `axes` that take the values of `forms`
+        in the loops of `context`; None if one has no bounds. Bounds that contain quotients are used only if
+        ``rounded``.
         """
         rows = self._needed(forms, axes, context)
         if rows is None:
@@ -166,8 +169,8 @@ class Planner:
         return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return one or two ways to store `node`: with quotients such as ``i // 2`` as axes, if there are fewer of
-        these, and with ordinary index forms. [] if an index has no bounds.
+        """Return the ways to store `node` in an array: with quotients such as ``i // 2`` as axes if that takes no more
+        axes, and with ordinary index forms; [] if an index has no bounds.
         """
         plain = self.candidate(node, context)
         if plain is None or not (found := self.quotients(node, context)):
@@ -190,8 +193,8 @@ class Planner:
         return sorted(part for part in own if not part.atoms().isdisjoint(context.variables))
 
     def labels(self, node: Node, context: Context, units: Collection[int]) -> tuple[Affine, ...]:
-        """Return independent index forms, such as ``i + k``, of which all indices in `node` are integer combinations.
-        Indices with a variable in `units` are split into single variables.
+        """Return linearly independent index forms, such as ``i + k``, of which all indices in `node` are integer
+        combinations. Indices that contain a variable in `units` are split into single variables.
         """
         used = [v for v in context.variables if v in node.free]
         unit = _units(len(used))
@@ -208,8 +211,8 @@ class Planner:
     def candidate_over(
         self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: Context
     ) -> StorageCandidate | None:
-        """Return `node` as a storage candidate whose axes take the values of `labels`, in the given `ranges`; None if
-        it is not a function of these.
+        """Return `node` as a function of the index forms `labels`, whose `ranges` are given, so that an array can store
+        it; None if it is not a function of these.
         """
         used = [v for v in context.variables if v in node.free]
         basis = [tuple([label.coefficient(v) for v in used]) for label in labels]
@@ -240,8 +243,8 @@ class Planner:
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
 
     def numbered(self, node: Node, variables: Sequence[int]) -> Node:
-        """Return `node` with `variables` renamed to standard ones, in order of occurrence. Expressions that are equal
-        up to names become equal.
+        """Return `node` with `variables` renamed to standard names, in order of occurrence, so that expressions that
+        differ only in these names become equal.
         """
         key = node, tuple(variables)
         if key not in self._numbered_nodes:
@@ -301,8 +304,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
-        """Return the constraints that the context implies for new `axes` with the values `forms`; None if they
-        contradict each other.
+        """Return the constraints on new variables `axes`, which take the values of `forms`, that follow from the loops
+        of `context`; None if they contradict each other.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
@@ -312,8 +315,8 @@ class Planner:
     def box(
         self, axis: int, others: Sequence[int], rows: Rows, rounded: bool
     ) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
-        """Return the lower and the upper bounds of `axis` as forms in the sizes, with `others` eliminated. Bounds with
-        a quotient are left out unless ``rounded``.
+        """Return the lower and the upper bounds of `axis` that follow from `rows`, as forms in the sizes, with the
+        variables `others` eliminated. Bounds that contain quotients are used only if ``rounded``.
         """
         projected = project(rows, others, self.facts)
         lows, highs = [], []
@@ -368,8 +371,8 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
 
 
 def _in_order_of_reads(basis: list[tuple[int, ...]], node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the coefficient vectors `basis` over the variables `used` in the order in which they are indices of the
-    reads in `node`, those with the most variables first: the order of the terms of an addition makes no difference.
+    """Return the coefficient vectors `basis` sorted by the reads in `node` whose indices they are, reads with the most
+    variables first, so that the order of terms in an addition does not matter. `used` are the variables.
     """
     keys = frozenset(used)
     reads = [part for part in reachable(node) if part.op == "read" and not keys.isdisjoint(part.free)]
@@ -444,7 +447,7 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return an integer matrix L with ``width`` rows and ``basis @ L == identity``, such that each of `vectors` is an
+    """Return an integer matrix L with ``width`` rows and ``basis @ L == identity`` such that each of `vectors` is an
     integer combination of the rows of `basis`; None if there is none.
     """
     solution = smith.solve(basis, width)

@@ -112,9 +112,8 @@ def checks_of_steps(step: Recurrence) -> list[Check]:
 
 
 def _guarded_by_data(step: Recurrence) -> list[Check]:
-    """Return checks of sizes for the reads of a time step that are executed for some entries of index arrays only: they
-    must be in bounds for all entries. Raise `UnsupportedError` if the index itself is an entry that may be out of
-    bounds.
+    """Return checks of sizes for the reads of a time step that only some entries of index arrays cause: they must be in
+    bounds for all entries. Raise `UnsupportedError` if the index itself is such an entry.
     """
     found = []
     for check in step.body.data_checks:

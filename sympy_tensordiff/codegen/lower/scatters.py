@@ -48,8 +48,8 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node, stores: bool = True
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes`, into a node that is computed entry by entry and
-    scatters: terms added to entries that data select, as in ``y[p[k]] += v[k]``. ``rows`` are the bounds of the `axes`.
+    """Split `body`, the formula of an array's entries over `axes` (with bounds ``rows``), into ``(node, scatters)``: a
+    node to be computed for each entry, and terms like ``y[p[k]] += v[k]`` that are added to entries that data select.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r. So does a sum that is
@@ -256,9 +256,9 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 def _solved(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`: an equation
-    with integer-array entries, such as ``p[k] == i``, or without them, such as ``i == j``, if not `by_data`. None if
-    there is none.
+    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`: with
+    `by_data`, an equation with integer-array entries, such as ``p[k] == i``, else one without, such as ``i == j``. None
+    if there is none.
     """
     for row in rows:
         if row.kind == "eq" and bool(data_entries([row.form])) == by_data:
@@ -363,8 +363,8 @@ def _ordered(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return a scatter of `value` at `index` with its loops sorted: first those bounded by sizes alone, then the `free`
-    axes, then the others. The conditions ``tests`` are tested at each point.
+    """Return the scatter that adds `value` at `index`, with its loops in an order in which each is bounded by outer
+    ones: those bounded by sizes alone, the `free` axes, the others. ``tests`` are tested at each point.
 
     The first ones run in the memory order of the integer array.
     """
@@ -426,8 +426,8 @@ def split_diagonals(
 
 
 class _Diagonal:
-    """The entries of an array at which a guard's equations and congruences hold, such as ``x[i, i]``: their index, and
-    the axes over which they are listed (i).
+    """The entries of an array at which the equations and congruences of a guard hold, such as its diagonal ``x[i, i]``:
+    their index, and the variables over which they are listed, here i.
     """
 
     def __init__(self, graph: Graph, axes: Sequence[int], extents: Sequence[Affine], conditions: Rows) -> None:
@@ -443,7 +443,7 @@ class _Diagonal:
             self.stride(*strided)
 
     def replace(self, row: Constraint, axis: int, form: Affine) -> None:
-        """Replace `axis` by `form`, the solution of the equation `row`."""
+        """Substitute `form`, the solution of the equation `row` for `axis`, in the index of the diagonal."""
         new = {axis: form}
         self.tests = tuple(test.substitute(new) for test in self.tests if test is not row)
         self.index = {key: place.substitute(new) for key, place in self.index.items()}

@@ -31,8 +31,8 @@ def separated_sums(graph: Graph, roots: Sequence[Node], is_shared: Callable[[Nod
 
 
 def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Sequence[int]], bool]) -> Node:
-    """Return `root`, a comprehension or a scalar, with each of its outermost sums split as by `_separated`, unless
-    `is_shared`; `root` itself if nothing changes.
+    """Return `root`, a comprehension or a scalar, with each of its outermost sums split into sums that read memory in
+    one order, unless `is_shared`; `root` itself if nothing changes.
     """
     variables: tuple[int, ...] = ()
     body = root

@@ -52,8 +52,8 @@ MOST_PARTS = 2000
 
 @dataclass(frozen=True)
 class Instance:
-    """One use of a value that occurs at several shifts, as a number times a storage candidate: ``2*exp(x[k + 1])`` is 2
-    times ``exp(x[a])`` at ``a = k + 1``.
+    """One of several uses of a value at shifted indices: a number times a storage candidate at an index. ``2*exp(x[k +
+    1])`` is 2 times ``exp(x[a])`` at ``a = k + 1``.
     """
 
     node: Node
@@ -63,8 +63,8 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The expressions that one loop nest computes in each iteration, and subexpressions of them that may be worth an
-    array.
+    """The work of one loop nest: the expressions that it computes in each iteration, and the subexpressions that an
+    array could store.
     """
 
     nodes: tuple[Node, ...]
@@ -92,8 +92,8 @@ class _LoopBody:
         self.is_changed = True
 
     def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Group the ``values`` that may be worth an array by structure: `number` gives the same number to values that
-        are equal up to indices. Store the groups in `structures`, and return their numbers.
+        """Group the subexpressions ``values`` by structure, and return the numbers of the groups; `number` gives
+        expressions that are equal up to indices the same number. The groups are stored in `structures`.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
@@ -105,8 +105,8 @@ class _LoopBody:
 
 
 class _Candidate(NamedTuple):
-    """A value that may be worth an array: the operations that this saves, the array's domain, and the uses of the
-    value.
+    """A value that may be worth an array: the number of operations that this saves, the index range of the array, and
+    the uses of the value.
     """
 
     saved: int
@@ -144,7 +144,9 @@ def _loop_bodies(graph: Graph, entries: Sequence[Node]) -> list[_LoopBody]:
 
 @dataclass
 class Shifts:
-    """Finds values used at several shifts, such as ``r[i]`` and ``r[i + 1]``, that are worth storing in an array."""
+    """Finds values that are used at several shifts, such as ``r[i]`` and ``r[i + 1]``, and decides which of them are
+    worth an array.
+    """
 
     graph: Graph
     planner: Planner
@@ -167,8 +169,8 @@ class Shifts:
     """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
-        """Choose the values to store in arrays because the loops that compute ``entries`` use them several times,
-        possibly at shifted indices. Record them in `domains` and `members`.
+        """Choose the values to store in arrays because the loops that compute ``entries`` use them several times, at
+        equal or shifted indices; record the arrays' index ranges in `domains` and the uses in `members`.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.
@@ -214,8 +216,8 @@ class Shifts:
     def _most_saving_value(
         self, places: Sequence[_LoopBody], values: dict[int, _Candidate | None]
     ) -> _Candidate | None:
-        """Return the value in the loop bodies ``places`` whose storage saves the most operations; None if storing none
-        of them pays. ``values`` are candidates found before.
+        """Return the value in the loop bodies ``places`` whose storage saves the most operations; None if no storage
+        pays. ``values`` caches the candidates found before, by structure.
 
         `values` are those found before, by the numbers of their structures; those in loops that have changed since then
         are looked at again. How much a structure may save at most is known from its number of uses, so that the uses
@@ -268,7 +270,8 @@ class Shifts:
         return best
 
     def _found_values(self, place: _LoopBody) -> Iterator[tuple[Node, Rows]]:
-        """Yield the values in a loop body that may be worth an array, outermost first, each with the guards around it.
+        """Yield the subexpressions of a loop body that may be worth an array, outermost first, each with the
+        constraints of the guards around it.
 
         The parts of values that are stored meanwhile are left out.
         """
@@ -339,8 +342,8 @@ class Shifts:
         return without_common_factor(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return one storage candidate that contains the points of all `candidates`. None if it has no bounds, would
-        read out of bounds, or is larger than the arrays that it reads.
+        """Return one storage candidate whose array contains the values of all `candidates`. None if its axes have no
+        bounds, if it would read out of bounds, or if it is larger than the arrays that it reads.
         """
         found = self.common_domain(candidates)
         if found is None:
@@ -370,8 +373,8 @@ class Shifts:
         return first if self.planner.is_safe(first.node, found) else None
 
     def _has_place(self, candidate: StorageCandidate) -> bool:
-        """Return whether an array for `candidate` is no larger than some tensor of the program, whose extents in some
-        order are at least as large.
+        """Return whether the extents of an array for `candidate` are provably at most those of some tensor of the
+        program, with its axes in some order; the array is then no larger than this tensor.
         """
         facts = self.planner.facts
         if any(len(low) != 1 for low in candidate.lows):
@@ -451,9 +454,9 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with its periodic reads shifted, from ``u[Mod(v - 1, n)] + u[v]`` to ``u[v] +
-    u[Mod(v + 1, n)]``. The new node at ``start``, here ``Mod(v - 1, n)``, equals the old one at ``v``. None if ``v``
-    has other uses, or no read is shifted.
+    """Return ``(node, start)``: `node` with its periodic reads shifted so that the smallest shift is 0, as ``u[v] +
+    u[Mod(v + 1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. At the index ``start`` it has the value that `node` has at
+    ``v``. None if no read is shifted or ``v`` has other uses.
 
     None also where ``v`` is not the index of a whole axis.
     """

@@ -33,8 +33,8 @@ from sympy_tensordiff.simplify.canonical_signs import content_of
 
 
 class Exchanged(NamedTuple):
-    """A nested sum with its two sums interchanged, ``Sum_j Sum_i`` for ``Sum_i Sum_j``: the new sum, its inner sum and
-    outer indices, and the reasons why the new order is better, if it is.
+    """A nested sum after its two sums are interchanged, ``Sum_j Sum_i`` for ``Sum_i Sum_j``: the new sum, its inner
+    sum, its outer indices, and whether the new order is better.
 
     `is_fewer`: the inner sum depends on fewer indices; `is_along`: more reads run along rows.
     """
@@ -106,9 +106,8 @@ MAX_HALVED_TERMS = 6
 
 
 def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
-    """Return a dictionary of splits of `sums` into two sums, each with half of the terms of an addition: ``(sum, half,
-    other half)``, by the first half with its outer indices renamed. ``Sum_k (g[i, k] + g[k, i])*d[k]`` can be split;
-    terms that may cancel exactly, like ``g[i, k] - g[k, i]``, stay in one sum.
+    """Return the ways to split each of `sums` into two sums, by terms of an addition in it, as a dictionary from the
+    first half (with outer indices renamed) to ``(sum, half, other half)``. Terms that may cancel exactly stay together.
     """
     found: dict[Node, tuple[Node, Node, Node]] = {}
     for whole in sums:
@@ -253,8 +252,8 @@ def _outer_variables(node: Node) -> set[int]:
 
 
 def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` with standard names for the indices that enclosing sums and comprehensions bind, and for those in
-    `opened`. Values that differ in names only then compare equal.
+    """Return `node` with standard names for indices that are bound outside of it and for those in `opened`, so that
+    values that differ only in names become equal.
     """
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
@@ -273,8 +272,8 @@ def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -
 
 
 class Opened(NamedTuple):
-    """A term of an addition as ``number * Sum(prod(factors))``: factors in front of its sum are moved into it, so that
-    two such terms can be merged.
+    """A term of an addition as ``number * Sum(prod(factors))``, with the factors in front of its sum moved into it, so
+    that two such sums can be merged.
 
     Sums over equal ranges, which depend on the same indices, have the same ``variables``. The sum as it was depends on
     ``free``; a factor that was outside of it may depend on more.
@@ -336,8 +335,8 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
 
 
 def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
-    """Return `term` with the factors in front of its sum `node` moved into the sum, so that it can be merged with
-    another sum. Sums over equal ranges get the same variables, which are stored in ``spaces``.
+    """Return `term` with the factors in front of its sum `node` moved into the sum, for merging. Sums over equal ranges
+    get equal variables, which are cached in ``spaces``.
     """
     variables, rows, body = graph.open(node)
     places = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}

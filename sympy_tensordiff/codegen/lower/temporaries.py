@@ -53,7 +53,8 @@ class Entry(NamedTuple):
 
 
 class Storage:
-    """Builds the kernels of one program. It decides which intermediate values are stored in temporary arrays.
+    """Builds the kernels of one program, and decides which intermediate values get temporary arrays. `Lowering`, a
+    subclass, translates single expressions.
 
     `names` maps variables and scalar nodes (sizes, free indices, scalar arguments) to names, `arrays` maps tensors'
     names to arrays. `facts` are the constraints on sizes and free indices. Without `temporaries`, only comprehensions
@@ -135,8 +136,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Register the nodes that will be computed. With `shares`, also find values to store in arrays because several
-        loops use them.
+        """Register the nodes that will be computed, which must be known before the first kernel is built. With
+        `shares`, also choose values to store in arrays because several loops use them.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:
@@ -147,8 +148,8 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Do the work of `output` as a recursion: add the kernel that computes `node` into the array `name`, and return
-        the array.
+        """Add the kernel that computes `node` into the array `name`, and return the array. It is `output` as a
+        recursion without Python's stack.
         """
         graph = self.graph
         extents: Sequence[Affine] = ()
@@ -194,8 +195,8 @@ class Storage:
                 self._structures.add(candidate.node)
 
     def _written_out(self, body: Node) -> Node:
-        """Return `body` with reads of arrays replaced by the formulas of their entries, where these are known: another
-        kernel may contain the same value in one formula.
+        """Return `body` with reads of arrays replaced by the formulas of their entries where these are known, so that
+        equal values in different kernels are recognised.
         """
         done: dict[Node, Node] = {}
         for node in reachable(body):
@@ -297,8 +298,8 @@ class Storage:
         return stored, self._index(stored, candidate)
 
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
-        """Store the sums inside of `node` that are also used elsewhere and depend on no other indices than those of
-        ``home``, the loops around it. So ``1/S`` and ``1/S**2`` read one array of ``S``.
+        """Store those sums inside of `node` in arrays that are used elsewhere, too, and depend on no other indices than
+        the loops ``home`` around it: ``1/S`` and ``1/S**2`` then read one array of ``S``.
 
         Outermost parts only: their kernels handle the nodes below.
         """
@@ -318,8 +319,8 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return a read of an array, times a number, for `use`, one of several uses of a value at shifted indices. A
-        missing array is created. None if the array does not contain the entry, or is still being filled.
+        """Return the read of an array (times a number) for `use`, a use of a value that occurs at several shifted
+        indices; a missing array is created. None if the array does not contain the entry, or is still being filled.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
@@ -484,8 +485,8 @@ class Storage:
         return not has_windows([v for v in context.variables if v in node.free], context.rows)
 
     def _is_redundant_call(self, node: Node, candidates: Sequence[StorageCandidate], context: Context) -> bool:
-        """Whether the enclosing loops evaluate the call `node` many times for each distinct value. ``candidates`` are
-        the ways to store the call in an array.
+        """Return whether the loops of `context` evaluate the call `node` many times for each of its distinct values.
+        ``candidates`` are the ways to store the call in an array.
         """
         is_costly = is_dear(node)
         if not is_costly and candidates:

@@ -120,8 +120,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Return a dictionary from arrays that only transpose or scale the result of a library call, and are its only use,
-    to that result. The call can then fill the array directly.
+    """Return a dictionary from arrays to results of library calls: each array only transposes or scales the result,
+    which nothing else uses. The call can then fill the array directly.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -380,8 +380,8 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 class _Logarithm:
-    """The arrays for one log-sum-exp of z: the maximum of z ("shift"), the exponentials of ``z - shift`` ("power"),
-    their sum ("total") and its inverse ("share").
+    """The auxiliary arrays of one log-sum-exp of a tensor z: the maximum of z ("shift"), the exponentials of ``z -
+    shift`` ("power"), their sum ("total") and its inverse ("share").
     """
 
     def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:

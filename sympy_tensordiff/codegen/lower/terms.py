@@ -29,9 +29,8 @@ from sympy_tensordiff.simplify.common_factors import MAX_TERMS
 
 
 def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with products multiplied out that have a factor like ``f[i] + [i == j]*g[i]``; the diagonal term
-    is then computed on the diagonal only. Before that, ``x*s - y*s`` becomes ``s*(x - y)``, ``b - a`` becomes ``-(a -
-    b)``, and two terms for ``f > 0`` and ``f < 0`` become one choice.
+    """Return `nodes` with those products multiplied out that have a factor like ``f[i] + [i == j]*g[i]``, so that the
+    diagonal term is computed on the diagonal only. Some terms are joined before, as ``x*s - y*s`` to ``s*(x - y)``.
     """
     nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))
     nodes = rewritten(graph, with_canonical_signs(graph, nodes, for_readers=False), partial(_with_choices, graph))
@@ -62,8 +61,8 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 
 
 def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
-    """Return whether `product`, a term of ``total`` that depends on fewer indices than ``total``, can be stored in an
-    array no larger than one that it reads. All of its ``factors`` must be reads.
+    """Return whether `product`, a term of ``total`` whose ``factors`` are reads, depends on fewer indices than
+    ``total`` and takes an array no larger than one that it reads, so that it is worth storing.
     """
     return (
         product.free < total.free
@@ -283,8 +282,8 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return a scalar as a list of terms, each a tuple of factors. Additions are multiplied out if some of their terms
-    depend on fewer of ``indices``. ``level`` counts nested products; very deep ones stay single terms.
+    """Return the product or addition `node` as a list of terms, each a tuple of factors. An addition is multiplied out
+    if one of its terms depends on fewer of ``indices``; ``level`` limits the nesting.
     """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]

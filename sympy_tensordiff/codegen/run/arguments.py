@@ -75,8 +75,8 @@ class ArgumentChecker:
             raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
 
     def result_dtype(self, read: Sequence[Any]) -> np.dtype[Any]:
-        """Return the dtype of the results of a call with the arguments ``read``: NumPy's promotion of all inputs.
-        Integer arrays count as float64; Python numbers do not widen it.
+        """Return the dtype of the results of a call with the argument values ``read``: NumPy's promotion of the real
+        ones, where arrays of integers count as float64 and Python numbers do not count.
         """
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
         strong = [v.dtype if v.dtype.kind == "f" else np.float64 for v in real if not isinstance(v, float)]
@@ -84,8 +84,8 @@ class ArgumentChecker:
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the checks of index arrays that have to be made entry by entry, because the least and greatest entries
-        do not decide them. ``read`` are the arguments as arrays and numbers.
+        """Return the checks of index arrays that must be made entry by entry, because the least and greatest entries do
+        not decide them. ``read`` are the argument values; raise DataIndexError for entries out of their range.
 
         Raise DataIndexError if data are outside their known range.
         """
@@ -106,8 +106,8 @@ class ArgumentChecker:
         return self._last[2] if self._last else {}
 
     def _result_shapes(self, read: Sequence[Any]) -> tuple[tuple[tuple[int, ...], ...], dict[str, int]]:
-        """Return the shapes of the results, and the sizes, for the arguments ``read``; cached while the argument shapes
-        stay the same.
+        """Return ``(shapes of the results, sizes)`` for the argument values ``read``; the last ones are cached by the
+        shapes of the arguments.
         """
         key = tuple(
             [v if a.kind == "integer" else getattr(v, "shape", ()) for a, v in zip(self.arguments, read, strict=True)]
@@ -120,7 +120,9 @@ class ArgumentChecker:
         return last[1:]
 
     def sizes(self, read: Sequence[Any]) -> dict[str, int]:
-        """Return all sizes of a call by name; raise if an axis of ``read`` does not fit its extent or a check fails."""
+        """Return the value of each size, by name, that follows from the shapes of the argument values ``read``; raise
+        if an axis does not fit its extent or a check fails.
+        """
         values = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "integer"}
         given = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "array"}
         origin = {a.name: f"argument {a.label}" for a in self.arguments if a.kind == "integer"}
@@ -202,8 +204,8 @@ def _raise_failing_check(
 
 
 def _may_happen(check: Check, values: dict[str, int]) -> bool:
-    """Whether there is an integer point at which `check` is violated for the given sizes; True if the search takes too
-    long.
+    """Return whether `check` fails for some integers at the given sizes (``values``), so that a read is really out of
+    bounds; True if the search takes too long.
     """
     if not check.points:
         return True
@@ -221,8 +223,8 @@ def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin
 
 
 def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
-    """Return the size for which the axis of an argument has this ``length``; `values` are the sizes known so far. Raise
-    ArgumentError if no integer of at least ``least`` is a solution.
+    """Return the size that follows from the ``length`` of an argument's axis, as n from ``2*n + 1``; `values` are the
+    sizes known so far. Raise ArgumentError if it is no integer of at least ``least``.
     """
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
     rest = length - rest
@@ -417,7 +419,7 @@ def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class _WritableAlias:
-    """An object whose array interface shows the memory of an array as writable."""
+    """A wrapper through whose array interface the memory of a read-only array looks writable."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array

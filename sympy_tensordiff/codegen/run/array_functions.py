@@ -149,5 +149,5 @@ class ArrayFunction:
 
 
 def _never_traced() -> bool:
-    """Return False: a call is never traced by a compiler, in libraries that have none."""
+    """Return False, for array libraries without a compiler that traces calls (as `jax.jit` does)."""
     return False

@@ -207,8 +207,8 @@ class CompiledFunction:
         return self._nested_results(filled) if out is None else out
 
     def runner(self, args: Sequence[Any], out: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
-        """Compute ``out`` as a call does, and return a function ``f(args, out)`` that does the same for further
-        arguments without checking them.
+        """Compute ``out`` for ``args`` as a call does; return a function ``f(args, out)`` that does the same for
+        arguments of the same shapes and types, without checks.
 
         These must have the shapes, types, memory orders and integers of ``args`` and ``out``, and the arrays must be
         aligned and in C order.
@@ -349,7 +349,9 @@ class CompiledFunction:
         return blockable(self._fused)
 
     def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Runs:
-        """Return the loaded functions for results of a dtype, those in ``parallel`` on several cores; cached."""
+        """Return the loaded functions that compute results of a dtype, with the functions named in ``parallel`` on
+        several cores; cached.
+        """
         found = self._runs.get((dtype, parallel))
         if found is not None:
             return found

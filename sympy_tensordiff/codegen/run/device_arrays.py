@@ -41,7 +41,9 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class DeviceArray(Memory):
-    """An array of a library in device memory, as the checks of arguments see it."""
+    """An array of any library in device memory, described by its memory, its owner and the stream that still computes
+    it.
+    """
 
     dtype: np.dtype[Any]
     value: Any
@@ -159,7 +161,9 @@ def record_event(cuda: Any, queue: Any) -> Any:
 
 
 class NumbaArrays:
-    """Allocates arrays of Numba and knows the caller's stream; the default for unknown libraries."""
+    """The interface to an array library for results on a GPU: it allocates arrays and knows the caller's stream. This
+    one, for Numba, is the default.
+    """
 
     can_be_written = True
 
@@ -180,7 +184,7 @@ class NumbaArrays:
 
 
 class JaxArrays(NumbaArrays):
-    """Allocates memory of Numba and turns it into arrays of JAX, which cannot be written to."""
+    """The interface to JAX for results on a GPU: memory of Numba becomes arrays of JAX, which cannot be written to."""
 
     can_be_written = False
 
@@ -202,7 +206,7 @@ class JaxArrays(NumbaArrays):
 
 
 class CupyArrays(NumbaArrays):
-    """Allocates arrays from CuPy's pool, whose blocks belong to streams."""
+    """The interface to CuPy for results on a GPU: arrays come from CuPy's pool, whose blocks belong to streams."""
 
     def __init__(self, cuda: Any) -> None:
         super().__init__(cuda)
@@ -223,7 +227,9 @@ class CupyArrays(NumbaArrays):
 
 
 class TorchArrays(NumbaArrays):
-    """Allocates tensors from PyTorch's pool, whose blocks belong to streams."""
+    """The interface to PyTorch for results on a GPU: tensors come from PyTorch's pool, whose blocks belong to
+    streams.
+    """
 
     def __init__(self, cuda: Any) -> None:
         super().__init__(cuda)

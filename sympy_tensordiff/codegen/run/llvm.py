@@ -245,7 +245,7 @@ def _code_on_disk(key: str, make: Callable[[], ObjectCode]) -> ObjectCode:
 
 
 class Code:
-    """Loaded machine code, whose entry points are functions."""
+    """Machine code loaded into memory; ``function(name)`` returns one of its entry points as a Python function."""
 
     def __init__(self, code: bytes) -> None:
         llvm = _binding()
@@ -255,7 +255,7 @@ class Code:
         self._methods: list[_Method] = []
 
     def function(self, name: str) -> Callable[..., Any]:
-        """Return an entry point as a function, which keeps this object alive."""
+        """Return the entry point `name` as a Python function; while it exists, the machine code stays loaded."""
         method = _Method(name.encode(), self._engine.get_function_address(name), _FASTCALL, None)
         self._methods.append(method)
         make = ctypes.pythonapi.PyCFunction_NewEx

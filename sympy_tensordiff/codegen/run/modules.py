@@ -20,7 +20,7 @@ RECENT = 32
 
 
 class Lease:
-    """A reference that keeps a loaded module alive; the module is freed with the last reference."""
+    """A reference that keeps a loaded module alive: its compiled code is freed when the last lease of it is deleted."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module

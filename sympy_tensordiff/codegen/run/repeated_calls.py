@@ -19,7 +19,9 @@ Comparing 4 MB takes 0.6 ms, the checks that it saves take 4 ms.
 
 @dataclass(frozen=True, slots=True)
 class LastCall:
-    """The facts about the last call (types, shapes, index arrays), so that an equal call needs no further checks."""
+    """A record of the last call of a function (types, shapes and index arrays of its arguments), so that a similar call
+    needs no further checks.
+    """
 
     expected: tuple[tuple[Any, Any, Any], ...]
     """The type of each argument, then the dtype and shape of an array, or None and the number."""
@@ -133,8 +135,8 @@ Time with reused memory divided by time with new memory, on one thread of an AMD
 
 
 class Workspace:
-    """Calls the compiled function with the same memory for temporaries each time, as long as the argument shapes stay
-    the same.
+    """Reusable memory for the temporaries of a compiled function; called like the function, it runs it with this
+    memory. It fits calls with the same argument shapes.
 
     ``tables`` fills the constant temporaries of new ``arrays``; the given ones are filled already.
     """
@@ -164,8 +166,8 @@ class Workspace:
 
 
 class Runs:
-    """The functions of a loaded module: ``run`` allocates temporaries itself, ``run_in`` gets them as arguments, and
-    ``scratch`` allocates them for it.
+    """The entry points of a loaded module: ``run`` allocates temporaries itself, ``run_in`` gets them as arguments, and
+    ``scratch`` allocates them for ``run_in``.
 
     ``tables`` fills the constant ones among them.
     """

@@ -31,7 +31,7 @@ class _TupleEnd(NamedTuple):
 
 def flatten(expr: Any) -> tuple[list[Any], str]:
     """Return ``(expressions, structure)`` for nested tuples: their leaves from left to right, and a string that
-    describes the nesting.
+    describes the nesting. Raise `ArgumentError` for an empty or cyclic one.
 
     >>> flatten((1, [2, 3]))
     ([1, 2, 3], '(.(..))')

@@ -38,8 +38,8 @@ CHOICES = frozenset({"select", "and", "or"})
 
 
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
-    """Whether the sines and cosines in a loop over `body` may be computed by fast functions that are right for small
-    angles only: if an angle is large, the loop runs again with ordinary ones.
+    """Return whether the sines and cosines in a loop over `body` may be computed by fast functions that are right for
+    small angles only: the loop must be able to run again, with ordinary functions, if an angle turns out to be large.
     """
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR_ANGLE_FUNCTIONS for node in nodes) or not all(map(has_few_steps, loops(body))):
@@ -52,9 +52,8 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
 
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return statements that run `loop` with fast sines and cosines, which are right for small angles only, and run it
-    again with ordinary ones if an angle was large. None if the loop has few iterations, calls no sines and cosines, or
-    may not run twice.
+    """Return statements that run `loop` with fast sines and cosines, right for small angles only, and again with
+    ordinary ones if an angle was large. None if the loop is short, calls no such function, or may not run twice.
     """
     if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
         return None

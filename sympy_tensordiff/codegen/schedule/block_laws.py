@@ -87,7 +87,9 @@ def _check_reached(nest: BlockNest) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """A read or write of an array entry, and the constraints that hold there."""
+    """A read or write of the array entry ``array[index]`` in a GPU kernel, and the constraints that hold where it
+    happens.
+    """
 
     array: str
     index: tuple[Affine, ...]
@@ -118,8 +120,8 @@ def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
 
 
 def _merged(accesses: Sequence[_Access]) -> list[_Access]:
-    """Return fewer accesses, for quicker proofs: those to ``a[i]``, ``a[i + 1]`` and ``a[i + 2]`` become one access to
-    ``a[i + v]`` with ``0 <= v <= 2``.
+    """Return fewer accesses that cover the given ones, so that proofs are quicker: those to ``a[i]``, ``a[i + 1]`` and
+    ``a[i + 2]`` become one access to ``a[i + v]`` with ``0 <= v <= 2``.
     """
     alike: dict[object, list[_Access]] = {}
     for access in accesses:
@@ -151,9 +153,9 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError unless different threads provably never access one array entry by ``one`` and ``other``.
-    Threads are different if a coordinate in `own` is. ``variables`` are the coordinates, in ``ranges``, and the loop
-    variables.
+    """Raise VerificationError unless the accesses ``one`` and ``other`` of two different threads provably never concern
+    one entry. Threads are different if a coordinate in `own` is; ``variables`` are coordinates (within ``ranges``) and
+    loop variables.
 
     Loops with ``strides`` have the same values in all threads: two of these are equal, or a stride apart.
     """

@@ -52,8 +52,8 @@ class BlockNest:
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """The extents whose product is the number of blocks to launch. If a coordinate of the threads counts entries
-        (`along`), its extent is that number of entries, still to be divided by the number of threads along it.
+        """Extents whose product is the number of blocks to launch, except that the number of entries along the
+        direction `along` must first be divided by the number of threads along it.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 

@@ -44,8 +44,8 @@ Key: TypeAlias = Hashable
 def with_common_loops(
     body: Sequence[Statement], lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
 ) -> tuple[Statement, ...] | None:
-    """Return `body` with loops joined that run over the same range and compute the same costly value; None if there are
-    none.
+    """Return `body` with loops over the same range joined if they compute the same costly value, which one loop then
+    computes once; None if there are none. ``lengths`` has the lengths of array axes.
 
     ``lengths`` are the extents of the axes of arrays, ``fresh`` makes names of new scalars.
     """
@@ -80,8 +80,8 @@ def _join_with_earlier(
 def _joined(
     earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
 ) -> list[Statement] | None:
-    """Return the statements from the loop `earlier` to the loop `later` with the two joined; None if this is not
-    allowed, or if they have no costly value in common.
+    """Return the statements from the loop `earlier` to the loop `later`, joined to one loop; None if this would change
+    results, or if they have no costly value in common. ``between`` are the statements between them.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _moved(earlier, between, replace(later, body=own))
@@ -98,8 +98,8 @@ def _joined_nests(
     later: Loop,
     fresh: Callable[[str], str],
 ) -> list[Statement] | None:
-    """Return the statements from `earlier` to `later`, two loops that contain loops, with the two joined; None if this
-    is not allowed, or if no inner loops can be joined.
+    """Return the statements from `earlier` to `later`, two loops that contain loops, joined to one loop with joined
+    inner loops; None if this would change results, or if no inner loops can be joined.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _moved(earlier, between, replace(later, body=own))
@@ -164,8 +164,8 @@ def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bo
 
 
 def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Statement] | None:
-    """Return the statements of ``between`` that have to be moved in front of `earlier` if `later` is joined with it;
-    None if the loops cannot be joined.
+    """Return those statements of ``between`` that the loop `later` needs, so that they must move in front of `earlier`
+    if the two loops are joined; None if the loops cannot be joined.
     """
     stores = [part for part in earlier.body if isinstance(part, Set) and isinstance(part.target, Load)]
     if not _agree(earlier, stores, later) or not set(filled(earlier)).isdisjoint(_used(later)):
@@ -188,8 +188,9 @@ def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Sta
 
 
 def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
-    """Return whether joining the loops keeps their results: in the same iteration, `later` reads the entries that
-    ``stores`` of `earlier` fill. False if it reads other entries, or changes what `earlier` uses.
+    """Return whether each iteration of a joined loop could run the body of `earlier`, which fills entries by
+    ``stores``, before that of `later`: `later` reads only those entries in the same iteration, and changes nothing that
+    `earlier` uses.
     """
     if not all(is_store(store) for store in stores):
         return False
@@ -216,8 +217,8 @@ def _changed(statement: Statement) -> set[str]:
 
 
 def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
-    """Return whether the body of `earlier` and `own`, the body of a later loop, compute a costly value in common that
-    differs between iterations.
+    """Return whether the bodies of two loops, that of `earlier` and `own`, compute a costly value in common that
+    differs between iterations, and read memory in the same direction.
 
     Both read along rows or neither does: one that reads down columns keeps functions of the other from being vectors.
     """
@@ -240,8 +241,8 @@ def _reads_along_rows(body: Sequence[Statement], variable: str) -> bool:
 
 
 class _Value(NamedTuple):
-    """A scalar expression in value numbering: the node, the value numbers of its arguments, and whether it differs
-    (``varies``) between iterations.
+    """A value in value numbering: an expression node, the numbers of its arguments, and whether it differs (``varies``)
+    between iterations of the loop.
     """
 
     scalar: Scalar
@@ -323,7 +324,9 @@ class _Numbering:
 
 
 class _Computed(_Numbering):
-    """The body of a loop in which each value is computed once."""
+    """Rewrites the body of a loop so that each value is computed once and stored in a scalar if it is needed several
+    times.
+    """
 
     def __init__(self, variable: str, fresh: Callable[[str], str]) -> None:
         super().__init__(variable)
@@ -372,8 +375,8 @@ class _Computed(_Numbering):
                 stack += value.arguments[:1] if is_choice else value.arguments
 
     def _written(self, root: int) -> Scalar:
-        """Return value number `root` as a scalar expression. A subexpression that is used several times becomes a
-        scalar, whose definition is appended to ``body``.
+        """Return value number `root` as a scalar expression. A part that is used several times, and in every iteration,
+        becomes a scalar, whose definition is appended to ``body``.
         """
         for one in self._in_order(root):
             value = self.values[one]

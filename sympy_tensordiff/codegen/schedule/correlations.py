@@ -117,9 +117,9 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return ``(entry, kernel, fills)`` if a kernel adds the entries of the product `step` to overlapping windows
-        (col2im): the entry that it adds to, the kernel, and the steps that fill its array with 0 before. A correlation
-        can then do both. None if no kernel does.
+        """Return ``(entry, kernel, fills)`` for the kernel that adds the entries of the product `step` to overlapping
+        windows (col2im): the entry it adds to, the kernel, and the steps that fill its array with 0. A correlation can
+        replace them all. None if there is none.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
@@ -153,8 +153,8 @@ class _CorrelationFinder:
 
 
 def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] | None:
-    """Return ``(load, loops, index)`` for a kernel that only adds up ``load`` over ``loops`` into the entry at
-    ``index``; else None.
+    """Return ``(load, loops, index)`` for a kernel that does nothing but sum ``load`` over ``loops`` into its entry at
+    ``index``; None for any other kernel.
     """
     if len(kernel.body) != 3:
         return None
@@ -217,8 +217,8 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Whether reading windows in place instead of copying them saves time: the copies, of the shapes `kept`, are large
-    compared with the number of multiplications.
+    """Return whether reading sliding windows in place is faster than copying them for a library: the copies, whose
+    shapes are `kept`, are large compared with the number of multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """
@@ -228,8 +228,8 @@ def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool
 
 @dataclass(frozen=True)
 class Tiling:
-    """The roles of a correlation's labels in its blocks, which are computed in registers: ``output[rows, lanes] +=
-    left[rows, terms]*right[terms, lanes]``.
+    """The roles of a correlation's labels if it is computed in blocks of registers: ``output[rows, lanes] += left[rows,
+    terms]*right[terms, lanes]``, with vector instructions along the lanes.
 
     ``lanes`` are an axis of the output and of ``right``. For each of the ``tasks``, which are axes of the output, an
     array with the other axes is filled separately. One of them may be an index with several labels, from which

@@ -75,8 +75,8 @@ JAMMED_OPERATIONS = frozenset({"add", "mul", "neg", "pow"})
 
 @dataclass(frozen=True)
 class Site:
-    """The context in which a kernel is scheduled: the loops around it, the block of rows that a thread computes,
-    options, and the rules applied so far.
+    """The context in which a kernel is scheduled, passed to all rules: the loops around it, the block of rows that one
+    thread computes, the options, and the rules that were applied so far.
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
@@ -130,7 +130,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Nest:
-    """The loop nest of a function: its statements, and the local arrays that they use.
+    """The scheduled loop nest of one generated function: its statements, and the local arrays that they use.
 
     ``bare`` are arrays of rank 0 which are scalars there.
     """
@@ -144,8 +144,8 @@ Made: TypeAlias = "tuple[tuple[Alloc, ...], tuple[Statement, ...]]"
 
 
 class Rule(NamedTuple):
-    """A scheduling rule: its name, the reason for it, and the function ``do``, which returns the new statements, or
-    None if the rule does not apply.
+    """A scheduling rule for CPU loops: its name, the reason for it, and the function ``do``, which returns the
+    statements that replace a loop, or None if the rule does not apply.
     """
 
     name: str
@@ -177,8 +177,8 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
-    """Return the first rule of ``recipe`` whose function gives a result for ``args``, and this result; (None, None) if
-    none does. The rule is recorded in ``site.fired``, for the plan.
+    """Apply the first rule of ``recipe`` whose function returns a result for ``args``; return ``(rule, result)``, or
+    ``(None, None)`` if none applies. The rule's name is added to ``site.fired``, for the plan.
     """
     for rule in () if site.is_plain else recipe:
         if rule.name not in site.off and (found := rule.do(*args)) is not None:
@@ -243,8 +243,8 @@ def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence
 
 
 def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
-    """Return statements that compute all entries of a short last axis together (unroll-and-jam); None if nothing is
-    gained.
+    """Return statements that compute all entries along a short last axis in common loops (unroll-and-jam); None if that
+    saves no reads. ``spans``, the loops over the axes, are not needed.
     """
     is_cut = site.block and len(kernel.axes) == 1
     body = None if is_cut else short_row(kernel, site.prover, site.fresh)
@@ -252,8 +252,8 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return ``(local arrays, statements)`` of a kernel whose innermost loop, over a row, is moved inside the sums that
-    `plan` names. A long row is cut into strips. None without a plan.
+    """Return ``(local arrays, statements)`` of a kernel whose loop along a row is moved inside the sums that `plan`
+    names, so that memory is read contiguously. A long row is cut into strips. None without a plan.
     """
     if plan is None:
         return None
@@ -306,16 +306,16 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a long maximum or minimum over ``loop`` in `CHAINS` independent accumulators (rfactor), so that
-    comparisons do not wait for each other; None for other loops.
+    """Return a long maximum or minimum over ``loop`` computed in `CHAINS` independent accumulators, so that one
+    comparison does not wait for the other; None for other loops.
     """
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
 
 
 def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` with its long sums computed as sums of partial sums, for accuracy; None if it has none, or runs
-    several times in a call (not ``is_one``).
+    """Return ``loop`` with its long sums computed as sums of partial sums, for accuracy; None if it has none, or if it
+    runs several times per call (``is_one`` is False).
     """
     sums = long_sums(loop) if is_one else []
     parts = split_sums(loop, sums, PART, site.fresh) if sums else ()
@@ -337,8 +337,8 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a loop like ``for i: row[j] += a[i]*b[i, j] for all j`` with several i per pass over the row, which is
-    then read less often (unroll-and-jam); None for other loops.
+    """Return a loop that adds terms to a whole row, ``for i: row[j] += a[i]*b[i, j] for all j``, with several i per
+    pass over the row, so that the row is read less often; None for other loops.
     """
     if not is_sum_of_rows(loop):
         return None
@@ -368,8 +368,8 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` in strips with two loops each: the first computes reductions, the second functions of their
-    results, with vector instructions. None if that is not possible.
+    """Split ``loop`` into strips of two loops: the first computes sums (or other reductions), the second computes
+    functions of these sums, with vector instructions. None if that is not possible.
 
     The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once (``is_one``) are
     added up strip by strip.
@@ -434,7 +434,7 @@ def _with_near_angles(body: Sequence[Statement], site: Site) -> tuple[Statement,
 
 
 def _is_dear(body: Sequence[Statement]) -> bool:
-    """Whether `body` calls a function with a vectorised version, such as exp."""
+    """Return whether `body` calls a costly function that has a version with vector instructions, such as exp."""
     return any(map(is_vectorised, scalars(body)))
 
 

@@ -79,7 +79,9 @@ def block_loop(step: Recurrence) -> BlockRecurrence | None:
 
 
 def _block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Return the result of `block_loop` without the limit on the size of a step."""
+    """Return the recurrence in the form in which blocks of threads run its loop over time, like `block_loop`, but also
+    if a step is known to be large.
+    """
     inner: dict[str, BlockRecurrence] = {}
     for one in step.body.kernels:
         if isinstance(one, Recurrence):
@@ -133,8 +135,8 @@ def without_axis(extents: Sequence[Affine], axis: int | None) -> Extents:
 
 
 def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[Extents]:
-    """Yield products of extents, as tuples, which bound the number of entries that a kernel computes for one batch
-    entry, and the number of iterations of each of its loops. A loop of unknown length counts as one iteration.
+    """Yield estimates of a kernel's work per batch entry, each a tuple of extents to be multiplied: the number of its
+    entries, and the number of iterations of each loop. A loop of unknown length counts as one iteration.
     """
     box, own = kernel.box(shapes), set(own_names(kernel))
     extents = without_axis(box, axes.get(kernel.array))
@@ -209,8 +211,8 @@ def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Add batch axes of further arrays to `axes`, as far as reads of the arrays in it determine them. Return whether
-    any were added.
+    """Extend `axes` (from arrays to batch axes) to further arrays that are read together with those in it; return
+    whether any were added.
     """
     before, moving = len(axes), _moving(body, states)
     for pair in states:

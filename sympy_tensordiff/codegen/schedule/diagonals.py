@@ -38,8 +38,8 @@ def with_stored_sums(program: Program) -> Program:
 
 
 def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | None:
-    """Return two kernels for a scatter that adds a sum to an entry of its own, as on a diagonal: one stores the sums,
-    in an array with a name that is not in ``taken``, the other one adds them. None for other scatters.
+    """Return ``(kernel, scatter)`` in place of a scatter that adds sums to entries of their own, as on a diagonal: the
+    kernel stores the sums in a new array, the scatter adds them. None for other scatters.
     """
     *before, last = scatter.body
     is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)

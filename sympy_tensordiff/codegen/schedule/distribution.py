@@ -116,7 +116,9 @@ def _names_in(statement: Statement) -> set[str]:
 
 
 def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[Statement, ...]:
-    """Return ``body`` with reads of rank-0 arrays whose names are in ``made`` replaced by scalars of that name."""
+    """Return ``body`` with each read of an array without axes whose name is in ``made`` replaced by a scalar of the
+    same name.
+    """
 
     def by_name(part: Scalar) -> Scalar:
         """Return the scalar of the same name for a read of an array of rank 0; other nodes unchanged."""

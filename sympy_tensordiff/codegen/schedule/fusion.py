@@ -85,8 +85,8 @@ def fuse(program: Program, prover: Prover) -> Program:
 
 @dataclass
 class _Group:
-    """Kernels that will share a loop over their first axis, and the arrays that they fill and read. ``others`` are the
-    arrays filled by steps between these kernels.
+    """Kernels that will share a loop over their first axis, of length ``extent``, and the arrays that they fill and
+    read.
     """
 
     extent: Affine
@@ -164,8 +164,8 @@ class _Fusion:
         return group
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
-        """Whether `kernel` can run inside of a loop over its first axis, one row at a time. A kernel with one axis must
-        not have a `row_plan`, since its rows are single entries.
+        """Return whether `kernel` can run inside of a loop over its first axis, one row at a time. If it has no other
+        axis, moving this loop inside its sums (a `row_plan`) must not pay.
         """
         if isinstance(kernel, Scatter | ConstantKernel) or not kernel.axes:
             return False
@@ -220,8 +220,8 @@ class _Fusion:
         )
 
     def repeats_functions(self, kernel: Kernel, group: _Group) -> bool:
-        """Whether `kernel` seems to compute a costly function that `group` computes too: it calls the same one in long
-        loops, and one of the two reads all arrays that the other reads.
+        """Return whether `kernel` and `group` probably compute the same costly function values: both call one function
+        in long loops, and one of them reads all arrays that the other reads.
         """
         read = self.flow.reads(kernel)
         if not (read <= group.read or group.read <= read):
@@ -230,8 +230,8 @@ class _Fusion:
         return bool(own) and any(own & other for other in others)
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Whether `kernel` is a single reduction over the loop of `group`, of arrays with more axes than its result;
-        `common` are the arrays that both read.
+        """Return whether `kernel` is one reduction over the common loop of `group`, to a result with fewer axes than
+        the arrays that it reads, so that the loop can update all its entries. `common` are the arrays that both use.
         """
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):
@@ -282,8 +282,8 @@ class _Fusion:
         )
 
     def depth(self, group: _Group) -> int:
-        """Return how many leading axes the loops around all kernels of `group` can share. The more they share, the less
-        is stored: the entries of attention for one query instead of those for one head.
+        """Return how many leading axes all kernels of `group` can share as outer loops. With more of them, less of an
+        intermediate array is stored at a time.
 
         At least one kernel has further axes, along which its innermost loops run.
         """
@@ -453,7 +453,9 @@ def scheduled_together(step: FusedKernels, site: Site) -> Nest:
 
 @dataclass
 class _Parts:
-    """Builds the nest of fused kernels: the statements before their common loop, inside of it, and after it."""
+    """Builds the loop nest of fused kernels from three lists of statements: those before their common loop, inside of
+    it, and after it.
+    """
 
     step: FusedKernels
     site: Site
@@ -501,16 +503,17 @@ class _Parts:
     def iteration(
         self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]
     ) -> Sequence[Statement]:
-        """Return the scheduled statements that ``kernel`` contributes to one iteration of the fused loop. ``entry``
-        maps accumulators to the scalars or entries that replace them; local arrays are added to ``self.arrays``.
+        """Return the scheduled statements by which ``kernel``, with the statements `body`, contributes to one iteration
+        of the common loop. ``entry`` maps accumulators to what replaces them; needed local arrays are added to
+        ``self.arrays``.
         """
         nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
         self.arrays += nest.arrays
         return nest.body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
-        """Return `kernel` with the given axes and body. Temporaries of which only the current row is stored are read
-        without the indices of the common axes.
+        """Return `kernel` with the given axes and body, to run inside of the common loops: temporaries of which only
+        the current row is stored lose the indices of the common axes.
         """
         for _ in self.step.axes:
             body = localise(body, self.rows)

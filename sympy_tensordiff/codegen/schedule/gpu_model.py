@@ -64,7 +64,8 @@ REGISTERS, TILE_REGISTERS = 64, 80
 
 
 class LaunchCosts(NamedTuple):
-    """The predicted costs of one kernel launch, per thread unless stated otherwise.
+    """The predicted costs of one GPU kernel launch, such as memory sectors and operations, per thread unless stated
+    otherwise.
 
     Attributes
     ----------
@@ -142,8 +143,8 @@ def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 
 
 
 class _Threads:
-    """The threads of a GPU kernel with one thread per entry and no shared memory: block shape, number, and the indices
-    of each.
+    """The threads of a GPU launch with one thread per entry, for the cost model: block shape, number of threads, and
+    the indices of each.
     """
 
     def __init__(self, step: Kernel | FusedKernels, shapes: Shapes, known: Values) -> None:
@@ -184,7 +185,9 @@ class _Threads:
 
 
 class _ModelBlocks:
-    """The threads of a GPU kernel whose blocks share memory: block shape, number, and the coordinates of each."""
+    """The threads of a GPU launch whose blocks share memory, for the cost model: block shape, number of threads, and
+    the coordinates of each.
+    """
 
     def __init__(self, nest: BlockNest, known: Values) -> None:
         self.nest, self.body, self.shared, self.has_tiles = nest, nest.body, nest.shared, bool(nest.tiles)
@@ -213,7 +216,9 @@ class _ModelBlocks:
 
 
 class _Count:
-    """Counts the reads and operations of a GPU launch, by running through its nest for one warp of threads."""
+    """The cost model of one GPU launch: it counts reads and operations by running through the loop nest for the threads
+    of one warp.
+    """
 
     def __init__(self, launch: _Threads | _ModelBlocks, shapes: Shapes, known: Values, itemsize: int) -> None:
         self.launch, self.itemsize = launch, itemsize
@@ -303,8 +308,8 @@ class _Count:
                 self.touch(load, warp)
 
     def touch(self, load: Load, warp: Sequence[Values]) -> None:
-        """Record the offsets of the entries that a warp reads by ``load``: those of the current iteration of the loops
-        around it, and those of all iterations of short loops, whose sectors stay in the cache.
+        """Record which entries the threads of a warp read by ``load``, as offsets: those of one iteration of long loops
+        and of all iterations of short loops, whose memory sectors stay in the cache.
         """
         if self.entries[load.array] * self.itemsize <= WARP * SECTOR:
             return
@@ -332,7 +337,9 @@ class _Count:
         return len(sectors) / ceil(len(offsets) * self.itemsize / SECTOR)
 
     def worst_ratio(self) -> float:
-        """Return the worst ratio of sectors among the arrays that are read most often."""
+        """Return the worst ratio of memory sectors read to sectors needed, among the arrays that are read most
+        often.
+        """
         worst: dict[int, float] = {}
         for (level, _), each in self.touched.items():
             times = self.times[level]
@@ -350,8 +357,8 @@ def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
 
 
 def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[Any, Any]]]:
-    """Return the greatest number of iterations of a loop among the threads of a warp, and the variables of each thread
-    in its middle iteration.
+    """Return ``(iterations, variables)``: the greatest number of iterations of a loop among the threads of a warp, and
+    the variables of each thread in the middle one.
     """
     most, inner = 0, []
     for lane in warp:

@@ -33,7 +33,7 @@ WIDEST_END = 16
 
 
 class Guards(NamedTuple):
-    """The guards of statements in a loop body, sorted: lower and upper bounds of the loop variable, and conditions that
+    """The guards in a loop body as conditions on the loop: lower and upper bounds of its variable, and conditions that
     are the same in all iterations.
 
     ``zeros`` are the quotients that are 0 between the bounds, ``outer_zeros`` those that are 0 where ``outer`` holds,

@@ -48,9 +48,9 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the body of the loop over `variable` ("" for a whole nest) with entries that its inner loops read
-        repeatedly read once before these loops. ``known`` maps entries that are already read to their names; ``rows``
-        are the constraints known there.
+        """Return the body of the loop over `variable` ("" for a whole nest). An entry that its inner loops read
+        repeatedly is read once, before these loops, into a new scalar. ``known`` maps entries that are already read to
+        their names; ``rows`` are the constraints known there.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
@@ -77,8 +77,8 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the entries that are worth reading once per iteration over `variable` (or once in all for ""): they
-        depend on it, but not on the inner loops in which they are read.
+        """Yield the entries that are worth reading once per iteration over `variable` ("": once in all), before the
+        inner loops: they depend on it, but on no inner loop in which they are read.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
@@ -136,7 +136,7 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
 
 
 def entry_name(entry: Entry) -> str:
-    """Return a readable name for the scalar that holds an entry: ``idx_i`` for ``idx[i]``."""
+    """Return a readable name for the scalar that stores an array entry: ``idx_i`` for ``idx[i]``."""
     array = entry.array if isinstance(entry, Load) else entry.tensor
     name = "_".join([array, *map(str, entry.index)])
     return name if name.isidentifier() else f"{array}_entry"

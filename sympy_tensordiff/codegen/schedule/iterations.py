@@ -23,8 +23,8 @@ MAX_UNROLLED = 128
 
 
 class Iteration(NamedTuple):
-    """The reads of global and of shared memory, and the operations, of an iteration of an innermost loop; of a thread
-    if there is no loop.
+    """The work of one iteration of an innermost loop (or of a thread that has no loop): its reads from global memory,
+    its reads from shared memory, and its operations.
     """
 
     loads: int
@@ -33,8 +33,8 @@ class Iteration(NamedTuple):
 
 
 def iterations(body: Sequence[Statement], shared: Collection[str]) -> list[Iteration]:
-    """Return what an iteration of each innermost loop in the nest ``body`` of a thread reads and computes; with a
-    constant number of iterations, also what one of the loop around it does. ``shared`` are the arrays in shared memory.
+    """Return the work of one iteration of each long innermost loop in the nest ``body`` of a GPU thread, and of the
+    loop around one that has a constant number of iterations. ``shared`` are the arrays in shared memory.
     """
     long = [loop for loop in loops(body) if not is_unrolled(loop)]
     if not long:
@@ -88,7 +88,9 @@ def work(node: Scalar) -> int:
 
 
 class _Reads:
-    """Counts the reads of statements that depend on the loop ``variable``; with "", all of them."""
+    """Counts the reads, stores and operations of statements. With a loop ``variable``, only reads that depend on it
+    count, since others are made before the loop.
+    """
 
     def __init__(self, shared: Collection[str], variable: str = "") -> None:
         self.shared, self.variable = shared, variable
@@ -97,13 +99,16 @@ class _Reads:
         self.loads = self.shared_loads = self.operations = 0
 
     def iteration(self, body: Sequence[Statement]) -> Iteration:
-        """Return the counts of statements without the long loops in them."""
+        """Return the counts (an `Iteration`) of reads and operations of one run of the statements, without the long
+        loops in them.
+        """
         self.count(body, {}, frozenset())
         return Iteration(self.loads, self.shared_loads, self.operations)
 
     def count(self, body: Sequence[Statement], values: Mapping[str, Affine], guard: frozenset[str]) -> None:
-        """Count the reads of statements in which unrolled loops have the ``values``, below guards with the names
-        ``guard``.
+        """Add the reads and operations of ``body`` to the counts, once for each value of its short loops, which
+        compilers unroll. ``values`` has the values of such loops around it, ``guard`` the names in conditions around
+        it.
         """
         for statement in body:
             if isinstance(statement, Loop):
@@ -126,7 +131,9 @@ class _Reads:
                     self.store(statement.name, tuple([form.substitute(values) for form in statement.index]))
 
     def store(self, array: str, index: tuple[Affine, ...]) -> None:
-        """Forget what a store to an entry may change: all but entries of its array at a constant distance."""
+        """Forget the known entries that a store to ``array[index]`` may change: all of this array except those at a
+        constant distance from it.
+        """
         others = [known for name, known in self.known if name == array]
         near = [known for known in others if all((a - b).is_constant for a, b in zip(known, index, strict=True))]
         self.known = {(array, known) for known in (*near, index)}

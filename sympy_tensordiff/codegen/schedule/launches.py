@@ -102,8 +102,8 @@ def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement,
 
 
 class _Launch:
-    """The kernels of one GPU launch, with one thread per entry of an array of the shape ``box``; another step than a
-    kernel is a launch without kernels.
+    """One GPU launch under construction: its kernels, which have one thread per entry of an array of the shape ``box``.
+    A step that is no kernel is a launch of its own, without kernels.
     """
 
     def __init__(self, step: Step, shapes: Shapes, unfused: Collection[str]) -> None:
@@ -140,7 +140,9 @@ class _Launch:
         return len(numbers) == len(lengths) and prod(numbers) < SHORT
 
     def common(self, step: Kernel) -> tuple[Affine, ...]:
-        """Return the leading extents in which the array of the kernel `step` agrees with the shape of this launch."""
+        """Return the leading extents that the array of the kernel `step` has in common with the shape of this launch:
+        the threads along them can compute both.
+        """
         pairs = zip(self.box, self.shapes[step.array], strict=False)
         same = [one == other for one, other in pairs]
         return self.box[: (*same, False).index(False)]

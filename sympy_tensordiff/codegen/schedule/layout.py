@@ -59,15 +59,15 @@ Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
 
 
 def in_reading_order(program: Program) -> Program:
-    """Return `program` with arrays transposed or copied so that inner loops read them contiguously; `program` itself if
-    it does not allow copies.
+    """Return `program` with temporaries transposed, or copies added, so that innermost loops read arrays contiguously;
+    `program` itself if its options do not allow copies.
     """
     return _with_copies(_with_transposed_products(_with_transposed_values(program))) if program.copies else program
 
 
 def _with_transposed_values(program: Program) -> Program:
-    """Return `program` with the axes of temporaries in another order, if more reads are contiguous then: those of the
-    kernel that fills the array, along its last axis, and those of the array itself.
+    """Return `program` with the axes of temporaries in another order if more reads are then contiguous: the reads by
+    the kernel that fills a temporary, and the reads of the temporary itself.
 
     One order changes what is best for the others, so that they are chosen one after the other.
     """
@@ -130,8 +130,8 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
             continue
 
         def vote(load: Load, variable: str | None, around: tuple[str, ...], step: Kernel = step) -> Load:
-            """Count axes to put last: for the array of `load`, the axis along which the innermost loop reads it
-            contiguously; for the array that `step` fills, the axes along which `load` is contiguous. Return `load`
+            """Count an opinion on which axis should be stored last, for the array that `load` reads and for the one
+            that `step` fills: the axis along which the innermost loop would then read contiguously. Return `load`
             unchanged.
             """
             run = run_of(load, variable)
@@ -220,8 +220,8 @@ def _read_along_columns(program: Program, prover: Prover) -> dict[str, _Groups]:
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Count whether the innermost loop around `load` runs along the columns or the rows of its array; return `load`
-        unchanged.
+        """Count whether the innermost loop around `load` runs along the columns (1) or the rows (-1) of a product's
+        result; return `load` unchanged.
         """
         if load.array in groups:
             runs = (run_of(load, one) for one in (variable, *reversed(around)))
@@ -294,8 +294,8 @@ def _with_copies(program: Program) -> Program:
 
 
 def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
-    """Whether the loops ``around`` a read access each of its entries several times; a copy in which the read is
-    contiguous then pays. `factor` is the stride of the read.
+    """Return whether the loops ``around`` a read with the stride `factor` make it several times at each entry, so that
+    it pays to read from a copy in which the entries are contiguous.
 
     With a stride, an entry is repeated where more loops than axes are in the indices, too.
     """
@@ -328,8 +328,8 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
-    """Return `kernel` with each read replaced by ``visit(read, v, loops)``: v is the innermost index, and `loops` are
-    the variables of all loops around the read.
+    """Return `kernel` with each read replaced by ``visit(read, variable, loops)``, where ``variable`` is that of the
+    innermost loop around the read, and ``loops`` are those of all loops.
     """
     extents = kernel.box(prover.shapes)
     axes = list(zip(kernel.axes, extents, strict=True))
@@ -349,7 +349,9 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def read(node: Scalar) -> Scalar:
-            """Return the result of ``visit`` for a read; other nodes unchanged."""
+            """Return what the caller's function ``visit`` puts in place of the read `node`, given the loops around it;
+            other nodes unchanged.
+            """
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 
         return (with_parts(statement, lambda value: rewrite_scalar(value, read)),)

@@ -153,9 +153,9 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return the statements that update a running sum for the next entry: ``growth`` multiplies the sum by the factor
-    that all its terms gain. If the previous entry, whose terms end at ``end``, did not have all earlier terms, the sum
-    starts again with ``begin``.
+    """Return the statements that update a running sum from one entry to the next: ``growth`` multiplies it by the
+    factor that all its terms gain. If the range of the previous entry, which ends at ``end``, was empty, the sum starts
+    again with ``begin``.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
@@ -195,7 +195,9 @@ def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fres
 
 
 def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
-    """Return two statements: ``flag = 0``, and ``flag = 1`` if `condition` holds."""
+    """Return two statements that set the integer `flag` to 1 if `condition` holds in some iteration: the initialisation
+    ``flag = 0``, and the update.
+    """
     return Set(flag, FALSE), Set(flag, condition, "any")
 
 

@@ -160,8 +160,8 @@ def _joins(
 
 
 def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection[str]) -> list[Kernel]:
-    """Return the kernels without those that fill a temporary array with several entries per row, if these are read at
-    most `MAX_TIMES` times: the readers compute them again. ``inner`` are the temporaries of the group.
+    """Return `kernels` without those whose temporary array has several entries per row and is read at most `MAX_TIMES`
+    times; the kernels that read it compute its entries again. ``inner`` are the temporaries of the group.
     """
     rank = len(kernels[0].axes)
     for array in [kernel.array for kernel in kernels]:

@@ -256,8 +256,8 @@ def runs_less_often(loop: Loop, times: int) -> bool:
 
 @dataclass
 class Segment:
-    """Consecutive statements of a kernel that are scheduled alike: "row" statements run once per row, "entry"
-    statements in a loop along the row, and a "sum" contains that loop.
+    """Consecutive statements of a kernel that run alike when it is computed row by row, by ``kind``: "row" statements
+    once per row, "entry" statements in a loop along the row, and a "sum" with that loop inside.
     """
 
     kind: str
@@ -266,8 +266,8 @@ class Segment:
 
 @dataclass
 class RowPlan:
-    """A plan to run a kernel row by row: the segments of its body, its prefix scans, and the scalars that become local
-    arrays with one value for each entry of the row.
+    """A plan to compute a kernel row by row: the segments into which its body is cut, its prefix scans, and the scalars
+    that must become local arrays, with one value per entry of the row.
     """
 
     planner: RowPlanner
@@ -307,8 +307,8 @@ def scans_plan(kernel: Kernel) -> RowPlan | None:
 
 
 def stays_in_rows(kernel: Kernel) -> bool:
-    """Whether ``kernel`` adds only to entries whose index contains its last axis itself; the loop over this axis can
-    then be moved.
+    """Return whether the order of additions to each entry stays the same if the loop over the last axis of ``kernel``
+    is moved: the axis itself is an index of all entries to which it adds.
 
     Then the additions to one entry keep their order with the axis innermost.
     """
@@ -325,7 +325,9 @@ def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
 
 
 class RowPlanner:
-    """Finds the sums of a kernel inside of which the loop over its last axis should be moved."""
+    """Decides inside of which sums of a kernel the loop over its last axis (along a row) should be moved, so that
+    memory is read contiguously.
+    """
 
     def __init__(self, kernel: Kernel, is_long: bool) -> None:
         self.kernel = kernel
@@ -353,8 +355,8 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def worthwhile(self, loop: Loop) -> Loop | None:
-        """Return `loop`, with bounds that do not depend on the last axis, if moving the loop over this axis inside
-        pays; else None.
+        """Return `loop` if it pays to move the loop over the last axis inside of it, with bounds that contain this axis
+        turned into a guard; None if it does not pay.
         """
         if self.is_worthwhile(loop):
             return loop
@@ -419,7 +421,9 @@ class RowPlanner:
         return all(self.is_movable(inner) for inner in nested)
 
     def is_window(self, loop: Loop) -> bool:
-        """Whether `loop` has few iterations for each entry of the row, as a window ``i <= j <= i + 2`` has."""
+        """Return whether `loop` has few iterations for each entry of the row, as a sum over a window ``i <= j <= i +
+        2`` has.
+        """
         found = interchange_bounds(loop, self.axis)
         steps = None if found is None else most_steps(found[0])
         return steps is not None and steps <= _MAX_SHORT_WINDOW
@@ -461,8 +465,8 @@ class RowPlanner:
         return total
 
     def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
-        """Return the scalars that differ from entry to entry and are used in a later segment; they become arrays
-        (scalar expansion).
+        """Return the scalars that differ between the entries of a row and are used in a later segment than they are
+        computed in: they become local arrays (scalar expansion).
         """
         made: dict[str, int] = {}
         found: set[str] = set()

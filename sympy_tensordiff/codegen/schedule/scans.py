@@ -48,7 +48,8 @@ Half and twice as much change no text of the benchmarks.
 
 @dataclass(frozen=True)
 class PrefixScan:
-    """A reduction loop, such as ``Sum_{j <= i} x[j]``, that continues from the value of the previous entry of a row.
+    """A sum (or other reduction) whose range grows along a row, as ``Sum_{j <= i} x[j]``, so that it continues from the
+    value for the previous entry (a prefix scan).
 
     ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
     the terms of the exponents in the summand that depend on the entry. ``growth``: statements that multiply the sum of
@@ -138,8 +139,8 @@ class _ScanFinder:
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with the shift m[i] recorded if its terms are like ``exp(u[j] - m[i])`` at entry i: then the
-        running sum is rescaled when m changes. None for other terms.
+        """Return `scan` with the shift ``m[i]`` of its terms recorded, if these are like ``exp(u[j] - m[i])`` for entry
+        i, so that the running sum can be rescaled when m changes; None for other terms.
         """
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):

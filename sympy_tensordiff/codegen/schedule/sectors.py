@@ -14,8 +14,8 @@ from sympy_tensordiff.integer.products import times
 
 
 def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
-    """Return the number of values that each axis takes among the 32 consecutive entries of a warp. Entries are counted
-    along the axis ``first``, then along the other axes, the last one first.
+    """Return how many values each axis takes among the 32 entries that a warp computes, if these are counted along the
+    axis ``first``, then along the other axes from last to first.
     """
     found: dict[str, int] = {}
     lanes = WARP
@@ -36,8 +36,8 @@ def width_of(box: Mapping[str, Affine]) -> int:
 
 
 def sectors(values: Sequence[Scalar], lanes: Mapping[str, int]) -> float:
-    """Return about how many memory sectors a warp reads for ``values``; `lanes` gives the number of values of each
-    variable in the warp. A contiguous read costs a quarter per thread, a strided one up to 1.
+    """Return an estimate of the memory sectors that a warp reads for ``values``, per thread: 1/4 for a contiguous read,
+    up to 1 for a strided one. `lanes` has the number of values that each variable takes in the warp.
     """
     loads = dict.fromkeys(node for value in values for node in subexpressions(value) if isinstance(node, Load))
     total = 0.0

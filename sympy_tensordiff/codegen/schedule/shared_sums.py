@@ -43,8 +43,8 @@ from sympy_tensordiff.integer.products import quotient_by
 
 @dataclass(frozen=True, slots=True)
 class SharedLoop:
-    """A summation loop whose iterations the ``threads`` of a block share; the threads then add up their partial sums.
-    Without a ``width``, their number is 1, 2, 4, 8, 16, or a multiple of a warp.
+    """A sum whose loop the threads of a GPU block share: each of the ``threads`` adds some of the terms, and then the
+    partial sums are added up.
 
     With a ``width``, the x axis runs over as many neighbouring entries, and the y axis over the iterations. Entries
     along ``axis`` are neighbours. A thread computes all entries along the short axis ``jam``.
@@ -69,8 +69,8 @@ MAX_JAMMED = 8
 
 
 def is_jammable(kernel: Kernel, extent: Affine) -> bool:
-    """Whether one thread may compute all entries of a kernel along its last axis, of length `extent`: there are few, no
-    loop depends on the axis, and the entries share reads.
+    """Return whether one thread should compute all entries of a kernel along its last axis, of length `extent`, in
+    common loops: there are few, no loop depends on the axis, and the entries share reads.
     """
     if not extent.is_constant or not 2 <= extent.constant <= MAX_JAMMED:
         return False
@@ -88,8 +88,8 @@ def _names_in(statement: Statement) -> set[str]:
 
 
 def _varying(kernel: Kernel) -> set[str]:
-    """Return the names that differ between entries along the last axis: the axis itself, and the scalars computed from
-    it.
+    """Return the names of the integers and scalars that differ between entries along the last axis: the axis itself,
+    and what is computed from it.
     """
     found, before = {kernel.axes[-1]}, 0
     own = [s for s in statements(kernel.body) if isinstance(s, Set) and isinstance(s.target, Name)]
@@ -100,7 +100,9 @@ def _varying(kernel: Kernel) -> set[str]:
 
 
 class _Jam:
-    """Copies statements once for each entry along a short axis, all of whose entries one thread computes."""
+    """Rewrites statements so that one thread computes all entries along a short axis: each statement that depends on
+    the axis is copied once per entry (unroll-and-jam).
+    """
 
     def __init__(self, kernel: Kernel, axis: str, shapes: Shapes, fresh: Fresh) -> None:
         self.varying: set[str] = _varying(kernel) if axis else set()

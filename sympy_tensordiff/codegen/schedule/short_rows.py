@@ -64,8 +64,8 @@ def _copies_per_entry(statement: Statement, planner: RowPlanner, entries: list[R
 
 
 def _gains(planner: RowPlanner, count: int) -> bool:
-    """Whether computing all `count` entries together pays: there are long sums that share reads, and not too many
-    accumulators.
+    """Return whether it pays to compute the `count` entries of a short row together: the row has long sums that share
+    reads, and not too many accumulators result.
     """
     varying = [part for part in statements(planner.kernel.body) if planner.varies(part)]
     if any(isinstance(part, Loop | If) and planner.is_tied(part) for part in varying):
@@ -82,8 +82,8 @@ def _gains(planner: RowPlanner, count: int) -> bool:
 
 
 def _shares(planner: RowPlanner, loop: Loop) -> bool:
-    """Whether the reads that move with `loop` are contiguous, and at least one is the same for all entries of the short
-    axis.
+    """Return whether the entries of a short row share reads in `loop`: all reads that depend on the loop are
+    contiguous, and one of them is the same for all entries.
     """
     loads = [node for node in scalars(loop.body) if isinstance(node, Load)]
     moving = [node for node in loads if any(loop.variable in form.atoms() for form in node.index)]

@@ -234,7 +234,9 @@ class _Pieces:
         self.kernels.append(replace(self.kernel, body=self.piece([], result)))
 
     def below(self, statement: Statement) -> int:
-        """Return the number of operations of `statement`, without those of values that new arrays store."""
+        """Return the number of operations to compute the scalars that `statement` uses, without those whose values are
+        stored in new arrays.
+        """
         return sum(
             self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
         )
@@ -251,8 +253,8 @@ class _Pieces:
         self.loads[name] = kernel.entry
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
-        """Return `body` and `store` after the earlier statements that compute the scalars used in them. A scalar that
-        was stored in an array is read from it instead.
+        """Return the body of a new kernel: the statements `body` and `store`, preceded by those statements of the large
+        kernel that they need. Scalars that an array stores are read from it.
         """
         needed = {name for statement in body for name in filled(statement)}
         statements = {self.positions[id(statement)]: statement for statement in body}

@@ -64,8 +64,8 @@ MOST_PARTS = 256
 
 
 class Stages(NamedTuple):
-    """A program in which long sums are computed in two stages, partial sums first. ``whole`` maps each array of partial
-    sums to the array of the totals.
+    """A program after long sums were split into two stages, partial sums and totals. ``whole`` maps each array of
+    partial sums to the array of the totals.
     """
 
     program: Program
@@ -73,8 +73,8 @@ class Stages(NamedTuple):
 
 
 def _in_stages(program: Program, work: _Stages) -> Stages:
-    """Return the program with each long reduction replaced by the kernels for partial sums and totals that `work`
-    makes.
+    """Return the program with each long reduction replaced by the kernels for partial sums and totals that `work`,
+    which decides on the splitting, makes.
     """
     steps: list[Step] = []
     for step in program.kernels:
@@ -91,8 +91,8 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
 
 
 class ChosenLoop(NamedTuple):
-    """The loop of a sum to distribute over threads or blocks: its number of iterations, the loops around it and inside,
-    and how threads share its iterations.
+    """The loop of a long sum that GPU threads or blocks are to share, with its number of iterations, the loops around
+    it and inside, and the way in which they share it.
     """
 
     loop: Loop
@@ -129,8 +129,8 @@ class ChosenLoop(NamedTuple):
 
 
 class _Stages:
-    """Divides the long reductions of one program among blocks of threads: a kernel for partial sums and, if needed, a
-    second one that adds them up.
+    """Splits the long reductions of one program among blocks of GPU threads: a kernel for partial sums and, if needed,
+    a second one that adds these up.
     """
 
     def __init__(self, program: Program) -> None:
@@ -191,8 +191,8 @@ class _Stages:
         return list(found)
 
     def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
-        """Return the loop of the reduction in `outer`, statement ``number`` of the kernel, that threads should share;
-        None if there is none. Loops that were split ``most`` times already are left out.
+        """Return the loop that threads should share of the reduction ``outer``, statement ``number`` of the kernel's
+        body; None if there is none. Loops that were split ``most`` times already are left out.
         """
         start, before = (
             _initial_assignment(kernel.body, outer),
@@ -424,8 +424,8 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
-    """Return an upper bound of the number of iterations of `loop`, whatever the data and the axes in ``box`` (axes with
-    their extents), as a form without the variables `own`; None if there is no such form.
+    """Return an upper bound of the number of iterations of `loop` that the host can compute, valid for all data and all
+    values of the axes in ``box`` (axes with extents), without the variables `own`; None if there is none.
     """
     loop = at_extremes(loop, box or {})
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1:

@@ -42,8 +42,8 @@ _MIN_PACKED_INDICES = 4
 
 @dataclass(frozen=True)
 class CirculantPacking:
-    """An array that is symmetric in two ``axes`` and stores ``a[i, j] == a[j, i]`` once: its entry ``[d, j]`` is
-    ``a[j, (j + d) mod extent]``, for each distance ``d`` up to half of the extent.
+    """A packed storage of an array that is symmetric in two ``axes``, so that ``a[i, j] == a[j, i]`` is stored once:
+    its entry ``[d, j]`` is ``a[j, (j + d) mod extent]``, for distances ``d`` up to half of the extent.
     """
 
     name: str
@@ -52,7 +52,9 @@ class CirculantPacking:
 
     @property
     def offsets(self) -> int:
-        """The number of offsets, modulo the extent of the axes, between two indices: ``extent // 2 + 1``."""
+        """The number of rows of the packed array, one for each cyclic distance between two indices: ``extent // 2 +
+        1``.
+        """
         return self.extent // 2 + 1
 
 

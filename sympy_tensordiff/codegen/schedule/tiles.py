@@ -48,8 +48,8 @@ EACH = 4
 
 @dataclass(frozen=True, slots=True)
 class _Tiling:
-    """The plan to compute a kernel that is like a matrix product in tiles: its row and column axis, its summed loops,
-    and the reads of both operands.
+    """A plan to compute a kernel that is like a matrix product in tiles of shared memory: its row and column axis, its
+    summed loops, and the reads of both operands.
     """
 
     row: str
@@ -111,8 +111,8 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
 
 
 def _sums_per_thread(extent: Affine) -> int:
-    """Return how many sums a thread computes along an axis of length `extent`: the most with which tiles are still
-    filled well; 0 if even one is too many.
+    """Return how many sums each thread computes along an axis of length `extent`: as many as keep most of a tile in
+    use; 0 if the axis is too short even for one.
     """
     if not extent.is_constant:
         return EACH
@@ -168,8 +168,8 @@ def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> Bl
 
 
 class _TileNest:
-    """Builds the GPU nest of one kernel computed in tiles. ``entries`` lists the row and column of each entry that a
-    thread computes.
+    """Builds the GPU loop nest of a kernel that is computed in tiles. ``entries`` lists the row and column of each
+    entry that a thread computes.
     """
 
     def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> None:
@@ -224,7 +224,9 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, tuple(shared), tuple(blocks), tiles=tuple(tiles))
 
     def extreme(self, form: Affine, sign: int) -> Affine:
-        """Return the greatest value (least for ``sign=-1``) of a loop bound among the entries of the tile."""
+        """Return the greatest value (least for ``sign=-1``) that `form`, a bound of the summed loop, takes among the
+        entries of a tile.
+        """
         for axis, start in self.starts.items():
             form = form.substitute({axis: start + (self.size[axis] - 1) * (sign * form.coefficient(axis) > 0)})
         return form
@@ -306,7 +308,9 @@ class _TileNest:
                 chosen[load] = values[load, pair[axis == self.plan.column]]
 
             def value(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
-                """Return a read of a tile as the name of its register; other nodes unchanged."""
+                """Return the register (a scalar's name, from ``chosen``) that stores the entry which ``node`` reads
+                from a tile; other nodes unchanged.
+                """
                 return chosen.get(node, node) if isinstance(node, Load) else node
 
             forms = {**self.entries[pair], self.last.variable: self.first + self.k}

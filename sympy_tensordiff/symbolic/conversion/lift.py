@@ -130,15 +130,15 @@ hooks.operand.register(as_operand)
 
 
 def _without_indices(expr: Any) -> Any:
-    """Return an equal expression in which no scan (loop over time) depends on an index that an outer sum or
-    comprehension binds.
+    """Return an equal expression in which no scan (loop over time) depends on an index of a sum or comprehension around
+    it: one scan then computes the values for all indices.
     """
     return over_indices(expr) if any(getattr(node, "is_scan", False) for node in nodes_in([expr])) else expr
 
 
 class _Lift(Rewriting):
-    """One traversal that converts SymPy notation to this package's classes. It also checks that equal names mean equal
-    tensors.
+    """The traversal of `lift`, which converts SymPy's classes to this package's. It also checks that two tensors with
+    one name are the same tensor.
     """
 
     def __init__(self) -> None:
@@ -329,8 +329,8 @@ def properties_of(tensor: TensorSymbol | NamedTensor) -> str:
 
 
 class _IntegerIndices:
-    """The integer symbols that replace the indices of one SymPy `Sum` or `Product`; they are renamed where they would
-    clash with other symbols.
+    """The integer symbols that replace the indices of one SymPy `Sum` or `Product`, renamed where they would clash with
+    other symbols.
     """
 
     def __init__(self, expr: sympy.Sum | sympy.Product) -> None:
@@ -338,8 +338,8 @@ class _IntegerIndices:
         self.chosen: set[Any] = set()
 
     def bind(self, position: int, scope: Scope) -> tuple[Scope, Any]:
-        """Return ``(scope, symbol)`` for limit number ``position``: the integer symbol of its index, and the scope
-        inside of the limit, in which the symbol replaces the index.
+        """Return ``(scope, symbol)`` for limit number ``position`` of the sum: the integer symbol that replaces its
+        index, and ``scope`` with this replacement added, for what is inside of the limit.
         """
         index = self.expr.limits[position][0]
         if not isinstance(index, (Symbol, Idx)):

@@ -87,7 +87,9 @@ def explicit(expr: Any, lift: Lift) -> Any:
         )
 
     def entry(*indices: Expr) -> Expr:
-        """Return the entry at ``indices``: the sum of all values, each times Kronecker deltas of its position."""
+        """Return the entry at ``indices`` of the explicit array: the sum of all its nonzero entries, each times
+        Kronecker deltas of its position.
+        """
         return Add(*(Mul(*map(KroneckerDelta, indices, place), value) for place, value in values.items()))
 
     return tabulate(shape, values.values(), entry)
@@ -108,7 +110,9 @@ def _comprehension(expr: Any, lift: Lift) -> Any:
     """
 
     def function(*arguments: Expr) -> Any:
-        """Return the entry at ``arguments``, which count from 0 instead of from the lower limits."""
+        """Return the entry at ``arguments``, indices that count from 0: the body at these indices plus the lower
+        limits.
+        """
         moved = [(v, index + first) for (v, first, _), index in zip(expr.limits, arguments, strict=True)]
         return expr.function.subs(moved, simultaneous=True)
 
@@ -161,7 +165,7 @@ def apply_function(expr: Any, lift: Lift) -> Any:
 
 
 class Factor(NamedTuple):
-    """A tensor or a scalar in a product, with one integer label per axis."""
+    """One operand of an einsum under construction: a tensor or a scalar, with one integer label per axis."""
 
     tensor: Any
     labels: tuple[int, ...]
@@ -172,7 +176,9 @@ Network: TypeAlias = tuple[list[Factor], list[int]]
 
 
 def network(expr: Any, lift: Lift) -> Any:
-    """Convert a product of matrices or arrays, a contraction, a diagonal or a permutation of axes to an einsum."""
+    """Convert a network of SymPy's arrays (a matrix product, tensor product, contraction, diagonal or permutation of
+    axes) to a single einsum.
+    """
     return contraction(*labelled(expr, lift, itertools.count()))
 
 

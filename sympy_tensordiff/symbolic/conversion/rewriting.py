@@ -284,8 +284,8 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
 
 
 def for_readers(expr: Any) -> Any:
-    """Convert ``expr`` to index notation with clear index names, to be printed; `to_indices` gives the form to be
-    computed.
+    """Convert ``expr`` to index notation with clear index names, in the form to be printed; `to_indices` gives the form
+    to be computed.
 
     Short sums in entries that are read more than once are written out at each use. No two nested sums or comprehensions
     have an index of the same name, and indices have no numbers as long as there are letters.
@@ -294,8 +294,8 @@ def for_readers(expr: Any) -> Any:
 
 
 class _TensorTraversal(Rewriting):
-    """The base of traversals whose ``scope`` contains the indices bound around an expression. For a tensor the scope is
-    reduced to the indices that occur in it.
+    """The base of the traversals in this file. Their ``scope`` is the set of indices bound around an expression,
+    reduced for each tensor to those that occur in it.
     """
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:

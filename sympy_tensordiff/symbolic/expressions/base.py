@@ -125,8 +125,8 @@ def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
 
 
 def _number_of_times(value: Any, variables: tuple[Any, ...]) -> int:
-    """Return ``value`` as an int; raise `ArgumentTypeError`, which quotes all ``variables`` of the call, if it is not
-    an integer ≥ 0.
+    """Return a repetition count of a derivative as an int; raise `ArgumentTypeError`, which quotes all ``variables`` of
+    the call, if it is not an integer ≥ 0.
     """
     if isinstance(value, bool) or not isinstance(value, (int, Integer)) or value < 0:
         raise ArgumentTypeError(f"diff: {value} in {variables} must be a number of times, 0, 1, 2, …")

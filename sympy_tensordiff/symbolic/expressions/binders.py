@@ -52,7 +52,9 @@ class Binder(TensorNode):
 
     @property
     def index_parts(self) -> tuple[Any, ...]:
-        """Return all parts of the limits: the bound indices and their bounds or extents."""
+        """Return the parts of the limits, which are the index expressions of the node: the bound indices and their
+        bounds or extents.
+        """
         return tuple(part for limit in self.args[1:] for part in limit.args)
 
     @property
@@ -211,8 +213,8 @@ class Binder(TensorNode):
 
 
 def _uncached_arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node``, for a walk that collects free symbols; () for a sum or comprehension whose free
-    symbols are already stored.
+    """Return the arguments of ``node`` for a walk that collects free symbols; () for a sum or comprehension, which has
+    stored its own.
     """
     return () if isinstance(node, Binder) and node._free is not None else node.args
 

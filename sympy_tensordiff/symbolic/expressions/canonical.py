@@ -110,8 +110,8 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the arguments of ``node`` in which a renamed index may occur; () if no renamed index is free in
-            it.
+            """Return the arguments of ``node`` in which one of the indices to be renamed may occur; () if none of them
+            is free in it.
             """
             if node is not binder:
                 self.record_free_symbols(node)
@@ -122,8 +122,8 @@ class Canonical:
         return self.renamed(binder, renaming, touched)
 
     def renamed(self, expr: Basic, renaming: Mapping[Any, Basic], touched: Callable[[Any], tuple[Any, ...]]) -> Basic:
-        """Return ``expr`` with symbols renamed by ``renaming``. ``touched(node)`` returns the parts of a node to rename
-        in.
+        """Return ``expr`` with symbols renamed by ``renaming``; only the parts ``touched(node)`` of each node are
+        visited.
         """
         done: dict[Basic, Basic] = dict(renaming)
         for node in postorder(expr, done, touched):
@@ -132,7 +132,7 @@ class Canonical:
         return done[expr]
 
     def record_free_symbols(self, expr: Basic) -> None:
-        """Record in ``self.free`` the free symbols of every node of ``expr``."""
+        """Compute the free symbols of every node in ``expr`` and store them in ``self.free``."""
         for node in postorder(expr, self.free):
             is_tensor = getattr(node, "is_tensor_expr", False) and node.is_symbol
             free: dict[Any, int] = {node: 0} if is_tensor or isinstance(node, (Symbol, Idx)) else {}
@@ -160,8 +160,8 @@ def rebuilt(node: Any, args: list[Basic]) -> Any:
 
 
 def unused_stem(names: Iterable[str]) -> str:
-    """Return the shortest of ``_``, ``__``, ... that, followed by a number, is none of ``names``; canonical indices are
-    named so.
+    """Return the shortest stem of underscores, ``_`` or ``__`` or ..., such that no name in ``names`` is the stem
+    followed by a number. Canonical indices are named by stem and number.
     """
     taken = {len(match[1]) for name in names if (match := re.fullmatch(r"(_+)\d+", name))}
     return "_" * next(length for length in range(1, len(taken) + 2) if length not in taken)

@@ -113,8 +113,8 @@ def _without_measures(node: Any) -> tuple[Any, ...]:
 
 
 class _RunningMethods(local):
-    """Thread-local storage of `answered`: for each recursive method that is being computed for a deep node, its results
-    so far.
+    """Thread-local storage of `answered`: for each recursive method in progress, the results for the nodes that are
+    done.
     """
 
     def __init__(self) -> None:
@@ -125,9 +125,9 @@ _passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)`` for a recursive method `answer`. For a deep or large node, it is first called for all
-    nodes below, bottom-up, and results are stored under the key ``question``. It then never recurses deeply, and visits
-    shared parts once.
+    """Return ``answer(node)`` for a recursive method `answer`, also for a deep or large node: there it is called for
+    the nodes below first, bottom-up, and each result is stored under the key ``question``, so that no call recurses
+    deeply.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.
@@ -206,8 +206,8 @@ OPERANDS_PER_LEVEL = 50
 
 
 class BoundedDepth:
-    """Limits the nesting of SymPy's own scalar nodes to ``deepest`` levels: `bounded` replaces a deeper scalar by a
-    tensor entry that contains it, which the function ``hold`` makes.
+    """Keeps SymPy's own scalar nodes at most ``deepest`` levels deep: `bounded` wraps a deeper scalar in a tensor
+    entry, made by the function ``hold``, that counts as a leaf.
 
     SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. A wrapped
     scalar, the entry of a comprehension without axes, is a leaf for SymPy, and this package reads through it.
@@ -220,8 +220,8 @@ class BoundedDepth:
         self.measures: KnownMeasures = {}
 
     def build(self, function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
-        """Return ``function(*arguments)`` for a SymPy function or class. It is left unevaluated if an argument is deep,
-        or if ``is_deep`` says so without a look. The measured depths are kept in this object for later calls.
+        """Return ``function(*arguments)`` for a SymPy function or class, unevaluated if an argument is deep (or
+        ``is_deep`` says so). The measured depths are cached in this object.
         """
         return build_unrecursively(function, arguments, is_deep, self.measures)
 
@@ -240,9 +240,8 @@ class BoundedDepth:
 def build_unrecursively(
     function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False, known: KnownMeasures | None = None
 ) -> Any:
-    """Return ``function(*arguments)`` for a SymPy function or class. It is left unevaluated if an argument is deep, or
-    if ``is_deep`` says so without a look, because SymPy's evaluation would recurse. ``known`` caches the measured
-    depths.
+    """Return ``function(*arguments)`` for a SymPy function or class, unevaluated if an argument is deep (or ``is_deep``
+    says so), because SymPy's evaluation would recurse. ``known`` caches measured depths.
     """
     known = {} if known is None else known
     if not is_deep and not any(measures(argument, known).is_deep for argument in arguments):

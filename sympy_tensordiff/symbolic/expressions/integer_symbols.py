@@ -72,8 +72,8 @@ def _index_parts(node: Any) -> Iterable[Any]:
 
 
 def _side_of_congruence(relation: Any) -> tuple[Any, ...]:
-    """Return ``(Mod(e, m),)`` for a relation ``Mod(e, m) == number``, so that ``e`` counts as an index expression; ()
-    for other relations.
+    """Return ``(Mod(e, m),)`` for an equation ``Mod(e, m) == number``, because ``e`` must then be an integer; () for
+    any other relation.
     """
     left, right = relation.args
     is_congruence = isinstance(left, Mod) and right.is_Integer and left.args[1].is_Integer and left.args[1] > 1

@@ -125,7 +125,7 @@ class Subs(sympy.Subs):
         return sympy.Subs(self.expr.xreplace(rule), bound, point)
 
     def _printed(self, printer: Any) -> Any:
-        """SymPy's hook for all printers: print SymPy's own form of the node (`shown`)."""
+        """SymPy's hook for all printers: print the node in the form that `shown` returns."""
         return printer._print(self.shown())
 
     _sympystr = _sympyrepr = _latex = _pretty = _printed
@@ -159,8 +159,8 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
 
 
 def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
-    """Return the derivative ``known``, a pair of a function and its orders, at the arguments ``args``, in the classes
-    of this module.
+    """Return the node of this module for a derivative, given as ``known``, a pair of the function and its orders, at
+    the arguments ``args``.
     """
     function, orders = known
     variables = _variables(len(args))
@@ -240,7 +240,7 @@ def _unevaluated_call(function: Any, args: Sequence[Any]) -> Any:
 
 @cache
 def _variables(size: int) -> tuple[Any, ...]:
-    """Return the dummy symbols for the arguments of a function of ``size`` arguments, the same at each call."""
+    """Return dummy symbols for the arguments of a function of ``size`` arguments; each call returns the same ones."""
     names = ["xi"] if size == 1 else [f"xi_{n + 1}" for n in range(size)]
     return tuple(sympy.Dummy(name, dummy_index=_FIRST + n, real=True) for n, name in enumerate(names))
 
@@ -259,7 +259,9 @@ def _is_variable(args: Sequence[Any], position: int) -> bool:
 
 
 def _is_shared(args: Sequence[Any], position: int) -> bool:
-    """Whether another argument may depend on argument ``position``; entries of one tensor may be the same entry."""
+    """Return whether another of ``args`` may depend on argument number ``position``, such as another entry of the same
+    tensor.
+    """
     arg = args[position]
     base = arg.tensor if getattr(arg, "is_tensor_entry", False) else arg
     return any(base in other.free_symbols for n, other in enumerate(args) if n != position)

@@ -67,8 +67,8 @@ def way_out(declarations: Collection[str]) -> str:
 
 
 def _parts_to_search(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` in which to search for symbols: of an entry only its base; () for nodes of this
-    package.
+    """Return the parts of ``node`` in which to search for undeclared symbols: the tensor of an entry, nothing in nodes
+    of this package, else the arguments.
     """
     if isinstance(node, sympy.Indexed):
         return (node.base,)

@@ -19,8 +19,8 @@ class Substitution(dict[Expr, Expr]):
 
 
 class Replacement:
-    """A replacement rule, called like a function. It can be applied to several expressions, and parts that these share
-    are visited once.
+    """A replacement rule, called with an expression to apply it. Results are cached, so that parts shared by several
+    expressions are visited once.
 
     Nodes shared before are shared after: a part is one object in all results. Nodes of this package apply the rule
     themselves, since they know which indices they bind.

@@ -131,8 +131,8 @@ class CallerDependent:
 
 
 class Cases(Expr):
-    """An opaque node in place of a `Piecewise` inside of a sum or comprehension. SymPy functions see it, and therefore
-    do not move the conditions out.
+    """An opaque node shown to SymPy in place of a `Piecewise` inside of a sum or comprehension, so that SymPy does not
+    move its conditions out.
     """
 
     is_real = True
@@ -210,7 +210,7 @@ def asked_for_atoms(walk: FrameType) -> bool:
 
 def without_cases(node: Any) -> tuple[Any, ...]:
     """Return the arguments of ``node`` with every `Piecewise` inside of a sum or comprehension replaced by an opaque
-    `Cases`. All callers get the same ones, as SymPy caches `has`.
+    `Cases`, so that SymPy does not move conditions out of it.
     """
     if not node.is_binder:
         return tuple(node._args[node.has_template :])
@@ -250,8 +250,8 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
 
 
 def means_one_argument(entry: Any, caller: FrameType) -> bool:
-    """Return whether SymPy, in the frame `caller`, is about to write ``Derivative(g(x[p], x[q]), x[p])`` and means the
-    first argument only.
+    """Return whether SymPy, in the frame `caller`, is about to write the derivative of a function with respect to one
+    argument, ``Derivative(g(x[p], x[q]), x[p])``, although another argument may be the same entry.
 
     Both may be the same entry, so that this would be another derivative; if the entry is not a variable for SymPy, it
     writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.

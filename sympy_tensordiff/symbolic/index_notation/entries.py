@@ -310,7 +310,9 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
 
 
 def _products_of_remainders(form: Affine) -> set[IndexProduct]:
-    """Return the products in ``form`` that come from remainders: ``n*floor(e/n)`` is part of ``Mod(e, n)``."""
+    """Return those products in ``form`` that belong to a remainder, as ``n*floor(e/n)`` does to ``Mod(e, n)``; they are
+    allowed in indices.
+    """
     factors: dict[SymbolicQuotient, Affine] = {}
     products: dict[SymbolicQuotient, set[IndexProduct]] = {}
     for v, c in form.terms:

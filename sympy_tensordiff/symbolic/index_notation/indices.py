@@ -176,7 +176,7 @@ def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
-    """Return the sum of fractions, given and returned as pairs ``(affine form, denominator)``."""
+    """Return the sum of fractions as a pair ``(affine form, denominator)``; the terms are such pairs too."""
     common = lcm(*(denominator for _, denominator in terms))
     total = Affine()
     for form, denominator in terms:

@@ -226,8 +226,8 @@ def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
 
 
 def _is_mistaken(symbol: Any, body: Expr, indices: list[Any]) -> bool:
-    """Return whether ``symbol``, which has the name of an index, is an integer in ``body`` although it or the index is
-    not declared so: it may be meant to be that index.
+    """Return whether ``symbol`` has the name of one of ``indices`` and is used as an integer in ``body``, but is
+    another symbol (declared differently): the user probably meant the index.
     """
     declared = symbol.is_integer and all(index.is_integer for index in indices if index.name == symbol.name)
     return isinstance(symbol, Symbol) and not declared and is_integer_in(symbol, body)

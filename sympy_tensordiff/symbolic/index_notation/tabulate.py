@@ -98,9 +98,9 @@ def inline_entry(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of a tensor at ``indices``, in index notation unless that would compute something repeatedly; a
-    scalar is returned unchanged. ``scope`` are the indices that vary around the read (None: ``indices``), and ``once``
-    says that it occurs only once. With ``keeps_sums``, a sum that would be computed repeatedly stays in its tensor.
+    """Return the entry of a tensor at ``indices``, in index notation unless that would compute something repeatedly.
+    ``scope`` are the indices that vary around the read (None: ``indices``), ``once`` says that it occurs only once;
+    with ``keeps_sums``, a repeated sum stays in its tensor.
     """
     if not is_whole(tensor):
         return tensor
@@ -127,8 +127,8 @@ def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[
 
 
 def upper_nodes(body: Basic) -> list[Any]:
-    """Return the nodes of ``body``, without the inside of tensors whose entries it reads; at most `WRITTEN_OUT` + 1 of
-    them.
+    """Return the nodes of ``body`` for a test of its size: without the inside of tensors whose entries it reads, and at
+    most `WRITTEN_OUT` + 1 of them.
     """
     nodes: list[Any] = []
     stack: list[Any] = [body]

@@ -371,8 +371,8 @@ def checked_name(name: Any) -> str:
 
 
 def as_entry(scalar: Any) -> Any:
-    """Return ``scalar`` wrapped as the entry of a comprehension without axes. SymPy treats it as a leaf, so that
-    nesting stays shallow.
+    """Return ``scalar`` as the entry of a comprehension without axes, which SymPy treats as a leaf. So deep scalars
+    stay shallow for SymPy.
     """
     return TensorComprehension._trusted(scalar, ())[()]
 

@@ -47,8 +47,8 @@ def show_index(printer: Any, index: Any, **how: Any) -> Any:
 
 @contextmanager
 def with_methods(printer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
-    """Return a context manager inside of which ``printer`` has the given ``methods``; those that the printer already
-    overrides are left alone.
+    """Context manager: inside of it, ``printer`` has the given ``methods``, except those that a subclass of the printer
+    defines itself.
     """
     given = {name: method for name, method in methods.items() if name not in vars(printer)}
     vars(printer).update(given)

@@ -64,8 +64,8 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
 
 
 def added_labels(inputs: Sequence[str], output: str) -> list[str]:
-    """Return the labels that an einsum sums as in ``sum(A, axis=0)``, and not by a matrix product such as ``A @ B``.
-    ``inputs`` are the labels of the operands, ``output`` those of the result.
+    """Return the labels that an einsum sums along an axis of one operand, as in ``sum(A, axis=0)``, not in a matrix
+    product such as ``A @ B``. ``inputs`` are the labels of the operands, ``output`` those of the result.
 
     They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
     """
@@ -98,8 +98,8 @@ def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
 
 
 class _Network:
-    """An einsum as a graph: labels are points, vectors are attached to a label, and a matrix is an edge between two
-    labels. ``matrices[i][k]`` has rows ``i`` and columns ``k``.
+    """An einsum as a graph, to find its form as matrix products: labels are points, a matrix is an edge between two
+    labels, vectors are attached to labels.
     """
 
     def __init__(self, tensors: Sequence[tuple[str, Any]], extents: Mapping[str, Any]) -> None:
@@ -156,8 +156,8 @@ class _Network:
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a label, not in ``kept``, that exactly two matrices share; their product can replace them. Labels with
-        connected neighbours come first. None if there is no such label.
+        """Return a summed label (not in ``kept``) between exactly two matrices, whose product can replace them; labels
+        with connected neighbours come first. None if there is none.
         """
         ends = {label: list(self.matrices[label]) for label in component if label not in kept}
         found = [label for label in ends if len(ends[label]) == 2]
@@ -213,8 +213,8 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors at ``label``. A matrix from there to a label not in ``without`` is multiplied by the
-        vectors at that label, and counts as a vector, ``A @ v``.
+        """Return the vectors at ``label``. A matrix to a label not in ``without``, multiplied by the vectors there,
+        counts as one: ``A @ v``.
         """
         hanging = [
             Chain((matrix, *self._columns(other, label)))

@@ -137,7 +137,7 @@ class Expanded(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """A notation with different Python text and formula, such as ``X*v[:, None]`` and ``diag(v) X``."""
+    """A notation that Python text and formulas write differently, such as ``X*v[:, None]`` and ``diag(v) X``."""
 
     text: Any
     formula: Any
@@ -152,8 +152,8 @@ def variant(text: Any, formula: Any) -> Any:
 
 
 def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
-    """Return ``change(*notations)``. If one of these is a `Variant`, apply ``change`` to the texts and to the formulas,
-    and return a `Variant`.
+    """Return ``change(*notations)``; if one of them is a `Variant`, the variant with ``change`` applied to the Python
+    texts and to the formulas separately.
     """
     if not any(isinstance(notation, Variant) for notation in notations):
         return change(*notations)

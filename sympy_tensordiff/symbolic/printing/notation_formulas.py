@@ -267,9 +267,7 @@ class LatexWriter(TraditionalWriter):
         return sign if scalar == 1 else f"{sign}{self.front(scalar)} "
 
     def quotient(self, notation: Product) -> list[str]:
-        """Return a list of one item, the LaTeX of an elementwise product's factors over its divisors; [] if it has
-        neither.
-        """
+        """Return ``[LaTeX of the factors over the divisors]`` for an elementwise product; [] if it has neither."""
         factors, divisors = notation.factors, [divisor.tensor for divisor in notation.divisors]
         if not divisors:
             return [self.elementwise(factors, MUL)] if factors else []
@@ -363,7 +361,9 @@ class LatexWriter(TraditionalWriter):
 
 
 def _has_repeated(tensor: Any) -> bool:
-    """Return whether a tensor is repeated along new axes, or is a sum or power of such a tensor."""
+    """Return whether `tensor` is repeated along new axes, or is a sum or power of such a tensor: the axes of its
+    entries then have to be written out.
+    """
     match tensor:
         case Variant():
             return _has_repeated(tensor.formula)

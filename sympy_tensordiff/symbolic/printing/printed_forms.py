@@ -29,8 +29,8 @@ from sympy_tensordiff.symbolic.printing.index_printing import show_index, with_m
 
 
 def names_a_point(printer: Any) -> bool:
-    """Return whether ``printer`` is the internal one by which SymPy's `Subs` compares points by their texts; it needs
-    exact texts.
+    """Return whether ``printer`` is the one with which SymPy's `Subs` compares points by their texts: different values
+    then need different texts.
 
     Tensors with one name and two shapes need different texts there.
     """
@@ -53,8 +53,8 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return the text to print in place of ``node``: a short text if it is too large, its `srepr` for the printer by
-    which SymPy's `Subs` compares points. None if it is printed normally.
+    """Return a special text of ``node``, or None if it is printed normally: a short text for a node that is too large,
+    its `srepr` where SymPy's `Subs` compares texts.
 
     A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
     text.
@@ -216,7 +216,7 @@ class ComprehensionForms(PrintedForms):
 
 
 class MarkedVariable(TensorSymbol):
-    """A variable in a formula whose name is already LaTeX, such as ``h_{t-1}``."""
+    """A variable printed in a formula under a name that is already LaTeX, such as ``h_{t-1}``."""
 
 
 class MarkedVariableForms(SymbolForms):
@@ -391,7 +391,9 @@ def stacked_parts(tensor: Any) -> list[Any] | None:
 
 
 def _as_variable(tensor: Any) -> Any:
-    """Return the comprehension ``tensor``; if it has just the entries of a variable, return that variable."""
+    """Return the comprehension ``tensor``; if its entries are just those of a variable, in the same order, return this
+    variable.
+    """
     entry = tensor.body
     if not getattr(entry, "is_tensor_entry", False) or not entry.tensor.is_symbol:
         return tensor

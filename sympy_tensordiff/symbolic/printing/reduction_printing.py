@@ -186,7 +186,9 @@ class _LastFactor(prettyForm):
 
     @property
     def binding(self) -> int:
-        """Return how tightly the form binds: as a sum if another factor follows in a product, else as a product."""
+        """Return the precedence by which SymPy's pretty printer sets parentheses: that of a sum if another factor
+        follows in a product, else that of a product.
+        """
         # As for LaTeX: only the product knows the position of the factor.
         return int(prettyForm.ADD if follows_as_factor(self, sys._getframe(1)) else prettyForm.MUL)
 

@@ -40,7 +40,7 @@ def labels_of_ones(node: Any) -> list[str]:
 
 
 def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """Return ``(tensor, axes)`` for an einsum that only repeats ``tensor``, by a product with ones; ``axes`` are the
+    """Return ``(tensor, axes)`` if the einsum `node` only repeats ``tensor``, by a product with ones; ``axes`` are the
     axes of the result that belong to the tensor. None for another einsum.
     """
     new = labels_of_ones(node) if isinstance(node, EinsumProduct) else []
@@ -65,8 +65,8 @@ def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
-    """Return ``tensor`` without ``axes`` of extent 1, which a product with ones has inserted; None if one of its
-    operands depends on such an axis.
+    """Return ``tensor`` without its `axes`, which have extent 1 and were inserted by a product with ones; None if an
+    operand depends on one of them.
     """
     if isinstance(tensor, EinsumProduct):
         gone = {tensor.output[axis] for axis in axes}

@@ -246,7 +246,7 @@ def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -
 
 
 class _StoredStates:
-    """States of other scans that the steps of a scan read as sequences; the formula of the scan can use their names.
+    """The states of other scans that a scan reads as sequences, by name, so that its formula can refer to them.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
     in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.
@@ -303,8 +303,8 @@ def _indexed(name: str, time: str) -> str:
 
 
 def _entrywise_row(expr: Any, rank: int, time: str, show: Any) -> Any | None:
-    """Return the row at a time of ``expr``, an entry-by-entry function of stacked states and tensors with the rank
-    ``rank``, such as ``2*h_t - y_t``; None for other expressions.
+    """Return the row at time ``time`` of ``expr``, an entry-by-entry function of stacked states and tensors with the
+    rank ``rank``, such as ``2*h_t - y_t``; None for other expressions.
     """
     if not isinstance(expr, Entrywise):
         return None

@@ -109,8 +109,8 @@ CACHED = 1 << 10
 
 
 def notation_of(node: Any) -> Any:
-    """Return the notation (printed form as a tree) of any node. For a deep node those of its operands are made first,
-    so that nothing recurses deeply.
+    """Return the notation of any node, the tree from which all printers write it. For a deep node those of its operands
+    are made first, so that nothing recurses deeply.
     """
     if isinstance(node, TensorOperation) and measures(node).depth > SHALLOW:
         done: set[Any] = set()
@@ -127,7 +127,9 @@ def _operands(node: Any) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=CACHED)
 def _notation(node: Any) -> Any:
-    """Return the notation (printed form as a tree) of any node, from the cache or by recursion into its operands."""
+    """Return the notation (the tree from which all printers write) of any node, from the cache or made from its
+    operands.
+    """
     known = _NOTATIONS.get(type(node))
     return Leaf(with_norms(node)) if known is None else known(node)
 
@@ -174,7 +176,9 @@ def _contracted(parts: Sequence[tuple[str, Any]], output: str, node: Any) -> Any
 
 
 def _mean(node: Any, parts: Sequence[tuple[str, Any]]) -> Any | None:
-    """Return ``mean(...)`` for a sum divided by the number of its terms; None for any other product."""
+    """Return the notation ``mean(...)`` for a sum of the tensors `parts` divided by the number of its terms; None for
+    any other product.
+    """
     labels = added_labels(node.inputs, node.output)
     extents = [node.label_extents[label] for label in labels]
     scalars = [operand for labels, operand in zip(node.inputs, node.operands, strict=True) if not labels]
@@ -222,7 +226,8 @@ def _power(node: Any) -> Any:
 
 
 class _Operand(NamedTuple):
-    """An operand of an elementwise node, with and without the product with ones that repeats it along axes.
+    """An operand of an elementwise operation: its notation with the product with ones that repeats it along axes, and
+    without it.
 
     ``shape`` and ``text`` are its shape and notation next to operands that have the other axes; ``axes`` are its axes
     in the node, ``bare`` its notation with these alone, and ``full`` its notation with the ones.
@@ -408,8 +413,8 @@ _NOTATIONS: dict[type, Callable[[Any], Any]] = {
 
 
 def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
-    """Return the notation, printed as ``where(...)``, of a `Piecewise` whose values and conditions consist of function
-    arguments; None if it contains anything else.
+    """Return the notation (printed as ``where(...)``) of `body`, a `Piecewise` whose values and conditions consist of
+    function arguments; ``values`` has the notations of these. None if it contains anything else.
 
     ``values`` maps the arguments to the notations of the operands; 1 or 0 by one condition is an `Indicator`.
     """

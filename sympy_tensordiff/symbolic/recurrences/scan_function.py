@@ -136,9 +136,8 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sums or products (with ``last``, their last value) that equal a recurrence of one number, ``s
-    + f(x, t)`` or ``s*f(x, t)``; these need no loop over states. None for other recurrences. ``updates`` are the states
-    after a step.
+    """Return a running sum or product (with ``last``, its last value) that equals the recurrence, if it has one number
+    as its state, ``s + f(x, t)`` or ``s*f(x, t)``; None for any other. ``updates`` are the states after a step.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -182,8 +181,8 @@ def _result(parts: Any, kind: str, value: Any) -> Any:
 
 
 class _StateBlocks:
-    """A scan in blocks of ``size`` steps (checkpointing). Its derivative stores only the states between blocks, and
-    computes the states inside of a block again.
+    """The states of a scan at every ``size``-th step (checkpointing). A derivative stores only these, and computes the
+    states in between again.
     """
 
     def __init__(self, call: _Call, updates: Sequence[Any], length: Any, reverse: bool, size: Any) -> None:

@@ -320,8 +320,8 @@ def _check_sequence(variable: Any, sequence: Any, length: Any) -> None:
 
 
 def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
-    """Return the arguments of a scan. Bound variables are renamed where something else in the steps or in `others` has
-    their name; the time is called ``t`` if that name is free.
+    """Return the arguments of a scan with bound variables renamed where their names occur elsewhere in the steps or in
+    `others`; the time is called ``t`` if that name is free.
     """
     value, states, sequences, time = args.args
     bound = [*(row.args[0] for row in states.args), *(row.args[0] for row in sequences.args)]

@@ -68,8 +68,8 @@ class _OverIndices(Rewriting):
 
 
 def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return ``(new scan, function)``: one scan that computes `scan` for all values of ``indices``, and a function from
-    the new scan to its entry that equals `scan`. ``ends`` has the first value and the extent of each index.
+    """Return ``(new scan, function)``: one scan that computes `scan` for all values of ``indices``, and a function that
+    returns the entry of the new scan that equals `scan`. ``ends`` has the first value and the extent of each index.
     """
     first = {index: index + low for index, (low, _) in zip(indices, ends, strict=True) if low != 0}
     whole = scan.subs(first, simultaneous=True) if first else scan
@@ -80,8 +80,8 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return [fresh_index(Symbol("q", integer=True), taken) for _ in shape]
 
     def over(expr: Any, front: Sequence[tuple[Any, Any]] = ()) -> Any:
-        """Return the tensor of `expr` for all values of the batch indices. Its axes are those of the indices ``front``,
-        then of the batch indices, then the other axes of `expr`.
+        """Return the tensor of the values of `expr` for all batch indices. Its axes are the indices ``front``, then the
+        batch indices, then the axes of `expr`.
         """
         own = axes(shape_of(expr)[len(front) :])
         entry = TensorEntry(expr, *(index for index, _ in front), *own) if shape_of(expr) else expr
@@ -89,8 +89,8 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return TensorComprehension(entry, *limits, *zip(own, shape_of(expr)[len(front) :], strict=True))
 
     def row(tensor: Any, places: Sequence[Any], shape: Sequence[Any], front: int = 0) -> Any:
-        """Return the part of the batch `tensor` at the batch indices ``places``; ``front`` is the number of axes before
-        the batch axes. The result has the axes ``shape``.
+        """Return the part of the batched `tensor` that belongs to one value of the batch indices, ``places``. It has
+        the axes ``shape``; ``front`` axes come before the batch axes.
         """
         own = axes(shape)
         entry = TensorEntry(tensor, *own[:front], *places, *own[front:])

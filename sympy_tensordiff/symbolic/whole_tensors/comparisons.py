@@ -58,8 +58,8 @@ not_equal = _relation("not_equal", sympy.Ne, "the entries differ")
 
 
 class _Condition(NamedTuple):
-    """An elementwise condition: the tensors that it reads, and a function from scalars in their place to a SymPy
-    condition.
+    """An elementwise condition: the tensors that it reads, and a function that returns the SymPy condition for scalars
+    in their place.
 
     An operand that is a plain tensor means "is not 0".
     """

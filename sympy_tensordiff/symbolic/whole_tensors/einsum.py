@@ -326,8 +326,8 @@ def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
 
 
 def repeated(tensor: Any, shape: Sequence[Any]) -> Any:
-    """Return ``tensor`` broadcast to ``shape``: repeated along its axes of extent 1, and along leading axes that it
-    does not have. Its rank must not be 0.
+    """Return ``tensor``, whose rank is not 0, broadcast to ``shape``: repeated along its axes of extent 1, and along
+    new leading axes.
     """
     own = shape_of(tensor)
     missing = len(shape) - len(own)

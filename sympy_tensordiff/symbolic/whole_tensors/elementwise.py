@@ -273,8 +273,8 @@ class TensorFunction(Entrywise):
         return result, result is not self
 
     def _with(self, operands: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
-        """Return the node with ``operands`` in place of its own, and with ``change`` applied to the body of its
-        template. New free symbols of the body become operands.
+        """Return the node with the given ``operands``, and with ``change`` applied to the body of its template (the
+        formula of its entries). New free symbols of the body become operands.
         """
         variables = [Dummy(real=True) for _ in operands]
         body = self.applied(*variables)

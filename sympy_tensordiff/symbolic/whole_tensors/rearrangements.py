@@ -118,8 +118,8 @@ def in_shape(tensor: Any, new: Sequence[Expr]) -> Any | None:
 
 
 def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], list[int]]] | None:
-    """Return pairs ``(axes of old, axes of new)`` of groups with equal numbers of entries: ``([0], [0, 1])`` and
-    ``([1], [2])`` for the shapes ``(6, n)`` and ``(2, 3, n)``. None if the axes cannot be grouped like this.
+    """Return pairs ``(axes of old, axes of new)`` of axes that a reshape merges or splits: ``([0], [0, 1])`` and
+    ``([1], [2])`` for the shapes ``(6, n)`` and ``(2, 3, n)``. None if the axes do not correspond like this.
     """
     axes = [[axis for axis, extent in enumerate(shape) if extent != 1] for shape in (old, new)]
     groups: list[tuple[list[int], list[int]]] = []

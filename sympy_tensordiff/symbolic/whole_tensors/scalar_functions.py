@@ -17,8 +17,8 @@ from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction, 
 
 
 class EntryFunction(Function):
-    """The base class of functions of one real number, such as `sigmoid`. Called with a whole tensor, they are applied
-    entry by entry.
+    """The base class of functions of one real number, such as `sigmoid`, that a call with a whole tensor applies entry
+    by entry.
     """
 
     values: ClassVar[dict[Any, Any]]  # where they are plain
