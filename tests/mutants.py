@@ -22,6 +22,7 @@ import mmap
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -274,10 +275,13 @@ class Campaign:
         self.live = Live()
         items = {item.nodeid: item for item in session.items}
         self.items = [items.get(name) for name in self.record.tests]
+        folder = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         for mutant in self.mutants:
             start = time.perf_counter()
             found, by = self.judge(mutant)
             self.counts[found] += 1
+            for left in folder.iterdir():
+                shutil.rmtree(left, ignore_errors=True)
             self.write(f"{found:10} {time.perf_counter() - start:5.1f} s  {mutant.text}{by}")
         return True
 
@@ -286,7 +290,7 @@ class Campaign:
         tests = self.chosen(mutant)
         if not tests or not self.live.of(mutant):
             return "not run" if self.live.of(mutant) else "not live", ""
-        while True:
+        while tests:
             found, test = self.verdict(mutant, tests)
             if found == "survived":
                 return found, f"  ({len(tests)} tests)"
@@ -294,6 +298,7 @@ class Campaign:
                 self.hits[mutant.site.path, test] += 1
                 return found, f"  by {self.record.tests[test]}"
             tests = [one for one in tests if one != test]
+        return "survived", "  (no test passes without it)"
 
     def trusts(self, test: int) -> bool:
         """Return whether a test that failed passes without a mutant, in the same kind of process."""
