@@ -168,7 +168,7 @@ def test_numbers() -> None:
     )["numbers"]["error"]  # fmt: skip
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example["title"] for example in EXAMPLES])
 def test_examples(example) -> None:
     question = {"language": example["language"], "source": example["source"]}
@@ -538,7 +538,7 @@ def test_several_users_at_once(server) -> None:
 # ---------------------------------------------------------------------------- the command
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_it_ends_when_it_is_told_to(name) -> None:
