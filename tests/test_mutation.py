@@ -31,6 +31,12 @@ def test_changes(before, after):
     assert ast.unparse(change.visit(ast.parse(before, mode="eval").body)) == after
 
 
+def test_assertions_and_messages_are_no_places():
+    for text in ("zip(a, b, strict=True)", "raise E(f'{a + 1}')"):
+        change = mutants.Change(0)
+        assert ast.unparse(change.visit(ast.parse(text).body[0])) == text and change.number == 0
+
+
 def test_the_lines_of_a_condition_are_not_those_of_its_statements():
     change = mutants.Change(0)
     change.visit(ast.parse("if (a and\n   b):\n    c()\n    d()").body[0])
