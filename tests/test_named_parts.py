@@ -339,3 +339,13 @@ def test_tables_of_the_function_are_parts_under_conditions():
         known = {**values, symbol: td.evaluate(definition, values)}
     assert np.isinf(known[symbol][0, 0])
     np.testing.assert_allclose(td.evaluate(reduced, known), td.evaluate(total, values))
+
+
+def test_names_of_parts_are_not_those_of_the_users_tensors():
+    n = td.indices("n")
+    A, vector, other = td.TensorSymbol("A", (n, n)), td.TensorSymbol("t0", n), td.TensorSymbol("t2", n)
+    exponential = td.exp(A @ vector)
+    expression = td.sum(exponential * other) / td.sum(exponential) + td.sum(td.sin(exponential))
+    for chosen, name in (({}, "t1"), ({exponential: "K"}, "K")):
+        parts, _ = td.cse([expression], chosen)
+        assert parts[-1][0].name == name and parts[-1][0].name not in {"t0", "t2"}
