@@ -1,41 +1,48 @@
-"""``python -m tests.mutants 50``: mutants of the code, each with one changed operator, number or condition; tests fail.
+"""``python -m tests.mutants 500``: mutants of the code: each has one changed operator, number or condition; tests fail.
 
-The command forks a process for each mutant, in which the code of one function is exchanged, and runs the test files of
-the package's folder until one fails. It prints the mutants that survive, and the share of those that tests notice.
+``python -m tests.mutants record`` runs the tests once and writes which test runs which line (it needs ``coverage``).
+The command then imports and collects all tests once. For each mutant it forks a process in which the code of one
+function is exchanged and the tests that run the changed line run until one fails: the tests of the folder of the same
+name and those that noticed mutants of the module before come first. It prints a line for each mutant and the share of
+those that tests notice.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import copy
+import functools
 import gc
+import gzip
 import importlib
-import io
+import itertools
+import json
+import mmap
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "sympy_tensordiff"
-SHARED = ("test_cases.py", "test_index_maps.py", "test_counts.py", "test_total_reads.py", "test_random_tensors.py")
-FOLDERS = {
-    "integer": ("integer", "simplify", "graph/test_index_conditions.py", "derivative", *SHARED),
-    "derivative": ("derivative", *SHARED, "test_cost_law.py", "test_structure.py", "test_scan.py"),
-    "simplify": ("simplify", "graph", "derivative", *SHARED, "test_corpus.py", "test_printed.py"),
-    "codegen/schedule": ("codegen", "test_counts.py", "test_cases.py", "test_benchmarks_practice.py", "test_fuzz.py"),
-}
-"""The folders of the package, and the tests of each, in the order in which they run."""
+FOLDERS = ("integer", "derivative", "simplify", "codegen/schedule")
+RECORD = TESTS.parent / ".mutants.json.gz"
+ELSEWHERE = ("app", "drawing", "cuda_on_cpu", "test_docs.py", "test_boards.py", "test_notebooks.py", "test_faults.py")
+ABOUT_TEXTS = ("test_layers.py", "test_language_rules.py", "test_mutation.py")
+OPTIONS = ["-o", "addopts=", "-p", "no:xdist", "-p", "no:cacheprovider", "-q", str(TESTS)]
+OPTIONS += [f"--ignore={TESTS / name}" for name in (*ELSEWHERE, *ABOUT_TEXTS)]
+"""The tests of other folders, and those that read the code instead of running it, take no part."""
 
 COMPARISONS = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
@@ -80,7 +87,7 @@ class Change(ast.NodeTransformer):
     """Changes the node of a number among those that can be changed."""
 
     def __init__(self, number: int) -> None:
-        self.number, self.texts = number, ("", "")
+        self.number, self.texts, self.lines = number, ("", ""), range(0)
 
     def visit(self, node: ast.AST) -> ast.AST:
         new = changed(node)
@@ -88,13 +95,25 @@ class Change(ast.NodeTransformer):
             self.number -= 1
             if self.number == -1:
                 self.texts = ast.unparse(node).split("\n")[0], ast.unparse(new).split("\n")[0]
+                self.lines = lines_of(node)
                 return ast.copy_location(new, node)
         return self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         return node
 
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        """Leave ``zip(..., strict=True)`` alone: it asserts something that always holds."""
+        return node if node.arg == "strict" else self.generic_visit(node)
 
+
+def lines_of(node: ast.AST) -> range:
+    """Return the lines of a node without those of the statements inside."""
+    last = node.test.end_lineno if isinstance(node, ast.If | ast.While) else node.end_lineno  # type: ignore[attr-defined]
+    return range(node.lineno, last + 1)  # type: ignore[attr-defined]
+
+
+@functools.cache
 def body_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -118,9 +137,18 @@ def sites(folder: str) -> list[Site]:
     return found
 
 
-def mutant(site: Site) -> tuple[CodeType, str]:
-    """Return the code of the changed function, and what was changed as a text."""
-    tree = body_of(site.path)
+class Mutant(NamedTuple):
+    """The changed code of a function, the lines of the change, and a text that says what was changed."""
+
+    site: Site
+    code: CodeType
+    lines: range
+    text: str
+
+
+def mutant(site: Site) -> Mutant:
+    """Return the mutant of a site; raise LookupError if the site has none."""
+    tree = copy.deepcopy(body_of(site.path))
     function = next(f for f in functions(tree) if f.lineno == site.line)
     change = Change(site.number)
     function.body = [change.visit(part) for part in function.body]  # type: ignore[misc]
@@ -130,8 +158,8 @@ def mutant(site: Site) -> tuple[CodeType, str]:
     while waiting:
         code = waiting.pop()
         if code.co_name == site.function and function.name == code.co_name and is_at(code, function):
-            where = f"{site.path.relative_to(PACKAGE)}:{site.line} {site.function}"
-            return code, f"{where}: {change.texts[0]}  ->  {change.texts[1]}"
+            where = f"{site.path.relative_to(PACKAGE)}:{change.lines.start} {site.function}"
+            return Mutant(site, code, change.lines, f"{where}: {change.texts[0]}  ->  {change.texts[1]}")
         waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     raise LookupError(site.function)
 
@@ -141,68 +169,243 @@ def is_at(code: CodeType, function: ast.FunctionDef) -> bool:
     return function.lineno - len(function.decorator_list) - 8 <= code.co_firstlineno <= function.lineno
 
 
-def exchange(site: Site, code: CodeType) -> bool:
-    """Give the code to the live function of a place; return whether there is one."""
-    name = ".".join(site.path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-    importlib.import_module(name)
-    found = False
-    for live in [f for f in gc.get_objects() if isinstance(f, FunctionType)]:
-        own = live.__code__
-        is_same = own.co_name == code.co_name and own.co_firstlineno == code.co_firstlineno
-        if is_same and Path(own.co_filename) == site.path and own.co_freevars == code.co_freevars:
-            live.__code__ = code
-            found = True
-    return found
+class Live:
+    """The functions of the package in this process by file and line, and its caches.
+
+    They are looked for once, before processes are forked: a search touches all objects, and so copies their memory.
+    """
+
+    def __init__(self) -> None:
+        for path in sorted(path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py")):
+            name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+            importlib.import_module(name.removesuffix(".__init__"))
+        gc.unfreeze()  # the conftest hides what lives at the end of the collection
+        self.functions: dict[tuple[str, int, str], list[FunctionType]] = {}
+        self.caches = []
+        for one in gc.get_objects():
+            if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(str(PACKAGE)):
+                self.functions.setdefault(_key(one.__code__), []).append(one)
+            elif isinstance(one, functools._lru_cache_wrapper) and one.__module__.startswith("sympy_tensordiff"):
+                self.caches.append(one)
+        gc.freeze()
+
+    def of(self, mutant: Mutant) -> list[FunctionType]:
+        """Return the functions with the code that a mutant changes."""
+        found = self.functions.get(_key(mutant.code), ())
+        return [one for one in found if one.__code__.co_freevars == mutant.code.co_freevars]
+
+    def forget(self) -> None:
+        """Empty the caches: tests may have filled them when they were collected."""
+        for cache in self.caches:
+            cache.cache_clear()
+        importlib.import_module("sympy.core.cache").clear_cache()
 
 
-def verdict(site: Site, code: CodeType, tests: tuple[str, ...], seconds: int) -> str:
-    """Return "noticed", "survived" or "slow" (its tests take longer), or "not called" if it is no live function."""
-    child = os.fork()
-    if not child:
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+def _key(code: CodeType) -> tuple[str, int, str]:
+    return code.co_filename, code.co_firstlineno, code.co_name
+
+
+class Record(NamedTuple):
+    """What the tests ran: for each file and line the numbers of tests, for each test its name and CPU time."""
+
+    tests: list[str]
+    seconds: list[float]
+    lines: dict[str, dict[str, list[int]]]
+
+    def covering(self, mutant: Mutant) -> list[int]:
+        """Return the tests that run a line of the change."""
+        own = self.lines.get(str(mutant.site.path.relative_to(PACKAGE)), {})
+        return sorted({test for line in mutant.lines for test in own.get(str(line), ())})
+
+
+class Recorder:
+    """A plugin of pytest that writes the record at the end."""
+
+    def __init__(self, path: Path) -> None:
+        coverage = importlib.import_module("coverage")
+        folders = [f"{PACKAGE / folder}/*" for folder in FOLDERS]
+        self.path = path
+        self.coverage = coverage.Coverage(data_file=None, include=folders, config_file=False)
+        self.seconds: dict[str, float] = {}
+        self.failed: set[str] = set()
+
+    def pytest_runtestloop(self) -> None:
+        self.coverage.start()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.coverage.switch_context(item.nodeid)
+        start = time.process_time()
+        result = yield
+        self.seconds[item.nodeid] = time.process_time() - start
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome != "passed":
+            self.failed.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        self.coverage.stop()
+        data = self.coverage.get_data()
+        tests = [name for name in self.seconds if name not in self.failed]
+        numbers = {name: number for number, name in enumerate(tests)}
+        lines = {}
+        for file in data.measured_files():
+            contexts = data.contexts_by_lineno(file)
+            own = {line: sorted(numbers[c] for c in found if c in numbers) for line, found in contexts.items()}
+            lines[str(Path(file).relative_to(PACKAGE))] = own
+        with gzip.open(self.path, "wt", encoding="utf-8") as stream:
+            seconds = [round(self.seconds[name], 4) for name in tests]
+            json.dump({"tests": tests, "seconds": seconds, "lines": lines}, stream)
+
+
+class Campaign:
+    """A plugin of pytest that judges mutants instead of running the tests.
+
+    Attributes
+    ----------
+    counts : Counter of str
+        How many mutants were noticed, were slow (a test ran several times its time), survived, are run by no test.
+    """
+
+    def __init__(self, record: Record, mutants: Iterator[Mutant], seconds: float, write: Callable[[str], None]) -> None:
+        self.record, self.mutants, self.seconds, self.write = record, mutants, seconds, write
+        self.counts: Counter[str] = Counter()
+        self.hits: Counter[tuple[Path, int]] = Counter()
+        self.is_trusted: dict[int, bool] = {}
+        self.shared = mmap.mmap(-1, 8)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.live = Live()
+        items = {item.nodeid: item for item in session.items}
+        self.items = [items.get(name) for name in self.record.tests]
+        folder = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        for mutant in self.mutants:
+            start = time.perf_counter()
+            found, by = self.judge(mutant)
+            self.counts[found] += 1
+            for left in folder.iterdir():
+                shutil.rmtree(left, ignore_errors=True)
+            self.write(f"{found:10} {time.perf_counter() - start:5.1f} s  {mutant.text}{by}")
+        return True
+
+    def judge(self, mutant: Mutant) -> tuple[str, str]:
+        """Return the verdict on a mutant, and a text about the tests."""
+        tests = self.chosen(mutant)
+        if not tests or not self.live.of(mutant):
+            return "not run" if self.live.of(mutant) else "not live", ""
+        while tests:
+            found, test = self.verdict(mutant, tests)
+            if found == "survived":
+                return found, f"  ({len(tests)} tests)"
+            if self.trusts(test):
+                self.hits[mutant.site.path, test] += 1
+                return found, f"  by {self.record.tests[test]}"
+            tests = [one for one in tests if one != test]
+        return "survived", "  (no test passes without it)"
+
+    def trusts(self, test: int) -> bool:
+        """Return whether a test that failed passes without a mutant, in the same kind of process."""
+        if test not in self.is_trusted:
+            self.is_trusted[test] = self.verdict(None, [test])[0] == "survived"
+        return self.is_trusted[test]
+
+    def chosen(self, mutant: Mutant) -> list[int]:
+        """Return tests that run the changed line, of each file the shortest first, of so much CPU time in all."""
+        path = mutant.site.path
+        own = {f"tests/{folder.split('/')[0]}" for folder in FOLDERS if str(path).startswith(str(PACKAGE / folder))}
+        files: dict[str, list[int]] = {}
+        covering = [n for n in self.record.covering(mutant) if self.items[n] is not None]
+        for test in sorted(covering, key=lambda n: (-self.hits[path, n], self.record.seconds[n])):
+            files.setdefault(self.record.tests[test].split("::")[0], []).append(test)
+        order = sorted(
+            files.items(), key=lambda one: (one[0].rsplit("/", 1)[0] not in own, self.record.seconds[one[1][0]])
+        )
+        rounds = itertools.chain.from_iterable(itertools.zip_longest(*(tests for _, tests in order)))
+        known = sorted((n for n in covering if self.hits[path, n]), key=lambda n: -self.hits[path, n])
+        chosen, left = [], self.seconds
+        for test in dict.fromkeys([*known, *(n for n in rounds if n is not None)]):
+            left -= self.record.seconds[test]
+            if left < 0 and chosen:
+                break
+            chosen.append(test)
+        return chosen
+
+    def verdict(self, mutant: Mutant | None, tests: Sequence[int]) -> tuple[str, int]:
+        """Return "survived", "noticed" or "slow", and the last test that ran."""
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                status = self.run(mutant, tests)
+            finally:
+                os._exit(status)
+        deadline = time.monotonic() + 20 * self.seconds + 300
+        while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+            if time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.01)
+        status = os.waitstatus_to_exitcode(ended[1])
+        names = {0: "survived", -signal.SIGVTALRM: "slow", -signal.SIGKILL: "slow"}
+        return names.get(status, "noticed"), int.from_bytes(self.shared[:8], "little")
+
+    def run(self, mutant: Mutant | None, tests: Sequence[int]) -> int:
+        """Run tests until one fails, in a process forked for it; return its exit status."""
         silence = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
             os.dup2(silence, stream)
-        status = 3
-        with contextlib.suppress(BaseException), contextlib.redirect_stdout(io.StringIO()):
-            if exchange(site, code):
-                options = ["-x", "-q", "-p", "no:xdist", "-o", "addopts=", "-p", "no:cacheprovider"]
-                passed = (pytest.main([*options, str(TESTS / name)]) in (0, 5) for name in tests)
-                status = 0 if all(passed) else 1
-            else:
-                status = 2
-        os._exit(status)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return {0: "survived", 2: "not called", -signal.SIGXCPU: "slow"}.get(status, "noticed")
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 34, 1 << 34))
+        for function in self.live.of(mutant) if mutant else ():
+            function.__code__ = mutant.code
+        self.live.forget()
+        chosen: list[Any] = [self.items[n] for n in tests]
+        for number, item, following in zip(tests, chosen, [*chosen[1:], chosen[-1]], strict=True):
+            self.shared[:8] = number.to_bytes(8, "little")
+            signal.setitimer(signal.ITIMER_VIRTUAL, 10 + 5 * self.record.seconds[number])
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if item.session.testsfailed:
+                return 1
+        return 0
+
+
+def mutants(folders: Sequence[str], seed: int, number: int, skip: int = 0) -> Iterator[Mutant]:
+    """Yield random mutants, the same for the same seed."""
+    everything = [site for folder in folders for site in sites(folder)]
+    random.Random(seed).shuffle(everything)
+
+    def found() -> Iterator[Mutant]:
+        for site in everything:
+            try:
+                yield mutant(site)
+            except LookupError:
+                continue
+
+    return itertools.islice(found(), skip, number)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return 1 if fewer than 90 of 100 mutants were noticed."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=sys.modules[__name__].__doc__)
-    parser.add_argument("number", type=int, help="how many mutants")
+    parser.add_argument("number", help='how many mutants, or "record"')
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first ones: continue an earlier run")
     parser.add_argument("--folder", choices=FOLDERS, nargs="*", default=[*FOLDERS])
-    parser.add_argument("--seconds", type=int, default=400, help="CPU time of a mutant's tests (default 400)")
+    parser.add_argument("--seconds", type=float, default=60, help="CPU time of a mutant's tests (default 60)")
+    parser.add_argument("--record", type=Path, default=RECORD, help=f"default: {RECORD.name}")
     options = parser.parse_args(arguments)
     sys.path.insert(0, str(TESTS))
-    everything = [(folder, site) for folder in options.folder for site in sites(folder)]
-    rng = random.Random(options.seed)
-    rng.shuffle(everything)
-    print(f"{len(everything)} places; seed {options.seed}", flush=True)
-    counts: Counter[str] = Counter()
-    for folder, site in everything:
-        if counts["noticed"] + counts["survived"] + counts["slow"] >= options.number:
-            break
-        try:
-            code, text = mutant(site)
-        except LookupError:
-            continue
-        found = verdict(site, code, FOLDERS[folder], options.seconds)
-        counts[found] += 1
-        print(f"{found:10} {text}", flush=True)
-    judged = counts["noticed"] + counts["survived"] + counts["slow"]
+    if options.number == "record":
+        return int(pytest.main(OPTIONS, plugins=[Recorder(options.record)]))
+    with gzip.open(options.record, "rt", encoding="utf-8") as stream:
+        record = Record(**json.load(stream))
+    chosen = mutants(options.folder, options.seed, int(options.number), options.skip)
+    output = os.fdopen(os.dup(1), "w", buffering=1)
+    campaign = Campaign(record, chosen, options.seconds, lambda line: print(line, file=output, flush=True))
+    pytest.main([*OPTIONS, "-s", "--turn", "all"], plugins=[campaign])
+    counts = campaign.counts
+    judged = counts.total() - counts["not live"]
     score = (counts["noticed"] + counts["slow"]) / max(judged, 1)
-    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())), f"score {score:.0%}")
+    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())), f"score {score:.1%}")
     return int(score < 0.9)
 
 

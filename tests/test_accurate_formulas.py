@@ -234,7 +234,7 @@ def off(found, wanted, dtype):
     return float(max(errors) / size / mpmath.mpf(float(np.finfo(dtype).eps)))
 
 
-@every("backend", ["numpy", "llvm"], turns=2)
+@every("backend", ["numpy", "llvm"], turns=4)
 def test_formulas_of_tensors(backend, thorough):
     """Values within 8 units in the last place; gradients within 8 units of their largest entry."""
     every_formula = backend == "numpy" or thorough  # compilation takes most of the time
@@ -310,7 +310,7 @@ def derivative_in_multiple_precision(name, formula):
     return sympy.lambdify(s, formula.diff(s), "mpmath")
 
 
-@every("name", [*LAWS], turns=3)
+@every("name", [*LAWS], turns=5)
 def test_laws_at_random_points(name, thorough):
     """Values and derivatives within 12 units in the last place, in both types."""
     formula, draw = LAWS[name]

@@ -34,7 +34,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 def test_all_rows_agree_with_numpy_by_hand(tmp_path: Path, in_turns: Callable) -> None:
     """With NumPy alone, at tiny sizes."""
     names = in_turns(ROWS, 4)
@@ -51,7 +51,7 @@ def test_all_rows_agree_with_numpy_by_hand(tmp_path: Path, in_turns: Callable) -
         assert r["agree"] == ["ours, numpy", *expanded, "numpy, by hand"]
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 def test_a_row_with_all_peers_that_are_here(tmp_path: Path) -> None:
     """Timed at tiny sizes, with table and plot: a library that is missing is a gap with a name."""
     pytest.importorskip("matplotlib", reason="the plot is drawn with matplotlib (extra `plot`)")

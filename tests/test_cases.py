@@ -179,7 +179,7 @@ def check_given(case):
         assert differentiate(case.function, wrt, values).tolist() == expected
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("name", [*NUMBA, *(pytest.param(name, marks=pytest.mark.thorough) for name in MORE)])
 def test_numba_kernels_equal_the_oracle(name):
     case = build(name)
@@ -205,7 +205,7 @@ def test_kernels_run_as_python_equal_the_oracle(name, simulator):
     simulator(simulate_cases.check, name)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize(("turn", "name"), [*enumerate(simulate_cases.NAMED)])
 def test_named_kernels_run_as_python_equal_the_oracle(turn, name, simulator):
     simulator(simulate_cases.check_named, name, ("numba", "cuda")[turn % 2])

@@ -88,7 +88,7 @@ def drawn(makers, dtype, count):
     return [one.astype(dtype) for one in lists]
 
 
-@every("name", [*FORMULAS], turns=2)
+@every("name", [*FORMULAS], turns=4)
 def test_values_and_gradients_are_as_accurate_as_their_condition_allows(name, thorough):
     formula, makers, *positions = FORMULAS[name]
     letters, tensors = LETTERS[: len(makers)], TENSORS[: len(makers)]
@@ -113,7 +113,7 @@ def test_values_and_gradients_are_as_accurate_as_their_condition_allows(name, th
                         assert error <= ULPS * (1 + condition), (name, dtype, at, value, mpmath.nstr(right, 12))
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 def test_they_are_the_same_functions_elsewhere(backend):
     """Conventions and other branches: negative numbers, infinite ones, masked scores, and both orders of the terms."""

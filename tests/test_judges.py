@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import pytest
 import smith_form
 from every import every
+from judges import __main__ as command
 from judges import report
 from judges.__main__ import JUDGES, judge_named, main
 from judges.report import WrongAnswerError
@@ -16,7 +17,7 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
 LIBRARIES = {"isl": "islpy", "snf": "sympy", "jax": "jax", "mpmath": "mpmath"}
-SLICES = {"isl": range(1, 31), "snf": range(60), "jax": range(1, 11), "mpmath": range(24)}
+SLICES = {"isl": range(75, 105), "snf": range(60), "jax": range(61, 71), "mpmath": range(24)}
 """Seeds of the slices; those of isl have 29 systems and the questions of one function."""
 
 
@@ -25,7 +26,7 @@ def judge(name):
     return judge_named(name)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", JUDGES)
 def test_a_slice_has_no_wrong_answer(name):
     found = report.run(judge(name), SLICES[name])
@@ -139,3 +140,19 @@ def test_the_command(capsys):
     if find_spec("jax") is None:
         assert main(["jax", "1"]) == 2
         assert "No module named 'jax'" in capsys.readouterr().err
+
+
+def test_kept_runs_take_new_seeds_and_add_up(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "TOTALS", tmp_path / "totals.txt")
+    command.TOTALS.write_text("# a comment\nsnf 10 14 1 2\nisl 0 9 0 0\n")
+    assert main(["snf", "3", "--keep"]) == 0
+    assert main(["snf", "2", "--keep", "--seed", "40"]) == 0
+    assert command.totals()["snf"] == (10, 1, 2, 42) and command.totals()["jax"] == (0, 0, 0, 0)
+    assert command.TOTALS.read_text().splitlines()[-2:] == ["snf 15 17 0 0", "snf 40 41 0 0"]
+    assert "kept: 10 cases in all, 1 wrong or crashed" in capsys.readouterr().out
+
+
+def test_kept_runs_are_disjoint():
+    for name in JUDGES:
+        seeds = [seed for run in command.kept_runs() if run[0] == name for seed in range(run[1], run[2] + 1)]
+        assert len(seeds) == len(set(seeds)), name

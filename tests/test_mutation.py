@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ast
+import os
+from types import SimpleNamespace
 
 import mutants
 import pytest
 
+from sympy_tensordiff.integer import smith
+
 
 def test_all_folders_have_places_and_each_place_has_a_change():
-    for folder, tests in mutants.FOLDERS.items():
+    for folder in mutants.FOLDERS:
         found = mutants.sites(folder)
         assert len(found) > 500
-        code, text = mutants.mutant(found[len(found) // 2])
-        assert code.co_name == found[len(found) // 2].function and "->" in text
-        assert all((mutants.TESTS / name).exists() for name in tests)
+        site = found[len(found) // 2]
+        mutant = mutants.mutant(site)
+        assert mutant.code.co_name == site.function and "->" in mutant.text
+        assert mutant.lines.start >= site.line
 
 
 @pytest.mark.parametrize(
@@ -24,3 +29,74 @@ def test_all_folders_have_places_and_each_place_has_a_change():
 def test_changes(before, after):
     change = mutants.Change(0)
     assert ast.unparse(change.visit(ast.parse(before, mode="eval").body)) == after
+
+
+def test_assertions_and_messages_are_no_places():
+    for text in ("zip(a, b, strict=True)", "raise E(f'{a + 1}')"):
+        change = mutants.Change(0)
+        assert ast.unparse(change.visit(ast.parse(text).body[0])) == text and change.number == 0
+
+
+def test_the_lines_of_a_condition_are_not_those_of_its_statements():
+    change = mutants.Change(0)
+    change.visit(ast.parse("if (a and\n   b):\n    c()\n    d()").body[0])
+    assert change.lines == range(1, 3)
+
+
+def campaign(tests, lines, seconds=60.0):
+    """Return a campaign with a record of tests (names and seconds) that run lines of `integer/smith.py`."""
+    record = mutants.Record([*tests], [*tests.values()], {"integer/smith.py": lines})
+    made = mutants.Campaign(record, iter(()), seconds, print)
+    made.items = [name for name in tests]
+    made.live = SimpleNamespace(of=lambda _: [], forget=lambda: None)
+    return made
+
+
+def a_mutant(lines):
+    path = mutants.PACKAGE / "integer" / "smith.py"
+    return mutants.Mutant(mutants.Site(path, "solve", 1, 0), smith.solve.__code__, lines, "")
+
+
+def test_tests_of_the_own_folder_and_known_killers_come_first():
+    tests = {
+        "tests/test_a.py::x": 1,
+        "tests/integer/test_b.py::y": 9,
+        "tests/integer/test_b.py::z": 8,
+        "tests/c.py::t": 2,
+    }
+    made = campaign(tests, {"5": [0, 1, 2], "7": [3]})
+    names = lambda lines: ["xyzt"[n] for n in made.chosen(a_mutant(lines))]  # noqa: E731
+    assert names(range(5, 6)) == ["z", "x", "y"]  # of each file one, before the second of a file
+    assert names(range(5, 8)) == ["z", "x", "t", "y"]
+    assert names(range(6, 7)) == []
+    made.hits[a_mutant(range(5, 6)).site.path, 1] += 1
+    assert names(range(5, 6)) == ["y", "x", "z"]
+    made.seconds = 9.5
+    assert names(range(5, 6)) == ["y"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_mutant_is_noticed_by_a_test_that_passes_without_it():
+    made = campaign({"tests/a.py::broken": 0.1, "tests/b.py::strict": 0.1}, {"5": [0, 1], "6": [0]})
+    session = SimpleNamespace(testsfailed=0)
+
+    def live():
+        return 1
+
+    def protocol(item, nextitem):
+        session.testsfailed += item.name == "broken" or live() != 1
+
+    config = SimpleNamespace(hook=SimpleNamespace(pytest_runtest_protocol=protocol))
+    made.items = [SimpleNamespace(name=name, config=config, session=session) for name in ("broken", "strict")]
+    made.live.of = lambda _: [live]
+    changed = a_mutant(range(5, 6))._replace(code=(lambda: 2).__code__)
+    assert made.judge(changed) == ("noticed", "  by tests/b.py::strict")
+    assert made.judge(changed._replace(code=(lambda: 1).__code__))[0] == "survived"
+    assert made.judge(changed._replace(lines=range(6, 7)))[0] == "survived"  # `broken` fails without it, too
+    assert live() == 1
+
+
+def test_a_mutant_that_no_test_runs_is_not_run():
+    made = campaign({"tests/a.py::x": 1}, {"5": [0]})
+    made.live.of = lambda _: [lambda: None]
+    assert made.judge(a_mutant(range(9, 10)))[0] == "not run"

@@ -58,7 +58,7 @@ WRT = (length, scale, noise, X)
 DATA = (np.array([[0.1, 0.7], [-0.4, 0.2], [0.9, -0.3]]), np.array([1.0, -2.0, 0.5]), 0.7, 1.3, 0.4)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 def test_derivatives_through_names():
     loss, full = covariance(True)[2], covariance(False)[2]
     V = td.TensorSymbol("V", (n, d))
@@ -233,7 +233,7 @@ SINGULAR = {
 }
 
 
-@every("name", [*SINGULAR], turns=3)
+@every("name", [*SINGULAR], turns=5)
 def test_a_zero_annihilates_slopes_of_named_parts(name):
     """A part that no term reads at an entry may be no number there."""
     value, v = SINGULAR[name], td.TensorSymbol("v", 4)
@@ -339,3 +339,13 @@ def test_tables_of_the_function_are_parts_under_conditions():
         known = {**values, symbol: td.evaluate(definition, values)}
     assert np.isinf(known[symbol][0, 0])
     np.testing.assert_allclose(td.evaluate(reduced, known), td.evaluate(total, values))
+
+
+def test_names_of_parts_are_not_those_of_the_users_tensors():
+    n = td.indices("n")
+    A, vector, other = td.TensorSymbol("A", (n, n)), td.TensorSymbol("t0", n), td.TensorSymbol("t2", n)
+    exponential = td.exp(A @ vector)
+    expression = td.sum(exponential * other) / td.sum(exponential) + td.sum(td.sin(exponential))
+    for chosen, name in (({}, "t1"), ({exponential: "K"}, "K")):
+        parts, _ = td.cse([expression], chosen)
+        assert parts[-1][0].name == name and parts[-1][0].name not in {"t0", "t2"}

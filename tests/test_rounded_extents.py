@@ -32,7 +32,7 @@ FUNCTIONS = {
 }
 
 
-@every("name", [*FUNCTIONS], turns=2)
+@every("name", [*FUNCTIONS], turns=4)
 def test_values_and_derivatives(name):
     function, variables = FUNCTIONS[name]
     for length in (3, 5):

@@ -139,7 +139,7 @@ def simulate(name: str, most: int) -> None:
     agree(td.lambdify(args, exprs, "cuda")(*arrays), args, exprs, arrays)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("most", [0, 20, device_loops.MAX_BLOCK_OPERATIONS])
 @pytest.mark.parametrize("name", ["recurrences", "volatility", "elo", "soft_dtw", "growing", "batch", "batch last"])
 def test_simulator_computes_the_same(name: str, most: int, simulator: Any) -> None:
@@ -183,7 +183,7 @@ def test_steps_that_depend_on_other_entries_are_no_batch() -> None:
         assert loop is not None and loop.batch is None and not loop.axes
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 def test_inverses_in_steps_are_refused_without_a_library() -> None:
     args, exprs, _ = of_practice("kalman")
     with pytest.raises(NotInCError, match="CUDA files have no routine"):

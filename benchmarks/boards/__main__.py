@@ -1,4 +1,4 @@
-"""``python -m benchmarks.boards``: evals of GradBench beside JAX, and optimal power flow beside CasADi.
+"""``python -m benchmarks.boards``: evals of GradBench beside JAX and PyTorch, and optimal power flow beside CasADi.
 
 ``--power-flow CASE.m ...`` takes case files of PGLib. Times are CPU milliseconds of a call, the least of five rounds in
 which all run in turn, on one core. What is not installed is left out.
@@ -24,6 +24,8 @@ from benchmarks.boards.evals import EVALS  # noqa: E402
 from benchmarks.practice.command import rate  # noqa: E402
 
 ROUNDS = 5
+LIBRARIES = {"JAX": "jax", "PyTorch": "torch"}
+"""The libraries with forms of the evals, and their modules."""
 
 
 def evals() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -86,24 +88,37 @@ def agree(module: str, function: str, ours: Any, theirs: Any) -> bool:
 
 def board(patterns: Sequence[str]) -> Iterator[str]:
     """Yield the rows of the table of evals."""
-    forms = importlib.import_module("benchmarks.boards.jax_forms") if importlib.util.find_spec("jax") else None
-    jax = importlib.import_module("jax") if forms else None
+    forms = {name: _forms(name) for name in LIBRARIES}
     for module, what, given in evals():
         for function, make in EVALS[module].items():
             if patterns and module not in patterns:
                 continue
             call, _ = make()(given)
-            found = call()
-            theirs = forms.prepared(module, function, given) if forms else None
-            calls = [call]
-            if theirs is not None and jax is not None:
-                compiled, arguments = theirs
-                if not agree(module, function, found, compiled(*arguments)):
-                    raise ArithmeticError(f"{module} {function} {what}: JAX has other values")
-                calls.append(lambda c=compiled, a=arguments: jax.block_until_ready(c(*a)))
-            times = in_turn(calls)
-            other = f"{times[1]:.4g} | {times[1] / times[0]:.2f}" if len(times) > 1 else " | "
-            yield f"| {module} | {function} | {what} | {times[0]:.4g} | {other} |"
+            found, calls = call(), {"ours": call}
+            for name, (prepared, wait) in {n: form for n, form in forms.items() if form}.items():
+                theirs = prepared(module, function, given)
+                if theirs is None:
+                    continue
+                compute, arguments = theirs
+                if not agree(module, function, found, compute(*arguments)):
+                    raise ArithmeticError(f"{module} {function} {what}: {name} has other values")
+                calls[name] = lambda c=compute, a=arguments, w=wait: w(c(*a))
+            times = dict(zip(calls, in_turn([*calls.values()]), strict=True))
+            others = [
+                f"{times[name]:.4g} | {times[name] / times['ours']:.2f}" if name in times else " | "
+                for name in LIBRARIES
+            ]
+            yield f"| {module} | {function} | {what} | {times['ours']:.4g} | {' | '.join(others)} |"
+
+
+def _forms(name: str) -> tuple[Callable[..., Any], Callable[[Any], Any]] | None:
+    """Return the function that prepares an eval in a library, and the one that waits for its results; None if the
+    library is not installed.
+    """
+    if importlib.util.find_spec(LIBRARIES[name]) is None:
+        return None
+    prepared = importlib.import_module(f"benchmarks.boards.{LIBRARIES[name]}_forms").prepared
+    return prepared, importlib.import_module("jax").block_until_ready if name == "JAX" else lambda found: found
 
 
 def power_flows(paths: Sequence[Path]) -> Iterator[str]:
@@ -125,7 +140,7 @@ def power_flows(paths: Sequence[Path]) -> Iterator[str]:
 
 
 HEADS = {
-    board: "| eval | function | input | ours (ms) | JAX (ms) | ratio |\n|---|---|---|---|---|---|",
+    board: "| eval | function | input | ours (ms) | JAX (ms) | ratio | PyTorch (ms) | ratio |\n" + "|---" * 8 + "|",
     power_flows: "| network | function | unknowns | ours (ms) | CasADi (ms) | ratio |\n|---|---|---|---|---|---|",
 }
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import logsumexp
 
+from benchmarks.boards import inputs
 from benchmarks.boards.evals import array, expansion
 
 jax.config.update("jax_enable_x64", True)
@@ -21,10 +21,6 @@ Prepared = tuple[Callable[..., Any], tuple[Any, ...]]
 def least_squares(x: Any, t: Any) -> Any:
     powers = t[:, None] ** jnp.arange(len(x))
     return ((jnp.sign(t) - powers @ x) ** 2).sum() / 2
-
-
-def _least_squares(given: Mapping[str, Any]) -> tuple[Any, ...]:
-    return array(given["x"]), np.linspace(-1, 1, given["n"])
 
 
 def runge_kutta(x: Any, s: int) -> Any:
@@ -67,15 +63,6 @@ def mixture(alpha: Any, mu: Any, q: Any, lower: Any, x: Any, gamma: float, freed
     return data - len(x) * (x.shape[1] * jnp.log(2 * jnp.pi) / 2 + logsumexp(alpha)) + prior
 
 
-def _mixture(given: Mapping[str, Any]) -> tuple[Any, ...]:
-    size, number = given["d"], given["k"]
-    columns, rows = np.triu_indices(size, 1)
-    alpha, mu, q, flat, x = (array(given[field]) for field in ("alpha", "mu", "q", "l", "x"))
-    lower = np.zeros((number, size, size))
-    lower[:, rows, columns] = flat.reshape(number, -1)
-    return alpha, mu, q, lower, x, float(given["gamma"]), float(given["m"])
-
-
 def projected(camera: Any, point: Any, weight: Any, image: Any) -> Any:
     turn, offset = camera[:3], point - camera[3:6]
     angle = jnp.sqrt(turn @ turn)
@@ -95,13 +82,6 @@ def blocks(cameras: Any, points: Any, weights: Any, by: Any, of: Any, image: Any
     """The entries of the sparse Jacobian by observation: of a camera, a point and a weight."""
     own = jax.vmap(jax.jacfwd(projected, argnums=(0, 1, 2)))(cameras[by], points[of], weights, image)
     return own, -2 * weights
-
-
-def _bundle(given: Mapping[str, Any]) -> tuple[Any, ...]:
-    numbers = np.arange(given["p"])
-    tables = (np.tile(array(given["cam"]), (given["n"], 1)), np.tile(array(given["x"]), (given["m"], 1)))
-    weights, image = np.full(given["p"], float(given["w"])), np.tile(array(given["feat"]), (given["p"], 1))
-    return *tables, weights, numbers % given["n"], numbers % given["m"], image
 
 
 def memory(main: Any, extra: Any, state: Any, now: Any, new: Any) -> Any:
@@ -125,20 +105,13 @@ def memory(main: Any, extra: Any, state: Any, now: Any, new: Any) -> Any:
     return -losses.sum() / new.size
 
 
-def _memory(given: Mapping[str, Any]) -> tuple[Any, ...]:
-    main, extra, state, sequence = (
-        array(given[field]) for field in ("main_params", "extra_params", "state", "sequence")
-    )
-    return main, extra, state, sequence[:-1], sequence[1:]
-
-
 def prepared(module: str, function: str, given: Mapping[str, Any]) -> Prepared | None:
     """Return the function of an eval in JAX, or None if it is not written here."""
     is_value = function in ("primal", "objective", "cost")
     if module == "lse":
         return _placed(logsumexp if is_value else jax.grad(logsumexp), (array(given["x"]),))
     if module == "llsq":
-        return _placed(least_squares if is_value else jax.grad(least_squares), _least_squares(given))
+        return _placed(least_squares if is_value else jax.grad(least_squares), inputs.least_squares(given))
     if module == "ode":
         solve = partial(runge_kutta, s=given["s"])
         return _placed(solve if is_value else jax.grad(lambda x: solve(x)[-1]), (array(given["x"]),))
@@ -147,11 +120,11 @@ def prepared(module: str, function: str, given: Mapping[str, Any]) -> Prepared |
     if module == "kmeans":
         return _placed(clusters if is_value else newton, (array(given["centroids"]), array(given["points"])))
     if module == "gmm":
-        return _placed(mixture if is_value else jax.grad(mixture, (0, 1, 2, 3)), _mixture(given))
+        return _placed(mixture if is_value else jax.grad(mixture, (0, 1, 2, 3)), inputs.mixture(given))
     if module == "ba":
-        return _placed(bundle if is_value else blocks, _bundle(given))
+        return _placed(bundle if is_value else blocks, inputs.bundle(given))
     if module == "lstm":
-        return _placed(memory if is_value else jax.grad(memory, (0, 1)), _memory(given))
+        return _placed(memory if is_value else jax.grad(memory, (0, 1)), inputs.memory(given))
     return None
 
 

@@ -462,7 +462,7 @@ COMMAND = [sys.executable, "-m", "sympy_tensordiff"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 def test_a_terminal_without_unicode():
     """Formulas have ASCII signs there, and the caret stands under its place."""
     ascii_only = ENVIRONMENT | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
@@ -478,7 +478,7 @@ def test_an_error_on_a_terminal_without_unicode(monkeypatch):
     assert errors.buffer.getvalue().decode("ascii").splitlines()[1:] == ["declare ? 1 ?", "        ^"]
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 def test_a_closed_pipe():
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -504,7 +504,7 @@ def test_closed_output(monkeypatch, capsys):
     assert capsys.readouterr().err == "error: the answer cannot be written: standard output is closed\n"
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 def test_an_interrupted_process():
     """Ctrl-C while standard input is waited for."""
     script = (

@@ -25,6 +25,8 @@ pytest.importorskip("tornado")
 pytest.importorskip("math_core")
 import contextlib
 
+import page_fuzz
+
 from sympy_tensordiff.app.web.server import MAX_BODY_BYTES, MAX_CONNECTIONS, Server, page_files
 from sympy_tensordiff.app.web.typesetting import to_mathml
 
@@ -168,7 +170,7 @@ def test_numbers() -> None:
     )["numbers"]["error"]  # fmt: skip
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example["title"] for example in EXAMPLES])
 def test_examples(example) -> None:
     question = {"language": example["language"], "source": example["source"]}
@@ -318,6 +320,34 @@ def test_other_paths_lead_nowhere(server, path) -> None:
     assert call(server, path=path)[0] == 404
 
 
+def test_random_paths_lead_to_files_of_the_page_or_nowhere(server) -> None:
+    generator = random.Random(5)
+    pieces = (
+        "/",
+        "//",
+        "..",
+        "%2e%2e",
+        "%2f",
+        "%5c",
+        ".",
+        "~",
+        "page.js",
+        "static",
+        "server.py",
+        "etc",
+        "passwd",
+        "%00",
+        "?x",
+    )
+    own = {*page_files().values(), call(server)[2]}
+    found = set()
+    for _ in range(80):
+        status, _, content = call(server, path="/" + "".join(generator.choices(pieces, k=generator.randint(1, 7))))
+        found.add(status)
+        assert status == 404 or (status == 200 and content in own)
+    assert found == {200, 404}
+
+
 def test_an_answer(server) -> None:
     status, found = asked(server)
     assert status == 200 and found["derivative"]["matrix"] == {"text": "diag(cos(x))"}
@@ -382,6 +412,31 @@ def test_random_bytes(server) -> None:
         assert asked(server, changes)[0] == 200
         assert call(server, "POST", "/api/answer", content, Content_Type="application/json")[0] == 400
     assert asked(server)[0] == 200
+
+
+def test_random_changes_of_the_examples(thorough) -> None:
+    counts, failures = asyncio.run(page_fuzz.answers_to(range(300 if thorough else 12), 20))
+    assert not failures and counts["an answer"] > 1 and counts["an explained error"] > 3
+
+
+def test_the_fuzz_sees_mistakes_and_slow_answers(monkeypatch) -> None:
+    class Pool:
+        def __init__(self, *_):
+            self.count = 0
+
+        async def ask(self, request):
+            self.count += 1
+            if self.count == 1:
+                raise workers.SlowError
+            return {"error": "this is a mistake of the package (KeyError)"} if self.count == 2 else {"derivative": {}}
+
+        def close(self):
+            self.count = 0
+
+    monkeypatch.setattr(page_fuzz, "Pool", Pool)
+    counts, failures = asyncio.run(page_fuzz.answers_to(range(3), 20))
+    assert counts == {"too slow": 1, "an explained error": 1, "an answer": 1}
+    assert len(failures) == 1 and failures[0].startswith("seed 1:")
 
 
 SLOW = f"declare x 1 expression {'sin(' * 3000}x{')' * 3000} derivative wrt x"
@@ -538,7 +593,7 @@ def test_several_users_at_once(server) -> None:
 # ---------------------------------------------------------------------------- the command
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_it_ends_when_it_is_told_to(name) -> None:

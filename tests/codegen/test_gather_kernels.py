@@ -16,13 +16,13 @@ from sympy_tensordiff.errors import ArgumentError, DataIndexError, OutOfShapeErr
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 def test_compiled():
     """As all gathers run as Python, below."""
     check("embedding", ("numba", True))
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("name", CASES)
 def test_against_the_interpreter(name, simulator):
     """By turns CUDA's kernels in the simulator and Numba's as plain Python, with and without temporaries; NumPy's."""

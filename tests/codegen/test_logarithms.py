@@ -129,14 +129,14 @@ def check(name, results, dtype):
         np.testing.assert_allclose(value, right, rtol=precision, atol=precision)
 
 
-@every("name", [*VARIANTS], turns=3)
+@every("name", [*VARIANTS], turns=5)
 def test_numpy(name):
     function = td.lambdify(NAMES, results_of(name), "numpy")
     for dtype in (np.float64, np.float32):
         check(name, function(*[dtype(POINTS[symbol]) for symbol in NAMES]), dtype)
 
 
-@every("name", [*VARIANTS], turns=2)
+@every("name", [*VARIANTS], turns=4)
 def test_numba_texts(name, thorough):
     """Of every other variant: what becomes of a logarithm is decided before its text is printed."""
     if thorough or [*VARIANTS].index(name) % 2 == 0:

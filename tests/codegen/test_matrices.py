@@ -298,7 +298,7 @@ def residual(first, last):
     return state, total(step**2, (p, 0, n - 1), (i, first, last))
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("backend", ["numpy", "numba", "llvm"])
 def test_a_product_may_be_empty(backend):
     """The steps of a trajectory are one fewer than its states, so perhaps none: their product is one of matrices."""

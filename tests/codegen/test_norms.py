@@ -73,7 +73,7 @@ def check(name, compute, values, dtype):
             np.testing.assert_allclose(got, wanted, rtol=0, atol=500 * np.finfo(dtype).eps * size, err_msg=f"{scale}")
 
 
-@every("name", [*NORMS], turns=3)
+@every("name", [*NORMS], turns=5)
 def test_values_and_derivatives(name):
     symbols, values = arguments(name)
     compiled = ("llvm",) * (name in ("norm", "by hand", "of rows", "of columns", "of points", "unit rows"))
@@ -83,7 +83,7 @@ def test_values_and_derivatives(name):
             check(name, compute, values, dtype)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 def test_in_c(tmp_path):
     names = dict(zip("abcdefghijklmnop", NORMS, strict=False))
@@ -145,7 +145,7 @@ def test_conditional_sums_run_only_where_they_are_needed():
         assert td.lambdify((x, y), largest, backend)(np.array([-1.0, -2.0]), np.array([1.0, 0.0])) == -1
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("backend", ["numba", "llvm"])
 def test_norms_of_rows_that_data_select(backend):
     """The loop of the usual case has integers of its own: a nest used one before it was set."""

@@ -99,7 +99,7 @@ def stored(args, expressions):
     return [array.name for array in program.temporaries], reads
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", CASES)
 def test_a_value_at_several_shifts_has_one_array(name):
     args, value, by, _, _, reads = CASES[name]
@@ -122,7 +122,7 @@ def test_one_square_root_for_each_entry_of_a_grid():
     assert source.count("sqrt(") == 1
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 @pytest.mark.parametrize("name", CASES)
@@ -207,7 +207,7 @@ def test_remainders_are_needed_at_the_ends_only():
     assert any("//" not in text and "t[at(p - 2)]" in text for text in loops)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("layers", [8, 20, 40])
 def test_values_of_deep_formulas_are_stored_in_linear_time(layers, monkeypatch):
     """Each layer is used twice, and is stored; each use of a value is looked at a fixed number of times."""

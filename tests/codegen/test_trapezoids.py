@@ -103,7 +103,7 @@ def as_tuple(found):
     return found if isinstance(found, tuple) else (found,)
 
 
-@every("name", [*FOUND], turns=3)
+@every("name", [*FOUND], turns=5)
 def test_trapezoids_are_found_and_exact(name, uncompiled):
     expr, count = FOUND[name]
     assert len(trapezoids(program_of(expr))) == count
@@ -130,7 +130,7 @@ def test_short_sums_stay_loops():
 COMPILED = {("diagonal", False, np.float64), ("upper, later", True, np.float32)}
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("name", ["diagonal", "upper, later"])
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

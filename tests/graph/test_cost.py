@@ -58,7 +58,7 @@ def test_names_and_order_do_not_matter():
     assert one == td.cost(td.sum(a * td.exp(c @ (b @ a))))
 
 
-@every("seed", range(12), turns=2)
+@every("seed", range(12), turns=4)
 def test_a_part_costs_no_more_than_the_whole(seed):
     function = random_function(seed)
     symbols = function.symbols()
@@ -92,7 +92,7 @@ def test_operations_are_those_of_the_kernel(shape):
     assert own <= counted * (2.2 if shape == "triangle" else 1.3)
 
 
-@every("depth", [1, 2, 4, 8], turns=3)
+@every("depth", [1, 2, 4, 8], turns=5)
 def test_second_derivatives_of_networks_grow_linearly(depth):
     f, q = network(depth)
     v = td.TensorSymbol("v", d)
@@ -150,7 +150,7 @@ def of_other_fields():
     }
 
 
-@every("field", [*of_other_fields()], turns=3)
+@every("field", [*of_other_fields()], turns=5)
 def test_four_ways_cost_the_same_in_other_fields(field):
     f, wrt = of_other_fields()[field]
     v, g = td.TensorSymbol("v", wrt.shape), td.gradient(f, wrt)
@@ -239,7 +239,7 @@ def test_gradients_of_a_product_by_all_operands_cost_a_multiple_of_it(count):
     assert (gradients - 5 * value).subs(n, 1000) <= 0
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @every("depth", [1, 40, 400])
 def test_nested_sums_are_multiplied_from_the_vector_on(depth):
     """Linear in the depth, without recursion, and without a product of two matrices."""

@@ -87,7 +87,7 @@ SAME = {
 }
 
 
-@every("condition, rows", SAME.values(), ids=SAME.keys(), turns=2)
+@every("condition, rows", SAME.values(), ids=SAME.keys(), turns=4)
 def test_other_notations_of_rows_are_rows(condition, rows):
     function, plain = pair_sum(where(condition)), pair_sum(where(rows))
     for size in (1, 2, 5):
@@ -163,7 +163,7 @@ COUNTED = {
 }
 
 
-@every("condition, holds", COUNTED.values(), ids=COUNTED.keys(), turns=2)
+@every("condition, holds", COUNTED.values(), ids=COUNTED.keys(), turns=4)
 def test_loops_run_over_the_tuples_that_count(condition, holds):
     function = pair_sum(where(condition, sympy.sin(B[i, j] * x[i])))
     tuples = sum(holds(a, b) for a in range(7) for b in range(7))
@@ -251,7 +251,7 @@ NEAR = (i + 48) * (j + 1)
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("condition", [Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR], ids=str, turns=2)
+@every("condition", [Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR], ids=str, turns=4)
 @every("backend", ["numpy", "numba"])
 def test_masks_of_indices_compare_integers(backend, condition):
     # In double precision, 49*(1/49) is less than 1.

@@ -7,11 +7,34 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 
 from .report import Verdicts, run
 
 JUDGES = {"isl": "questions", "snf": "smith_forms", "jax": "programs", "mpmath": "accuracy"}
 """The module of each judge; its ``judge`` takes a seed."""
+
+TOTALS = Path(__file__).with_name("totals.txt")
+"""A line for each kept run: judge, first and last seed, wrong answers and crashes, cases beyond the time limit."""
+
+
+def kept_runs() -> list[tuple[str, int, int, int, int]]:
+    """Return the lines of `TOTALS`."""
+    lines = (line.split() for line in TOTALS.read_text(encoding="utf-8").splitlines() if line[:1] not in ("", "#"))
+    return [(name, *map(int, numbers)) for name, *numbers in lines]  # type: ignore[misc]
+
+
+def totals() -> dict[str, tuple[int, int, int, int]]:
+    """Return for each judge the number of kept cases, of those with a wrong answer or a crash, of those beyond the time
+    limit, and the first seed that no run has had.
+    """
+    found = {}
+    for name in JUDGES:
+        runs = [run for run in kept_runs() if run[0] == name]
+        cases = sum(last - first + 1 for _, first, last, _, _ in runs)
+        new = max((last + 1 for _, _, last, _, _ in runs), default=0)
+        found[name] = cases, sum(run[3] for run in runs), sum(run[4] for run in runs), new
+    return found
 
 
 def judge_named(name: str) -> Callable[[int], Verdicts]:
@@ -28,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         print(f"{options.judge}: {error}", file=sys.stderr)
         return 2
+    if options.keep:
+        options.seed = max(options.seed, totals()[options.judge][-1])
     start = time.process_time()
     seeds = range(options.seed, options.seed + options.number)
     report = run(judge, seeds, seconds=options.seconds, limit=options.limit, write=lambda line: print(line, flush=True))
@@ -35,6 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     last = options.seed + judged - 1
     print(f"{options.judge}: seeds {options.seed} to {last}, {time.process_time() - start:.0f} s of CPU time")
     print("\n".join(report.lines()))
+    if options.keep and judged:
+        late = report.counts["cases beyond the time limit"]
+        with TOTALS.open("a", encoding="utf-8") as stream:
+            stream.write(f"{options.judge} {options.seed} {last} {len(report.wrong)} {late}\n")
+        cases, bad, _, _ = totals()[options.judge]
+        print(f"kept: {cases} cases in all, {bad} wrong or crashed")
     return int(bool(report.wrong))
 
 
@@ -44,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("judge", choices=sorted(JUDGES))
     result.add_argument("number", type=int, help="how many cases")
     result.add_argument("--seed", type=int, default=0, help="of the first case; the next has the next (default 0)")
+    result.add_argument("--keep", action="store_true", help="take seeds that no kept run had, and keep this one")
     result.add_argument("--seconds", type=float, default=0, help="start no case after so much CPU time")
     result.add_argument("--limit", type=float, default=60, help="CPU seconds until a case is given up (default 60)")
     return result

@@ -2,7 +2,7 @@
 
 A step is a function of a library and of operands, applied to both libraries; so no program is translated. The
 vocabulary is NumPy's: views, paddings, joins, cumulative and other reductions, choices, gathers. Networks, solvers and
-recurrences are in `cost_judge.generate`. A step is not taken where JAX's value is at a kink or a singularity.
+recurrences are in `cost_judge.generate`. A step is not taken where its value is at a kink or a singularity.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.special as special
 import numpy as np
+import scipy.special
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import TensorDiffError
@@ -35,6 +36,14 @@ XP = SimpleNamespace(
     | {"norm": jnp.linalg.norm, "take": lambda x, data: x[data], "arctan": jnp.arctan, "abs": jnp.abs}
 )
 """JAX's functions by the names that they have here."""
+
+NP = SimpleNamespace(
+    **{name: getattr(np, name) for name in td.__all__ if hasattr(np, name)}
+    | {name: getattr(scipy.special, name) for name in ("softmax", "erf", "logsumexp", "xlogy", "entr", "log_ndtr")}
+    | {"relu": lambda x: np.maximum(x, 0), "sigmoid": scipy.special.expit, "softplus": lambda x: np.logaddexp(x, 0)}
+    | {"norm": np.linalg.norm, "take": lambda x, data: x[data], "arctan": np.arctan, "abs": np.abs}
+)
+"""NumPy's, with which programs are built: JAX compiles each function for each shape."""
 
 
 def _take(x: Any, data: Any) -> Any:
@@ -99,7 +108,7 @@ class Program:
 
 
 class Operation(NamedTuple):
-    """An operation on operands of these ranks; ``is_safe`` says whether it is smooth at JAX's values of them."""
+    """An operation on operands of these ranks; ``is_safe`` says whether it is smooth at the values of them."""
 
     call: Call
     ranks: str
@@ -108,13 +117,13 @@ class Operation(NamedTuple):
 
 
 def _is_away(x: Any, *centers: float) -> bool:
-    return all(bool(jnp.all(jnp.abs(x - c) > MARGIN)) for c in centers)
+    return all(bool(np.all(np.abs(x - c) > MARGIN)) for c in centers)
 
 
 def _is_untied(x: Any) -> bool:
     """Whether no two entries are nearly equal."""
-    entries = jnp.sort(jnp.ravel(x))
-    return bool(jnp.all(jnp.diff(entries) > MARGIN))
+    entries = np.sort(np.ravel(x))
+    return bool(np.all(np.diff(entries) > MARGIN))
 
 
 UNARY: dict[str, Operation] = {
@@ -132,8 +141,8 @@ UNARY: dict[str, Operation] = {
     "log_ndtr": Operation(lambda L, x: L.log_ndtr(x), "*"),
     "square": Operation(lambda L, x: L.square(x), "*"),
     "power": Operation(lambda L, x: x**3 / 2, "*"),
-    "reciprocal": Operation(lambda L, x: 1 / x, "*", lambda x: bool(jnp.all(abs(x) > 0.2))),
-    "logarithm": Operation(lambda L, x: L.log(x), "*", lambda x: bool(jnp.all(x > 0.1))),
+    "reciprocal": Operation(lambda L, x: 1 / x, "*", lambda x: bool(np.all(abs(x) > 0.2))),
+    "logarithm": Operation(lambda L, x: L.log(x), "*", lambda x: bool(np.all(x > 0.1))),
     "abs": Operation(lambda L, x: L.abs(x), "*", lambda x: _is_away(x, 0)),
     "relu": Operation(lambda L, x: L.relu(x), "*", lambda x: _is_away(x, 0)),
     "clip": Operation(lambda L, x: L.clip(x, -0.6, 0.7), "*", lambda x: _is_away(x, -0.6, 0.7)),
@@ -175,9 +184,9 @@ REDUCTIONS: dict[str, Operation] = {
     "min": Operation(lambda L, x: L.min(x, axis=-1), "+", _is_untied),
     "prod": Operation(lambda L, x: L.prod(x, axis=-1), "+", lambda x: _is_away(x, 0)),
     "var": Operation(lambda L, x: L.var(x, axis=0), "+"),
-    "std": Operation(lambda L, x: L.std(x), "+", lambda x: bool(jnp.std(x) > 0.01)),
+    "std": Operation(lambda L, x: L.std(x), "+", lambda x: bool(np.std(x) > 0.01)),
     "logsumexp": Operation(lambda L, x: L.logsumexp(x, axis=0), "+"),
-    "norm": Operation(lambda L, x: L.norm(x), "+", lambda x: bool(jnp.linalg.norm(x) > 0.01)),
+    "norm": Operation(lambda L, x: L.norm(x), "+", lambda x: bool(np.linalg.norm(x) > 0.01)),
     "trace": Operation(lambda L, x: L.trace(x @ x.T), "2"),
 }
 BINARY: dict[str, Operation] = {
@@ -190,7 +199,7 @@ BINARY: dict[str, Operation] = {
         lambda L, x, y: L.minimum(x, y / 2), "**", lambda x, y: _is_away(x - y / 2, 0), is_equal_shape=True
     ),
     "hypot": Operation(
-        lambda L, x, y: L.hypot(x, y), "**", lambda x, y: bool(jnp.all(x**2 + y**2 > 0.01)), is_equal_shape=True
+        lambda L, x, y: L.hypot(x, y), "**", lambda x, y: bool(np.all(x**2 + y**2 > 0.01)), is_equal_shape=True
     ),
     "logaddexp": Operation(lambda L, x, y: L.logaddexp(x, y), "**", is_equal_shape=True),
     "select": Operation(
@@ -231,7 +240,7 @@ class _Builder:
             symbols.append(td.TensorSymbol("idx", (letters["k"],), dtype=int))
             arrays.append(rng.integers(0, 2, SIZES["k"]))
         self.program = Program(symbols, arrays)
-        self.ours, self.theirs = list(symbols), [jnp.asarray(a) for a in arrays]
+        self.ours, self.theirs = list(symbols), list(arrays)
         self.live = list(range(len(axes)))
         self.refusals: list[str] = []
 
@@ -242,12 +251,13 @@ class _Builder:
         if operation.is_equal_shape and shape_of(ours[0]) != shape_of(ours[1]):
             return False
         try:
-            value = operation.call(XP, *theirs)
-            if not operation.is_safe(*theirs):
-                return False
+            with np.errstate(all="ignore"):
+                value = operation.call(NP, *theirs)
+                if not operation.is_safe(*theirs):
+                    return False
         except (TypeError, ValueError, IndexError):
             return False  # shapes that do not fit
-        if not bool(jnp.all(jnp.isfinite(value))) or float(jnp.max(jnp.abs(value), initial=0)) > 1e4 or value.size == 0:
+        if not bool(np.all(np.isfinite(value))) or float(np.max(np.abs(value), initial=0)) > 1e4 or value.size == 0:
             return False
         if value.ndim > 2 or value.size > 80:
             return False

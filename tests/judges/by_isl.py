@@ -7,6 +7,7 @@ them is not judged.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -22,6 +23,9 @@ from .report import WrongAnswerError
 
 MAX_OPERATIONS = 2_000_000
 """isl gives up a question after so many of its steps: a second or two."""
+
+CONTEXT = isl.Context()
+CONTEXT.set_max_operations(MAX_OPERATIONS)
 
 Rows = Sequence[Constraint]
 
@@ -73,8 +77,7 @@ class Space:
     def __init__(self, parts: Iterable[Affine | Constraint], more: Iterable[Variable] = ()) -> None:
         variables = sorted({*atoms_in(parts), *more}, key=lambda v: (str(type(v)), v))
         self.names = {v: f"v{number}" for number, v in enumerate(variables)}
-        self.context = isl.Context()
-        self.context.set_max_operations(MAX_OPERATIONS)
+        CONTEXT.reset_operations()
 
     def form(self, form: Affine) -> str:
         """Return a form in isl's notation."""
@@ -95,18 +98,20 @@ class Space:
         text = self.form(row.form)
         return {"ge": f"{text} >= 0", "eq": f"{text} = 0", "mod": f"({text}) mod {row.modulus} = 0"}[row.kind]
 
-    def read(self, conditions: Iterable[str], names: Iterable[str]) -> isl.Set:
-        """Return the set over the dimensions ``names`` under ``conditions``."""
-        text = f"{{ [{', '.join(names)}] : {' and '.join(f'({one})' for one in conditions) or '0 = 0'} }}"
-        return isl.Set.read_from_str(self.context, text)
-
     def set(self, rows: Rows) -> isl.Set:
         """Return the integer points of ``rows``."""
-        return self.read(map(self.row, rows), self.names.values())
+        return self._read(map(self.row, rows), ", ".join(self.names.values()))
+
+    def _read(self, conditions: Iterable[str], names: str) -> isl.Set:
+        found = _read(names, "0 = 0")
+        for condition in conditions:
+            found = found.intersect(_read(names, condition))
+        return found
 
     def range_of(self, form: Affine, rows: Rows) -> tuple[Any, Any]:
         """Return the least and the greatest value of ``form``; None where it is unbounded."""
-        values = self.read([*map(self.row, rows), f"f = {self.form(form)}"], ["f", *self.names.values()])
+        names = ", ".join(["f", *self.names.values()])
+        values = self._read([*map(self.row, rows), f"f = {self.form(form)}"], names)
         least, most = values.dim_min_val(0), values.dim_max_val(0)
         return tuple(int(str(v)) if v.is_int() else None for v in (least, most))
 
@@ -116,6 +121,12 @@ class Space:
         for v in variables:
             points = points.eliminate(isl.dim_type.set, names.index(v), 1)
         return points
+
+
+@functools.lru_cache(256)
+def _read(names: str, condition: str) -> isl.Set:
+    """Return the set of a condition: the questions about a system have it several times, and isl reads slowly."""
+    return isl.Set.read_from_str(CONTEXT, f"{{ [{names}] : {condition} }}")
 
 
 def expect(holds: bool, message: str, *details: object) -> None:

@@ -28,7 +28,7 @@ from sympy_tensordiff.testing.values import call_arguments, random_values, shape
 
 from .by_isl import VERDICTS, Question, verdict
 
-SHARE_OF_FUNCTIONS = 25
+SHARE_OF_FUNCTIONS = 100
 """One seed in so many is a function, whose derivatives ask hundreds of questions."""
 MAX_QUESTIONS = 400
 """Judge at most so many questions of one function, drawn at random."""
