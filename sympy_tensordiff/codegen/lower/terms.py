@@ -32,9 +32,23 @@ def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return `nodes` with those products multiplied out that have a factor like ``f[i] + [i == j]*g[i]``, so that the
     diagonal term is computed on the diagonal only. Some terms are joined before, as ``x*s - y*s`` to ``s*(x - y)``.
     """
+    nodes = rewritten(graph, nodes, partial(_with_joined_indices, graph))
     nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))
     nodes = rewritten(graph, with_canonical_signs(graph, nodes, for_readers=False), partial(_with_choices, graph))
     return [node if node.has_tensor_ops else _entries_in_terms(graph, node) for node in nodes]
+
+
+def _with_joined_indices(graph: Graph, total: Node) -> Node:
+    """Return a scalar addition with integer multiples of indices as one index, ``p - 8*i`` for ``p`` and ``-8*i``: a
+    function of it is a function of one integer. Other nodes are returned unchanged.
+    """
+    terms = [graph.split_coefficient(term) for term in total.args] if total.op == "add" and not total.shape else []
+    own = [(c, core) for c, core in terms if core.op == "index" and isinstance(c, int)]
+    if len(own) < 2:
+        return total
+    form = sum((c * core.data for c, core in own), Affine())
+    rest = [graph.scale(c, core) for c, core in terms if (c, core) not in own]
+    return graph.add([graph.index(form), *rest])
 
 
 ENTRIES = frozenset({"read", "scalar", "index"})
