@@ -80,7 +80,16 @@ def blur():
     return (image, seen, weights), with_gradient(value, weights)
 
 
-PROGRAMS = [triangular_mixture, soft_assignment, flows, expected_words, binomial, kinetics, blur]
+def spectra():
+    """Logarithms of the spectra of overlapping windows, by the signal."""
+    signal, window = td.TensorSymbol("signal", 4 * n + 8), td.TensorSymbol("window", 8)
+    angle = sympy.pi * j * k / 4
+    parts = [Sum(window[k] * signal[4 * i + k] * f(angle), over(k, 8)) for f in (sympy.cos, sympy.sin)]
+    value = Sum(log(parts[0] ** 2 + parts[1] ** 2 + 1), (j, 0, 4), over(i, n))
+    return (signal, window), with_gradient(value, signal)
+
+
+PROGRAMS = [triangular_mixture, soft_assignment, flows, expected_words, binomial, kinetics, blur, spectra]
 
 
 def arguments_of(make, sizes, random):
@@ -162,3 +171,14 @@ def test_periodic_reads_in_windows_are_copied_once():
     """Only the copy has remainders, the sums over the window have none."""
     for part in lines_of(blur).split("\ndef "):
         assert not ("//n" in part and "weights[" in part)
+
+
+def test_functions_of_a_difference_of_indices_are_tables():
+    """``cos(pi*j*(p - 4*i)/4)`` in the gradient is an entry of the table of the function."""
+    text = lines_of(spectra)
+    assert text.count("cos_near(") == text.count("sin_near(") == 1
+
+
+def test_an_extent_that_may_be_negative_needs_no_guards():
+    """The signal has four entries for each window, and eight more: it says nothing of the number of windows."""
+    assert "if n >" not in lines_of(spectra)

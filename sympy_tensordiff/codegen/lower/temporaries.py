@@ -392,6 +392,8 @@ class Storage:
         shift = {candidate.axes[n]: Affine.variable(v) + lows[n] for n, v in zip(order, axes, strict=True)}
         body = graph.substitute(candidate.node, shift)
         box = ranges(axes, extents)
+        for place, v in zip(order, axes, strict=True):  # an extent that is clamped at 0 has no entries
+            box += tuple([Constraint("ge", high - lows[place] - Affine.variable(v)) for high in candidate.highs[place]])
         needed = tuple(row.substitute(shift) for row in candidate.rows)
         guard = tuple(row for row in needed if not is_implied(row, (*self.facts, *box)))
         if body.op == "comprehension":
