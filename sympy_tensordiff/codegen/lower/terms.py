@@ -392,9 +392,10 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
-    """Return the sums that occur in several sums or comprehensions, or in one of these and in a costly call in `calls`;
-    storing them pays. Their outer indices have standard names. Without `large`, sums such as distances are left out,
-    since no array that they read has all of their outer indices.
+    """Return the sums and extrema that occur in several sums or comprehensions, or in one of these and in a costly call
+    in `calls`; storing them pays. Their outer indices have standard names. Without `large`, sums such as distances are
+    left out, since no array that they read has all of their outer indices. Extrema in the branches of a choice, which
+    may be taken rarely, are left out.
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()
@@ -408,13 +409,10 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
             elif call not in seen:
                 seen.add(call)
                 groups.append(_nodes_in_body(part))
+        chosen = {part for group in groups for part in _parts_of_branches(group)}
         for group in groups:
-            sums = [
-                part
-                for part in group
-                if part.op in ("sum", "max", "min")
-                and (_is_covered(part) or (large and _is_distance(planner.graph, part)))
-            ]
+            sums = [part for part in group if part.op == "sum" or (part.op in ("max", "min") and part not in chosen)]
+            sums = [part for part in sums if _is_covered(part) or (large and _is_distance(planner.graph, part))]
             places.update({_numbered(planner, part) for part in sums})
     return {node for node, count in places.items() if count > 1}
 
@@ -431,6 +429,20 @@ def _nodes_in_body(node: Node) -> list[Node]:
     comprehensions and costly calls, but does not enter them.
     """
     return list(breadth_first(node.args[0], lambda part: () if part.op in BINDERS or is_dear(part) else part.args))
+
+
+def _parts_of_branches(nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes below the branches of the choices among `nodes`, as far as loops and costly calls."""
+
+    def arguments(part: Node) -> Sequence[Node]:
+        """Return the arguments of `part`; none for a loop or a costly call."""
+        return () if part.op in BINDERS or is_dear(part) else part.args
+
+    found: list[Node] = []
+    for node in nodes:
+        if node.op == "select":
+            found += [part for branch in node.args[1:] for part in breadth_first(branch, arguments)]
+    return found
 
 
 def _is_covered(part: Node) -> bool:
