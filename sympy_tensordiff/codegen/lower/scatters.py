@@ -7,7 +7,7 @@ of maxima or minima over such ranges, as ``Max_i v(i)`` over all ``i`` with ``p 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd, inf
@@ -166,33 +166,46 @@ def _is_called_often(factor: Node) -> bool:
     return is_dear(factor) and bool(factor.free)
 
 
-def _by_selection(graph: Graph, node: Node) -> dict[Rows, list[Node]] | None:
-    """Return `node` as a sum of values for each selection: a dictionary from the equations with entries of data that
+def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
+    """Return `body` as a sum of values for each selection: a dictionary from the equations with entries of data that
     choose the values to these. None for more than `MAX_SELECTIONS`.
     """
-    if node.op == "guard" and all(row.kind == "eq" and data_entries([row.form]) for row in node.data):
-        inner = _by_selection(graph, node.args[0])
-        return inner and {(*node.data, *rows): values for rows, values in inner.items()}
+    if body.is_guard_free:
+        return None
+    known: dict[Node, dict[Rows, list[Node]] | None] = {}
+    for node in reachable(body):
+        is_sorted = node.op in ("add", "mul", "guard") and not node.is_guard_free
+        known[node] = _sorted_values(graph, node, known) if is_sorted else {(): [node]}
+    return known[body]
+
+
+def _sorted_values(
+    graph: Graph, node: Node, known: Mapping[Node, dict[Rows, list[Node]] | None]
+) -> dict[Rows, list[Node]] | None:
+    """Return `node`, an addition, product or guard, as a sum of values for each selection, given those of its arguments
+    in ``known``.
+    """
+    parts = [known[arg] for arg in node.args]
+    if node.op == "guard":
+        if not all(row.kind == "eq" and data_entries([row.form]) for row in node.data):
+            return {(): [node]}
+        return parts[0] and {(*node.data, *rows): values for rows, values in parts[0].items()}
+    if None in parts:
+        return None
     found: dict[Rows, list[Node]] = {}
     if node.op == "add":
-        for term in node.args:
-            parts = _by_selection(graph, term)
-            if parts is None:
-                return None
-            for rows, values in parts.items():
+        for part in parts:
+            for rows, values in (part or {}).items():
                 found.setdefault(rows, []).extend(values)
-    elif node.op == "mul":
-        factors = [_by_selection(graph, factor) for factor in node.args]
-        own = [parts for parts in factors if parts is not None and (len(parts) > 1 or () not in parts)]
-        if None in factors or len(own) > 1:
-            return None
-        others = [factor for factor, parts in zip(node.args, factors, strict=True) if parts not in own]
-        for rows, values in own[0].items() if own else ():
-            found[rows] = [graph.mul([*others, graph.add(values)])]
-        return found if own else {(): [node]}
-    else:
-        found[()] = [node]
-    return found if len(found) <= MAX_SELECTIONS else None
+        return found if len(found) <= MAX_SELECTIONS else None
+    own = [n for n, part in enumerate(parts) if part is not None and (len(part) > 1 or () not in part)]
+    if not own:
+        return {(): [node]}
+    if len(own) > 1:
+        return None
+    others = [factor for n, factor in enumerate(node.args) if n != own[0]]
+    selected = parts[own[0]] or {}
+    return {rows: [graph.mul([*others, graph.add(values)])] for rows, values in selected.items()}
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
