@@ -384,6 +384,7 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()
+    found: dict[Node, list[set[Node]]] = {}
     for node in reachable(*roots):
         groups = [_nodes_in_body(node)] if node.op in BINDERS else []
         for part in groups[0] if groups else ():
@@ -394,14 +395,22 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
             elif call not in seen:
                 seen.add(call)
                 groups.append(_nodes_in_body(part))
-        for group in groups:
-            sums = [
+        found[node] = [
+            {
                 part
                 for part in group
                 if part.op in ("sum", "max", "min")
                 and (_is_covered(part) or (large and _is_distance(planner.graph, part)))
-            ]
-            places.update({_numbered(planner, part) for part in sums})
+            }
+            for group in groups
+        ]
+        for group in groups[:1]:  # a loop in this one reads the extremum that this one computes
+            outside = {part for part in found[node][0] if part.op != "sum"}
+            for inner in group:
+                for own in found.get(inner, [])[:1]:
+                    own -= outside
+    for sums in (one for groups in found.values() for one in groups):
+        places.update({_numbered(planner, part) for part in sums})
     return {node for node, count in places.items() if count > 1}
 
 
