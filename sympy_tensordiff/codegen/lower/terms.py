@@ -378,9 +378,9 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
-    """Return the sums that occur in several sums or comprehensions, or in one of these and in a costly call in `calls`;
-    storing them pays. Their outer indices have standard names. Without `large`, sums such as distances are left out,
-    since no array that they read has all of their outer indices.
+    """Return the sums and extrema that occur in several sums or comprehensions, or in one of these and in a costly call
+    in `calls`; storing them pays. Their outer indices have standard names. Without `large`, sums such as distances are
+    left out, since no array that they read has all of their outer indices.
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()
@@ -404,11 +404,11 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
             }
             for group in groups
         ]
-        for group in groups[:1]:  # a loop in this one reads the extremum that this one computes
-            outside = {part for part in found[node][0] if part.op != "sum"}
-            for inner in group:
-                for own in found.get(inner, [])[:1]:
-                    own -= outside
+        # A loop inside of this one reads the extrema that this one computes, unless it fills an array of its own.
+        extrema = {part for part in found[node][0] if part.op != "sum"} if groups else set()
+        for inner in groups[0] if extrema else ():
+            if found.get(inner) and _numbered(planner, inner) not in calls:
+                found[inner][0] -= extrema
     for sums in (one for groups in found.values() for one in groups):
         places.update({_numbered(planner, part) for part in sums})
     return {node for node, count in places.items() if count > 1}

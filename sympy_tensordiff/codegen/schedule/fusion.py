@@ -18,7 +18,16 @@ from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow, check_order, uses
 from sympy_tensordiff.codegen.ir.facts import Prover, is_vectorised
 from sympy_tensordiff.codegen.ir.laws import NestLaws
-from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, defines, is_accumulator, is_store, reduction_of
+from sympy_tensordiff.codegen.ir.loops import (
+    Alloc,
+    Loop,
+    Set,
+    Statement,
+    defines,
+    is_accumulator,
+    is_store,
+    reduction_of,
+)
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
