@@ -178,7 +178,7 @@ class _Pairing(TermProducts):
         factor, node = (1, node) if node.shape else graph.split_coefficient(node)
         core = core_of(node)
         if not is_core(core):
-            return 0, graph.scale(coefficient * factor, graph.with_args(node, [self.done.get(a, a) for a in node.args]))
+            return 0, graph.scale(coefficient * factor, graph.with_args(node, [self.split_power(a) for a in node.args]))
         work, found = self.split_gathered(core)
         new = found if core is node else graph.with_operands(node, [found])
         return work, graph.scale(coefficient * factor, new)
@@ -188,7 +188,7 @@ class _Pairing(TermProducts):
         products of two operands.
         """
         output = tuple(range(len(node.shape)))
-        operands, extents = self.products.gathered(node, output, self.done)
+        operands, extents = self.gathered(node, output)
         return trampoline(self.split_in_order(operands, output, extents))
 
     def cheaper_terms(self, node: Node, output: tuple[int, ...]) -> list[tuple[Number, Node]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contraction_order import Extents, Labelled, Products
-from sympy_tensordiff.graph.contractions import is_core
+from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.interning import Number, Recursion
 from sympy_tensordiff.graph.multiplied_sums import MultipliedSum, multiplied_sums
 from sympy_tensordiff.graph.nodes import Graph, Node
@@ -226,7 +227,7 @@ class TermProducts(SumParts):
             if sorted(labels) != sorted(whole.data.output):
                 return None
             order = tuple([whole.data.output.index(label) for label in labels])
-        operands, extents = self.products.gathered(core, tuple(range(len(order))), self.done, opened=opened)
+        operands, extents = self.gathered(core, tuple(range(len(order))), opened)
         found = multiplied_sums(coefficient, operands, order, extents, self.is_shared_sum)
         return next((one for one in found if self.is_no_more_work_first(one, tuple(range(len(order))))), None)
 
@@ -262,11 +263,28 @@ class TermProducts(SumParts):
             core = core_of(node)
             if is_core(core):
                 inner = tuple(range(len(core.shape)))
-                gathered, lengths = self.products.gathered(core, inner, self.done, opened=opened)
+                gathered, lengths = self.gathered(core, inner, opened)
                 work, found = yield self.split_in_order(gathered, inner, lengths)
                 work += self.products.volume(product.output, product.extents) if core is not node else 0
                 new = graph.scale(factor, found if core is node else graph.with_operands(node, [found]))
                 self.terms[key] = work, new
             else:
-                self.terms[key] = self.products.volume(product.output, product.extents), whole
+                self.terms[key] = self.products.volume(product.output, product.extents), self.split_power(whole)
         return self.terms[key]
+
+    def gathered(
+        self, node: Node, output: tuple[int, ...], opened: Collection[Node] = ()
+    ) -> tuple[list[Labelled], Extents]:
+        """Return ``(operands, extents)`` as `Products.gathered` returns them, all operands split."""
+        operands, extents = self.products.gathered(node, output, self.done, opened=opened)
+        return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
+
+    def split_power(self, node: Node) -> Node:
+        """Return a power, or a view of one, with its base split; other nodes unchanged.
+
+        A product of a term and the other operands may have two equal factors: then it has a power that no node of the
+        graph has.
+        """
+        if node in self.done or not (node.op == "pow" or is_view(node)):
+            return self.done.get(node, node)
+        return self.graph.with_args(node, [self.split_power(arg) for arg in node.args])

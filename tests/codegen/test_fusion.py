@@ -21,6 +21,7 @@ from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 from sympy_tensordiff.codegen.schedule.fusion import MAX_SUMS_IN_LOOP, fuse
+from sympy_tensordiff.codegen.schedule.passes import prepared
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.indirect import IndirectIndex
@@ -292,3 +293,13 @@ def test_rows_of_few_entries_are_filled_together():
     program = build_program((y,), results, rows=True)
     groups = [step for step in fuse(program, Prover(program)).kernels if isinstance(step, FusedKernels)]
     assert all(len(group.axes) == 1 for group in groups)
+
+
+def test_a_sum_with_a_scalar_in_front_of_its_loop_joins_the_loop_that_fills_what_it_reads():
+    d = td.indices("d")
+    X, w, v = td.TensorSymbol("X", (n, d)), td.TensorSymbol("w", d), td.TensorSymbol("v", n)
+    distance = td.IndexedSum((X[i, k] - w[k]) ** 2, (k, 0, d - 1))
+    total = td.IndexedSum((w[0] - X[i, 0]) * sympy.sqrt(distance) * (v[i] + sympy.exp(distance)), (i, 0, n - 1))
+    program = prepared(build_program((X, w, v), total, rows=True), "numba", splits=False)
+    program = fuse(program, Prover(program))
+    assert [type(step) for step in program.kernels] == [FusedKernels]

@@ -9,7 +9,7 @@ that differ in their signs are one array.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import partial
 from itertools import combinations, product
 
@@ -397,23 +397,42 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
     left out, since no array that they read has all of their outer indices. Extrema in the branches of a choice, which
     may be taken rarely, are left out.
     """
-    places: Counter[Node] = Counter()
     seen: set[Node] = set()
+    found: dict[Node, list[set[Node]]] = {}
     for node in reachable(*roots):
-        groups = [_nodes_in_body(node)] if node.op in BINDERS else []
-        for part in groups[0] if groups else ():
+        if node.op not in BINDERS:
+            continue
+        own, inside = _nodes_in_body(node), []
+        reached = set(own)
+        for part in own:
             if not is_dear(part):
                 continue
             if (call := _numbered(planner, part)) not in calls:  # computed in this loop
-                groups[0] += _nodes_in_body(part)
+                new = [one for one in _nodes_in_body(part) if one not in reached]
+                reached.update(new)
+                own += new
             elif call not in seen:
                 seen.add(call)
-                groups.append(_nodes_in_body(part))
-        chosen = {part for group in groups for part in _parts_of_branches(group)}
-        for group in groups:
-            sums = [part for part in group if part.op == "sum" or (part.op in ("max", "min") and part not in chosen)]
-            sums = [part for part in sums if _is_covered(part) or (large and _is_distance(planner.graph, part))]
-            places.update({_numbered(planner, part) for part in sums})
+                inside.append(_nodes_in_body(part))
+        groups = [own, *inside]
+        branches = _parts_of_branches(part for group in groups for part in group)
+        found[node] = [
+            {
+                part
+                for part in group
+                if (part.op == "sum" or (part.op in ("max", "min") and part not in branches))
+                and (_is_covered(part) or (large and _is_distance(planner.graph, part)))
+            }
+            for group in groups
+        ]
+        # A loop inside of this one reads the extrema that this one computes, unless it fills an array of its own.
+        extrema = {part for part in found[node][0] if part.op != "sum"}
+        for inner in own if extrema else ():
+            if found.get(inner) and _numbered(planner, inner) not in calls:
+                found[inner][0] -= extrema
+    places: Counter[Node] = Counter()
+    for sums in (one for groups in found.values() for one in groups):
+        places.update({_numbered(planner, part) for part in sums})
     return {node for node, count in places.items() if count > 1}
 
 
@@ -431,17 +450,15 @@ def _nodes_in_body(node: Node) -> list[Node]:
     return list(breadth_first(node.args[0], lambda part: () if part.op in BINDERS or is_dear(part) else part.args))
 
 
-def _parts_of_branches(nodes: Sequence[Node]) -> list[Node]:
+def _parts_of_branches(nodes: Iterable[Node]) -> set[Node]:
     """Return the nodes below the branches of the choices among `nodes`, as far as loops and costly calls."""
-
-    def arguments(part: Node) -> Sequence[Node]:
-        """Return the arguments of `part`; none for a loop or a costly call."""
-        return () if part.op in BINDERS or is_dear(part) else part.args
-
-    found: list[Node] = []
-    for node in nodes:
-        if node.op == "select":
-            found += [part for branch in node.args[1:] for part in breadth_first(branch, arguments)]
+    stack = [branch for node in nodes if node.op == "select" for branch in node.args[1:]]
+    found = set(stack)
+    while stack:
+        part = stack.pop()
+        new = [arg for arg in part.args if arg not in found] if part.op not in BINDERS and not is_dear(part) else []
+        found.update(new)
+        stack += new
     return found
 
 

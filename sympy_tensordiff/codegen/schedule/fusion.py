@@ -12,12 +12,22 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.bounds import check_bounds
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow, check_order, uses
 from sympy_tensordiff.codegen.ir.facts import Prover, is_vectorised
 from sympy_tensordiff.codegen.ir.laws import NestLaws
-from sympy_tensordiff.codegen.ir.loops import Alloc, Loop, Set, Statement, is_accumulator, is_store, reduction_of
+from sympy_tensordiff.codegen.ir.loops import (
+    Alloc,
+    Loop,
+    Set,
+    Statement,
+    defines,
+    is_accumulator,
+    is_store,
+    reduction_of,
+)
 from sympy_tensordiff.codegen.ir.nests import ZERO, exactly, extent, span
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
@@ -328,15 +338,30 @@ def _functions_in_loops(kernel: Kernel) -> frozenset[str | External]:
     )
 
 
-def single_reduction(kernel: Kernel) -> tuple[Set, Loop, Set] | None:
-    """Return ``(start, loop, store)`` of a kernel that consists of one reduction: initialisation, loop and store. None
-    for other kernels.
+class Reduction(NamedTuple):
+    """The statements of a kernel that consists of one reduction."""
+
+    constants: tuple[Set, ...]
+    """Scalars that are computed before the loop; there are none where the result has axes."""
+    start: Set
+    loop: Loop
+    store: Set
+
+
+def single_reduction(kernel: Kernel) -> Reduction | None:
+    """Return the statements of a kernel that consists of one reduction: initialisation, loop and store. None for other
+    kernels.
     """
-    if len(kernel.body) != 3:
+    if len(kernel.body) < 3:
         return None
-    start, loop, store = kernel.body
-    if is_accumulator(start) and isinstance(loop, Loop) and is_store(store):
-        return start, loop, store
+    *before, loop, store = kernel.body
+    scalars_before = [one for one in before if defines(one)]
+    starts = [one for one in scalars_before if is_accumulator(one)]
+    constants = tuple([one for one in scalars_before if one not in starts])
+    if len(before) > len(scalars_before) or len(starts) != 1 or (constants and kernel.axes):
+        return None
+    if isinstance(loop, Loop) and is_store(store):
+        return Reduction(constants, starts[0], loop, store)
     return None
 
 
@@ -344,7 +369,7 @@ def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
     """Return the loop of a kernel that consists of one reduction over ``range(extent)``; None for other kernels."""
     found = single_reduction(kernel)
     ends = (Bound(ZERO),), (Bound(extent - 1),)
-    return found[1] if found is not None and (found[1].lows, found[1].highs) == ends else None
+    return found.loop if found is not None and (found.loop.lows, found.loop.highs) == ends else None
 
 
 def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], *variables: str) -> bool:
@@ -380,8 +405,7 @@ def is_plain_total(kernel: Kernel) -> bool:
     found = single_reduction(kernel)
     if not kernel.axes or found is None:
         return False
-    start, _, store = found
-    return reduction_of(start) == "sum" and store.value == start.target
+    return reduction_of(found.start) == "sum" and found.store.value == found.start.target
 
 
 # ---------------------------------------------------------------------------- the nests of kernels that run together
@@ -488,13 +512,13 @@ class _Parts:
         """Add a `kernel` that is a reduction over the common loop: each iteration updates all entries of its result."""
         if (found := single_reduction(kernel)) is None or total_loop(kernel, self.step.extent) is None:
             raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
-        (accumulator, loop, store), axes = found, kernel.axes
+        (constants, accumulator, loop, store), axes = found, kernel.axes
         own = accumulator.target
         entry = kernel.entry if axes else own
         first: Statement = Set(entry, accumulator.value)
         for number, axis in reversed(list(enumerate(axes))):
             first = span(axis, ZERO, extent(kernel.array, number), [first])
-        self.before.append(first)
+        self.before += [*constants, first]
         self.sums += [accumulator.name] if not axes and reduction_of(accumulator) == "sum" else []
         self.inside += self.iteration(kernel, loop.body, {accumulator.name: entry})
         if not axes or store.value != own:
