@@ -95,7 +95,7 @@ FORMULAS = {
     "Morse": (t * ((1 - exp(-s)) ** 2 - 1), [sizes(1e-9, 40), sizes(0.1, 10)]),
     "odds with a background": (log(1 + t * exp(s)), [sizes(1e-3, 80, BOTH), sizes(1e-9, 1e3)]),
     "Brillouin": (6 * coth(6 * s / 5) / 5 - coth(s / 5) / 5, [sizes(1e-9, 60)]),
-    "rotation": (1 / s**2 - (1 + cos(s)) / (2 * s * sin(s)), [sizes(1e-9, 3)]),
+    "rotation": (1 / s**2 - (1 + cos(s)) / (2 * s * sin(s)), [sizes(1e-9, 1.9)]),
     "ellipsoid": (asin(s) / s - sqrt(1 - s**2), [sizes(1e-9, 0.99)]),
     "Hull and White": (
         t - 2 * (1 - exp(-s * t)) / s + (1 - exp(-2 * s * t)) / (2 * s),
