@@ -114,7 +114,7 @@ DIALECTS = {
             "jax", "JAX", "jnp", ("import jax", "import jax.numpy as jnp", "from jax.scipy import linalg, special"),
             is_fused=True, is_differentiated=True,
             barrier="computed_once({})", other_helpers=JAX_HELPERS,
-            own=_SPECIAL | _CALLED | {"sigmoid": "jax.nn.sigmoid", "softplus": "jax.nn.softplus"},
+            own=_SPECIAL | _CALLED | {"cosh": "cosh", "sigmoid": "jax.nn.sigmoid", "softplus": "jax.nn.softplus"},
             integers="jnp.asarray({}, int)", preamble={"real": "functools.partial(jnp.asarray, dtype=dtype)"},
         ),
         Dialect(
