@@ -140,7 +140,9 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         return _autograd_of(torch, derived).apply(*values)
 
     class TracedOperator(torch.autograd.Function):  # type: ignore[misc]
-        """The autograd function of one operator."""
+        """The `torch.autograd.Function` of one operator, whose results are computed by PyTorch operations, so that
+        PyTorch can trace them.
+        """
 
         generate_vmap_rule = True
 

@@ -124,8 +124,8 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Return the cotangent of X for the `cotangent` of its cofactors of order k: D cof(k, X) / d X = cof(k + 1, X).
-    Both have the same first `prefix` axes.
+    """Pull the `cotangent` of the order-k cofactors of X back to X: contract it with ``cof(k + 1, X)``, which is the
+    derivative of ``cof(k, X)``. The first `prefix` axes of the cotangent are kept in front.
     """
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))

@@ -39,9 +39,8 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return `Hints` that also order sizes with equal expected values, so that they decide between contraction
-        orders of equal cost. A size that is the extent of the most axes of variables counts as longer, a size of a
-        result as shorter.
+        """Return `Hints` that break ties between contraction orders of equal expected cost: a size that is the extent
+        of the most axes of variables is taken as longer than another, one that is an extent of a result as shorter.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the

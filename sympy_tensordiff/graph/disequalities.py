@@ -68,7 +68,9 @@ class _SideJoiner:
         return self.done[node, known]
 
     def visit_inside(self, node: Node, known: Rows) -> Recursion[Node]:
-        """Return `node` with sums joined in all nodes below it, and then in `node` itself if it is an addition."""
+        """Return `node` with pairs of sums over ``j < p`` and ``j > p`` joined, first in the nodes below it and then,
+        if it is an addition, among its own terms. `known` are the constraints on indices of outer sums.
+        """
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = graph.open_shared(node, atoms_in(known))

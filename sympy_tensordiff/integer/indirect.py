@@ -41,7 +41,9 @@ class IndirectIndex(Compound):
         self._hash = hash(("data", tensor, index))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the tuple that identifies the entry in comparisons: tensor name, rank and index, without the range."""
+        """Return ``(tensor name, rank, index)``, by which two entries of integer arrays are compared; the range of the
+        values is left out.
+        """
         return self.tensor, len(self.index), self.index
 
     def forms(self) -> tuple[Affine, ...]:

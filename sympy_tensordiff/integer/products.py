@@ -62,7 +62,9 @@ class IndexProduct(Compound):
 
 
 class SymbolicQuotient(Compound):
-    """The integer ``floor(form / divisor)`` by a form that is positive; built by `quotient_by`."""
+    """The integer ``floor(form / divisor)``, where the divisor is itself an affine form, and positive; built by
+    `quotient_by`.
+    """
 
     __slots__ = ("divisor", "form")
     rank = 2

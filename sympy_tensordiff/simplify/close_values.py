@@ -98,10 +98,13 @@ _DIFFERENCES = {
 def _call_of(
     function: Any, factor: Number = 1, of_argument: Number = 1, power: int = 1
 ) -> Callable[[Graph, Node], Node]:
-    """Return the function from graphs and arguments ``u`` to ``factor*function(of_argument*u)**power``."""
+    """Return the function that builds the node of ``factor*function(of_argument*u)**power`` for a graph and an argument
+    ``u``: a row of a table of what ``function(u) - 1`` is without cancellation.
+    """
 
     def rule(graph: Graph, u: Node) -> Node:
-        """Return ``factor*function(of_argument*u)**power``."""
+        """Return ``factor*function(of_argument*u)**power``, by which a difference such as ``cos(u) - 1`` is replaced.
+        """
         value = graph.call(function, (graph.scale(of_argument, u),))
         return graph.scale(factor, graph.pow(value, graph.const(power)))
 

@@ -190,10 +190,8 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 
 
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
-    """Return `terms` with guards ``[p == 0]`` and ``[p >= 1]`` written as ``[p <= 0]`` and ``[p >= 1]`` where ``p >=
-    0`` is known. They are then one choice, with an if and an else.
-
-    So the two are one choice.
+    """Return `terms` with a guard ``[p == 0]`` next to a guard ``[p >= 1]`` written as ``[p <= 0]`` where ``p >= 0`` is
+    known: the two are then opposites, an if and an else.
     """
     guards = {term.data for term in terms if term.op == "guard"}
     return [_as_opposite(graph, term, guards, facts) if term.op == "guard" else term for term in terms]

@@ -134,27 +134,27 @@ class NodeProperties:
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:
-    """Return whether `node` contains a condition, a guard or a select with a branch 0, that makes it exactly 0 where it
-    is false. The answer is False if more than ``MAX_VISITED_NODES`` nodes would have to be visited.
+    """Return whether `node` is exactly 0 where some condition fails, because it contains a guard or a select with a
+    branch 0. The answer is False if more than ``MAX_VISITED_NODES`` nodes would have to be visited.
     """
-    return _is_chosen(graph, node, [MAX_VISITED_NODES])
+    return _is_conditional(graph, node, [MAX_VISITED_NODES])
 
 
-def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
-    """Return whether `node` contains a condition, a guard or a select with a branch 0, that makes it exactly 0 where it
-    is false. Each visited node decreases ``budget[0]``; the answer is False if the budget is used up.
+def _is_conditional(graph: Graph, node: Node, budget: list[int]) -> bool:
+    """Return whether `node` is exactly 0 where some condition fails, because it contains a guard or a select with a
+    branch 0. Each visited node decreases ``budget[0]``; the answer is False if the budget is used up.
     """
     budget[0] -= 1
     if budget[0] < 0:
         return False
     match node.op:
         case "add":
-            return all(_is_chosen(graph, term, budget) for term in node.args)
+            return all(_is_conditional(graph, term, budget) for term in node.args)
         case "select":
             sides = node.args[1:]
-            return any(map(graph.is_zero, sides)) or any(_is_chosen(graph, side, budget) for side in sides)
+            return any(map(graph.is_zero, sides)) or any(_is_conditional(graph, side, budget) for side in sides)
         case "mul" | "sum" | "ein" | "comprehension":
-            return any(_is_chosen(graph, part, budget) for part in node.args)
+            return any(_is_conditional(graph, part, budget) for part in node.args)
     return node.op == "guard"
 
 

@@ -39,8 +39,8 @@ MOST_TRIES = 60
 
 
 def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: Sequence[Node] = ()) -> list[Node]:
-    """Return `nodes` with a guard ``[0 <= i < n]`` around each read that is not proven in bounds, neither by `facts`
-    nor by the reads of the original ``function``.
+    """Return `nodes` with a guard ``[0 <= i < n]`` around each read that may be out of bounds. Reads that `facts` prove
+    in bounds, or that the original expressions ``function`` make themselves, need none.
 
     Reads of ``function`` itself are in bounds: a call with other arguments is refused.
 
@@ -134,11 +134,12 @@ class WrittenReads:
         """Yield a bound ``form >= 0`` for each read of the original function that is not provably in bounds."""
         for access, _, row in Accesses(self.graph, self.facts).unproven(self.function):
             around = access.around
-            yield from self._cases(row.form, around.variables, around.rows, frozenset(around.choices))
+            yield from self._written_cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
-    def _cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield a record of ``form >= 0`` for each case of the minima and maxima in `form`. `known` and `conditions`
-        hold where the read is made; variables in `bound` that are not needed are eliminated from `known`.
+    def _written_cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
+        """Yield ``form >= 0`` with the facts under which it holds: first as it stands, then once for each way to
+        resolve the maxima and minima in `form`; cases that cannot occur are left out. `known` and `conditions` hold
+        where the read is made; variables in `bound` that are not needed are eliminated from `known`.
         """
         system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):

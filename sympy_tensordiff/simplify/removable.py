@@ -188,8 +188,8 @@ class SeriesChoice(NamedTuple):
 
 
 def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done: Mapping[Node, Node]) -> Node:
-    """Return the entry `node` with a choice between series and direct form for each of `chosen`. `done` has the direct
-    forms: of `node`, and of its terms.
+    """Return `node` with a choice between the series (near the point) and the direct form, for each group of terms or
+    factors in `chosen`. `done` has the direct forms of `node` and of its terms.
     """
     if chosen[0].members == (node,):
         condition, near, _ = chosen[0]
@@ -544,7 +544,7 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
         inner = own if isinstance(exponent, Fraction) else factor.args[0] if _is_logarithm(factor) else None
         if inner is not None and factor.data is log1p:
             inner = graph.add((graph.one, inner))
-        unit = None if inner is None else _unit(graph, inner, variable)
+        unit = None if inner is None else _leading_power(graph, inner, variable)
         if unit is None and (factor.op == "const" or variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is not None):
             factors.append(factor)
         elif unit is None or (len(sums[0]) > 0 and own is not inner):
@@ -572,14 +572,15 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
     return found
 
 
-class _Unit(NamedTuple):
-    """A sum written as ``b**degree*node``, where the factor `node` tends to 1 for large b."""
+class _LeadingPower(NamedTuple):
+    """The limit form of a sum for a large base b: the sum is ``b**degree*node``, with a factor `node` that tends to 1.
+    """
 
     degree: int
     node: Node
 
 
-def _unit(graph: Graph, total: Node, variable: Variable) -> _Unit | None:
+def _leading_power(graph: Graph, total: Node, variable: Variable) -> _LeadingPower | None:
     """Return the sum `total` as a power of the variable times a factor that tends to 1 for large values of the
     variable; None if it has no such form.
     """
@@ -587,7 +588,7 @@ def _unit(graph: Graph, total: Node, variable: Variable) -> _Unit | None:
     if series is None or series.order >= 0 or series.coefficients[0] != 1:
         return None
     inverse = graph.pow(variable.lead, graph.const(series.order))
-    return _Unit(-series.order, graph.add([graph.mul((inverse, part)) for part in total.args]))
+    return _LeadingPower(-series.order, graph.add([graph.mul((inverse, part)) for part in total.args]))
 
 
 def _is_logarithm(node: Node) -> bool:

@@ -102,7 +102,9 @@ class CForms(FormPrinter):
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
-        """Return the C text of ``factor`` times a variable of a form; quotients call ``divided``, which rounds down."""
+        """Return the C text of ``factor*variable``, a term of an affine form, with a floor quotient as a call of the C
+        function ``divided``. With `first_negative`, the text begins with its minus sign.
+        """
         if not isinstance(variable, Quotient | SymbolicQuotient):
             return super()._term(variable, factor, first_negative)
         text = f"divided({self.form(variable.form)}, {self.form(Affine.of(variable.divisor))})"

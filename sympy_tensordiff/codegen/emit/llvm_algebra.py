@@ -133,7 +133,9 @@ def solved(module: Module, is_transposed: bool) -> str:
             f.exchange("%x", k, other, "%m")
 
     def eliminate(row: str, low: str, high: str) -> None:
-        """Emit the elimination of the solved rows ``low`` to ``high - 1`` from ``row`` of the right sides."""
+        """Emit ``x[row] -= A[row, k]*x[k]`` for k from ``low`` to ``high - 1``: subtract the rows that are already
+        solved from row ``row`` of the right sides.
+        """
         with f.loop(low, high) as k:
             f.subtract("%x", row, f.entry(k, row) if is_transposed else f.entry(row, k), k, ("0", "%m"), "%m")
 

@@ -181,8 +181,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, pitches, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def row_step(self, labels: Sequence[int], groups: tuple[Sequence[int], Sequence[int]], is_turned: bool) -> str:
-        """Emit the number of entries from one row in memory to the next of a matrix in an array with the axes
-        ``labels``, and return its value. ``groups`` are the labels of its rows and of its columns; 1 without columns.
+        """Emit the row stride, in entries, of an operand of a matrix product, and return its value. ``labels`` are the
+        axes of the array, ``groups`` the labels of the matrix's rows and those of its columns, exchanged if
+        `is_turned`. The stride is 1 if there are no columns.
         """
         first, second = reversed(groups) if is_turned else groups
         return self.stride(labels, first[-1]) if first and second else self.length_of(second)

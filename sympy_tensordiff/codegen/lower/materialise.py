@@ -205,10 +205,10 @@ def solved_place(node: Node) -> int | None:
     return None
 
 
-def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return ``(position, summed, others)`` if `node` contracts the derivative of a matrix's cofactors with a matrix X:
-    the position of X among the operands, the two labels of the derivative that X has, and its other two. None for other
-    nodes.
+def cofactor_tangent_labels(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    """Recognise the derivative of a matrix's cofactors contracted with a matrix X (a directional derivative). Return
+    ``(position, summed, others)``: where X is among the operands, the two labels of the derivative that are summed with
+    X, and its two remaining ones; None for other nodes.
     """
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):
@@ -244,7 +244,7 @@ def factorized(node: Node) -> Node | None:
         return node.args[0]
     if (found := determinant(node)) is not None:
         return found[1]
-    place = solved_place(node) if direction_of(node) is None else None
+    place = solved_place(node) if cofactor_tangent_labels(node) is None else None
     return None if place is None else node.args[place].args[0]
 
 
@@ -276,7 +276,7 @@ def array_operands(node: Node) -> tuple[Node, ...] | None:
         return (found[1],)
     if is_product(node):
         place = solved_place(node)
-        if (direction := direction_of(node)) is not None:
+        if (direction := cofactor_tangent_labels(node)) is not None:
             place = 1 - direction[0]
         return tuple([arg.args[0] if n == place else arg for n, arg in enumerate(node.args)])
     return None

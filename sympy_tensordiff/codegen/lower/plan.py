@@ -447,8 +447,8 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return an integer matrix L with ``width`` rows and ``basis @ L == identity`` such that each of `vectors` is an
-    integer combination of the rows of `basis`; None if there is none.
+    """Return an integer right inverse L of `basis`: ``basis @ L`` is the identity, and L has ``width`` rows. None if
+    there is none, or if one of `vectors` is no integer combination of the rows of `basis`.
     """
     solution = smith.solve(basis, width)
     if solution.congruences or solution.equations:

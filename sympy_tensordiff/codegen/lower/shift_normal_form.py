@@ -40,8 +40,8 @@ def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
 
 
 def _moved(graph: Graph, found: StorageCandidate, by: Sequence[Affine]) -> StorageCandidate:
-    """Return the candidate `found` with its axes moved by the forms `by`: an array that stores the same values at other
-    positions, ``x[a + 1]`` at a instead of ``x[a]``.
+    """Return the candidate `found` with its positions shifted by the forms `by`: shifted by 1, the array stores ``x[a +
+    1]`` at position a, where it stored ``x[a]``.
     """
     if all(n == Affine() for n in by):
         return found

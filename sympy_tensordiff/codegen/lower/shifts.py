@@ -91,9 +91,9 @@ class _LoopBody:
         self.stored.add(node)
         self.is_changed = True
 
-    def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Group the subexpressions ``values`` by structure, and return the numbers of the groups; `number` gives
-        expressions that are equal up to indices the same number. The groups are stored in `structures`.
+    def find_groups(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
+        """Sort the subexpressions ``values`` into groups of equal structure, in `structures`, and return the group
+        numbers, each once. ``number(node)`` is the group of a node: the same for nodes that are equal up to indices.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
@@ -225,7 +225,7 @@ class Shifts:
         """
         for place in places:
             if place.is_changed:
-                for number in (*place.structures, *place.find(self._found_values(place), self._structures.number)):
+                for number in (*place.structures, *place.find_groups(self._found_values(place), self._structures.number)):
                     values.pop(number, None)
         groups: dict[int, list[tuple[_LoopBody, Node, Rows]]] = {}
         for place in places:

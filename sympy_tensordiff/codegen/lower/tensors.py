@@ -29,7 +29,7 @@ from sympy_tensordiff.codegen.lower.inverse_norms import with_scaled_vectors
 from sympy_tensordiff.codegen.lower.materialise import (
     arrays_of,
     determinant,
-    direction_of,
+    cofactor_tangent_labels,
     factorized,
     is_positive,
     is_product,
@@ -223,7 +223,7 @@ class _Definitions:
         step = self.moved_step(node, name) if node in self.moved else self.step(node, name)
         if step is not None:
             return Definition(name, array, step=step)
-        return Definition(name, array, trampoline(self.entries(node)))
+        return Definition(name, array, trampoline(self.as_comprehension(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
         """Return the definitions of the arrays for all results (`nodes`) of one scan. The first one has the step that
@@ -264,7 +264,7 @@ class _Definitions:
         """Return the library call that fills the array `name` with a product: a contraction, a solution of linear
         equations, or a derivative of cofactors.
         """
-        if (found := direction_of(node)) is not None:
+        if (found := cofactor_tangent_labels(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
         place = self.solved_place(node)
         if place is None:
@@ -282,7 +282,7 @@ class _Definitions:
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
         """Return the step that computes the derivative of cofactors in the direction of the operand at ``place``.
-        ``pair`` and ``rest`` are the labels as `direction_of` returns them, ``name`` is the array to be filled.
+        ``pair`` and ``rest`` are the labels as `cofactor_tangent_labels` returns them, ``name`` is the array to be filled.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
@@ -308,8 +308,10 @@ class _Definitions:
 
     # -------------------------------------------------------------- index notation
 
-    def entries(self, node: Node) -> Recursion[Node]:
-        """Return the formula of the array `node` in index notation, with reads of other arrays in it."""
+    def as_comprehension(self, node: Node) -> Recursion[Node]:
+        """Return the array `node` as a comprehension of the formula of its entries in index notation, with reads of
+        other arrays in it; a scalar as its formula.
+        """
         graph = self.graph
         if node.op == "comprehension" or not (node.shape or node.op == "ein"):
             scalar: Node = yield self.written(node)
@@ -435,8 +437,9 @@ class _Logarithm:
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """Yield the definitions of the auxiliary arrays of the log-sum-exp, and last its own. The arrays "power" and
-        "share" of softmaxes are defined only if `is_shared`.
+        """Yield the definitions of a log-sum-exp: first its auxiliary arrays (the shift by the maximum, the sum of the
+        exponentials), last the log-sum-exp itself. If softmaxes share the arrays (`is_shared`), the exponentials
+        ("power") and the inverse of the sum ("share") are arrays too.
         """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]

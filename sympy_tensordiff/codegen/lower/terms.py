@@ -399,7 +399,7 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
                 part
                 for part in group
                 if part.op in ("sum", "max", "min")
-                and (_is_covered(part) or (large and _is_distance(planner.graph, part)))
+                and (_is_covered(part) or (large and _is_long_sum(planner.graph, part)))
             ]
             places.update({_numbered(planner, part) for part in sums})
     return {node for node, count in places.items() if count > 1}
@@ -427,7 +427,7 @@ def _is_covered(part: Node) -> bool:
     return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))
 
 
-def _is_distance(graph: Graph, part: Node) -> bool:
+def _is_long_sum(graph: Graph, part: Node) -> bool:
     """Whether the sum `part` has more terms than a small constant, as a squared distance."""
     variables, rows, _ = graph.open(part)
     return not all(is_short_range(rows, v) for v in variables)

@@ -348,7 +348,9 @@ class _Count:
 
 
 def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
-    """Whether the constraints `rows` hold for a thread, whose variables have the values `lane`."""
+    """Return whether the constraints `rows` hold for a thread, whose variables have the values `lane`; True if they
+    depend on data, which the model does not know.
+    """
     try:
         values = [(row, int(row.form.evaluate(lane))) for row in rows]
     except KeyError:  # of data, which the model does not know

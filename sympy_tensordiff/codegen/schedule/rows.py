@@ -307,18 +307,16 @@ def scans_plan(kernel: Kernel) -> RowPlan | None:
 
 
 def stays_in_rows(kernel: Kernel) -> bool:
-    """Return whether the order of additions to each entry stays the same if the loop over the last axis of ``kernel``
-    is moved: the axis itself is an index of all entries to which it adds.
-
-    Then the additions to one entry keep their order with the axis innermost.
+    """Return whether the loop over the last axis of `kernel` can become the innermost one without reordering the
+    additions to any entry: each entry added to has this axis as an index.
     """
     last = Affine.variable(kernel.axes[-1])
     return all(last in part.index for part in statements(kernel.body) if is_scatter(part))
 
 
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
-    """Whether `kernel` has a single axis and sums inside of which its loop moves. It is computed in strips, so that
-    partial results fit the cache.
+    """Return whether `kernel` is computed in strips of its only axis, so that partial results fit the cache: the loop
+    over that axis can move inside of the sums, and there are no scans.
     """
     plan = row_plan(kernel, prover)
     return len(kernel.axes) == 1 and plan is not None and not plan.scans

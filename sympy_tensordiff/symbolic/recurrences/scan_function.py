@@ -407,7 +407,9 @@ class _Rows(Rewriting):
         return row[tuple(rest)] if row.rank else row
 
     def visit_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
-        """Return the comprehension rebuilt; if it consists of all entries of a row variable, return that variable."""
+        """Return the comprehension rebuilt; a comprehension that only copies a row variable, ``x[i]`` for all i,
+        becomes that variable.
+        """
         new = yield from super().rebuilt(expr, scope)
         body = getattr(new, "body", None)
         if isinstance(body, TensorEntry) and body.tensor in self.known.values():
