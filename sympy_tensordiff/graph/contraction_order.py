@@ -21,7 +21,7 @@ DEFAULT_SIZE = 100
 
 
 class Hints:
-    """The expected values of sizes and free indices (those in `sizes`, else a default), by which costs are estimated.
+    """The expected values of sizes and free indices, by which costs are estimated: those in `sizes`, else a default.
     Called with an extent, it returns the expected value of the extent.
     """
 
@@ -133,8 +133,8 @@ class Products:
         return sum(work or 0 for work in without) < own + sum(work or 0 for work in with_it)
 
     def is_larger_than_others(self, product: Node) -> bool:
-        """Return whether an array of `product` grows faster with the sizes than all tensors that are not products:
-        ``A @ A.T`` grows faster than a flat ``A``.
+        """Return whether an array of `product` grows faster with the sizes than every tensor that is not a product: ``A
+        @ A.T`` grows faster than a flat matrix ``A``.
         """
         if self.given is None:
             shapes = {part.shape for part in self.nodes if not is_core(part)}
@@ -210,8 +210,8 @@ class Products:
         return self.ranks[node]
 
     def _rank(self, node: Node) -> int:
-        """Return how many outer products `node` is a sum of, 0 if it is no such sum; the numbers of its arguments are
-        already in ``self.ranks``.
+        """Return how many outer products `node` is a sum of; 0 if it is not such a sum. The numbers for its arguments
+        are already in ``self.ranks``.
         """
         ranks = [self.ranks.get(arg, 0) for arg in node.args]
         if node.op == "add":
@@ -245,8 +245,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node` with the axes `output`: all operands with common labels,
-        after inner products that are to be multiplied out are replaced by theirs, and the extent of each label.
+        """Return ``(operands, extents)`` of the einsum `node` with the axes `output`, after each inner product that is
+        to be multiplied out is replaced by its own operands. ``extents`` has the extent of each label.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.

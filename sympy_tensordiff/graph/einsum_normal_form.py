@@ -148,8 +148,8 @@ class Gathering:
         self._known: set[int] = set()
 
     def add(self, node: Node, labels: Labels) -> None:
-        """Add a factor, a tensor with axes ``labels`` or a scalar. A view, such as a transpose, is replaced by its
-        operand under rearranged labels.
+        """Add a factor of the product: a scalar, or a tensor with axes ``labels``. A view, such as a transpose, is
+        replaced by its operand, with the labels rearranged.
         """
         for label, extent in zip(labels, node.shape, strict=True):
             self.extents.setdefault(label, extent)
@@ -235,9 +235,7 @@ class Gathering:
         operands.append((size, ()))
 
     def _unused(self, used: set[Label]) -> list[Label]:
-        """Return the summed labels that occur in no operand. A sum over such a label is a multiplication by its
-        extent.
-        """
+        """Return the summed labels that occur in no operand: a sum over such a label only multiplies by its extent."""
         return [label for label in dict.fromkeys(map(self._representative, self.extents)) if label not in used]
 
     def _relabelled(self) -> list[Operand]:

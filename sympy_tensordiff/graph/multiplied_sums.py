@@ -31,8 +31,8 @@ def multiplied_sums(
     extents: Extents,
     is_shared: Callable[[Node], bool],
 ) -> Iterator[MultipliedSum]:
-    """Yield the ways to write the einsum of `operands` as a product ``(A + B) @ C``, where ``C`` is the product of all
-    other operands and ``A + B`` a sum by which other terms are multiplied too (`is_shared`). ``extents`` maps labels to
+    """Yield the ways to write the einsum of `operands` as a product ``(A + B) @ C``, where ``A + B`` is a sum that is
+    also a factor of other terms (`is_shared`), and ``C`` the product of all other operands. ``extents`` maps labels to
     extents.
 
     The axis ``n`` of the operands is the axis ``order[n]`` of the result. The other operands have all axes that the sum

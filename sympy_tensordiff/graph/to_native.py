@@ -178,7 +178,7 @@ class _Native(ExpressionWriter):
 
     def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
         """Return those ``indices`` of `node`, as text, that would occur outside of their sum once SymPy merges it with
-        an outer one; "" if there are none.
+        a sum around it; "" if there are none.
         """
         outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}

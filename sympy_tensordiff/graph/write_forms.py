@@ -117,8 +117,8 @@ class Forms:
         return self.symbol(variable, scope)
 
     def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
-        """Return ``function(form/divisor)`` for floor or ceiling, in the form into which SymPy evaluates it, but where
-        possible without SymPy's slow evaluation.
+        """Return ``function(form/divisor)`` for floor or ceiling, as SymPy would evaluate it, but where possible
+        without calling SymPy's slow evaluation.
         """
         if divisor == 1:
             return self.form(form, scope)
@@ -186,9 +186,9 @@ class Forms:
         return found, rest.constant
 
     def equation(self, row: Constraint, scope: Scope) -> tuple[Any, Any]:
-        """Return the two sides of an equation as SymPy expressions. The leading term is alone on the left. If the other
-        terms have both signs, those with the sign of the leading term are on the left, too, unless only sizes then
-        remain on the right.
+        """Return the two sides of an equation as SymPy expressions, with the leading term alone on the left. If the
+        other terms have both signs, those with the sign of the leading term are on the left, too, unless only sizes
+        would remain on the right.
         """
         (lead, *others), constant = self.terms(row.form, scope)
         sign = 1 if lead[0] > 0 else -1

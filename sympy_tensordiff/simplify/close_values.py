@@ -177,8 +177,8 @@ _ANGLES: dict[Any, Any] = {sympy.atan: _arctangent, sympy.asin: _arcsine, sympy.
 
 
 def power_near_one(graph: Graph, power: Node) -> Node | None:
-    """Return ``(1 + u)**p`` by exp and log1p where ``abs(u) < 1/2`` if `u` has a divisor that occurs in `p`, as
-    ``(1 + r/m)**(m*t)``; None for others.
+    """Return ``(1 + u)**p`` computed by exp and log1p where ``abs(u) < 1/2``, if a divisor in `u` occurs in `p`, as in
+    ``(1 + r/m)**(m*t)``; None for other powers.
 
     The rounding error of ``1 + u`` is multiplied by `p`, which is large where `u` is small.
     """
@@ -206,7 +206,8 @@ def power_less_one(graph: Graph, base: Node, exponent: Node) -> Node | None:
 
 
 def value_less_tangent(graph: Graph, u: Node, p: Node) -> tuple[Node, Node]:
-    """Return ``(1 + u)**p - 1 - p*u*(1 + u)**(p - 1)`` for ``u > -1``, and ``p*u*(1 + u)**(p - 1)``.
+    """Return ``(value, linear part)``, two nodes without cancellation: ``(1 + u)**p - 1 - p*u*(1 + u)**(p - 1)`` for
+    ``u > -1``, and ``p*u*(1 + u)**(p - 1)``.
 
     With ``v = log1p(u)`` the first is ``p*exp(p*v)*(v - u/(1 + u)) - exp(p*v)*(expm1(-p*v) + p*v)``.
     """

@@ -59,16 +59,16 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Whether an addition below `found` would print a tensor of ones, because a term repeats its operand along a last
-    axis. Terms in `written` do not count.
+    """Return whether an addition below `found` would print a tensor of ones, because one of its terms repeats an
+    operand along a last axis. Terms in `written` do not count.
     """
     additions = (part for part in reachable(found) if part.op == "add" and part.has_tensor_ops)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
 
 
 def _is_repeated(term: Node) -> bool:
-    """Whether `term` repeats its operand along an axis that is not leading; broadcasting repeats it along leading axes
-    without help.
+    """Return whether `term` repeats its operand along an axis that is not leading. (Along leading axes, broadcasting
+    repeats operands.)
     """
     if not (is_view(term) and term.args and term.args[0].shape):
         return False

@@ -33,8 +33,8 @@ class NodeProperties:
         self.reads: dict[Node, dict[Node, None]] = {}
 
     def is_defined(self, node: Node, facts: Rows, row: Constraint | None = None) -> Recursion[bool]:
-        """Return whether `node` has a value wherever `facts` hold (and `row`, if given, does not): no division by 0,
-        all reads in bounds. To be run by `trampoline`.
+        """Return whether `node` has a value wherever `facts` hold (with a ``row``, only where this constraint fails as
+        well): no division by 0, all reads in bounds. To be run by `trampoline`.
 
         So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
         nothing behind guards and in ranges that imply it is evaluated.
@@ -101,8 +101,8 @@ class NodeProperties:
         return defined and bool((yield self.vanishes_without(node, row, facts)))
 
     def vanishes_without(self, node: Node, row: Constraint, facts: Rows) -> Recursion[bool]:
-        """Return whether `node` is 0 wherever `facts` hold and `row` fails, because guards or ranges inside of it imply
-        `row`.
+        """Return whether `node` is 0 wherever `facts` hold and `row` fails, because guards or ranges inside of it hold
+        only where `row` does.
         """
         if node.is_guard_free:
             return node is self.graph.zero
@@ -121,8 +121,8 @@ class NodeProperties:
         return self.zero[key]
 
     def parts_vanish_without(self, node: Node, row: Constraint, facts: Rows) -> Recursion[bool]:
-        """Return whether a product, addition or select is 0 wherever `facts` hold and `row` fails: one factor of a
-        product must be 0, or every term or branch.
+        """Return whether the product, addition or select `node` is 0 wherever `facts` hold and `row` fails: one factor
+        of a product must be 0 there, or every term or branch.
 
         Of a product one factor has to be 0, of the others all parts.
         """
@@ -159,8 +159,8 @@ def _is_conditional(graph: Graph, node: Node, budget: list[int]) -> bool:
 
 
 def count_chosen(graph: Graph, node: Node) -> Node:
-    """Return a node for the number of terms of `node` whose conditions hold, 1 for a node without conditions: ``[i < j]
-    + [i == j]`` for ``[i < j]*a + [i == j]*b``.
+    """Return a node that counts the terms of `node` whose conditions hold: ``[i < j] + [i == j]`` for ``[i < j]*a + [i
+    == j]*b``; 1 for a node without conditions.
 
     It counts the selected terms. The value of `node` does not show this: selected terms may cancel where a derivative
     is not 0.
@@ -234,8 +234,8 @@ def divisor_constraints(forms: Iterable[Affine]) -> Rows:
 
 
 def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:
-    """Yield each integer-tensor entry in `rows`, such as ``p[i]``, as ``(node, constraints)``; the constraints are true
-    where the entry is read.
+    """Yield ``(node, constraints)`` for each integer-tensor entry in `rows`, such as ``p[i]``: the constraints are true
+    where the entry is read. ``rows`` are a guard's, or the bounds of loops over `variables`.
 
     The rows of a range are tested where the loops around it run, those of a guard where the others hold.
     """
@@ -247,8 +247,8 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that are known to be true where `row`, one of them, is tested: all others in a
-    guard, those of outer loops in a loop nest over `variables`. Constraints that contain `entry` are left out.
+    """Yield the constraints in `rows` that are known to be true where `row`, one of them, is tested: in a guard all
+    others, in a loop nest over `variables` those of outer loops. Constraints that contain `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 
@@ -265,8 +265,8 @@ MOST_CASES = 8
 
 
 def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
-    """Return `value` split by its guards into ``(constraints, value there)``; the cases are disjoint and cover all
-    points. With more than ``MOST_CASES`` cases, `value` itself is the only one.
+    """Return `value` split by its guards into pairs ``(constraints, value where these hold)``; the cases are disjoint
+    and cover all points. With more than ``MOST_CASES`` cases, `value` itself is the only one.
 
     A choice by indices that differ is split as well: the first of them that differs is less or greater. Guards inside
     of binders stay.
@@ -348,7 +348,7 @@ def unconditional(root: Node) -> set[Node]:
 
 
 class FiniteNodes(Container[Node]):
-    """The set of nodes that are finite wherever a given function is finite. Multiplying such a node by 0 gives 0.
+    """The set of nodes that are finite wherever a given function is finite. Such a node times 0 is 0.
 
     These are the nodes that the function evaluates unconditionally, and nodes for which
     `is_finite_for_finite_arguments` proves that they are finite for all finite entries of the tensors. A quotient that

@@ -52,8 +52,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """A constraint ``form >= 0`` that the user's function implies because one of its reads is in bounds. It holds for
-    all values of ``variables`` that satisfy the constraints ``rows``, under the ``conditions``.
+    """A constraint ``form >= 0`` that the user's function implies, because one of its reads is in bounds only if it
+    holds. It holds for all values of ``variables`` that satisfy the constraints ``rows``, under the ``conditions``.
 
     It holds for all values of `variables`.
     """
@@ -92,9 +92,9 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether the constraint `row` is an instance of the bound of `read`: some values of its variables turn
-        one into the other, and its ranges and conditions follow from `facts` and `conditions` there. False after a
-        limited number of tries.
+        """Return whether the constraint `row` is an instance of the bound of `read`: the two are equal for some values
+        of the variables of `read`, and the ranges and conditions of `read` at these values follow from `facts` and
+        `conditions`. False after a limited number of tries.
         """
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
@@ -111,8 +111,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield the ways to extend `forms`, a dictionary from some variables of `read` to index forms, to all its
-        variables, such that each constraint of `read` on the new ones becomes one of `facts`.
+        """Yield dictionaries from all variables of `read` to index forms, which extend `forms` (from some of them).
+        Each constraint of `read` on a new variable becomes one of `facts` by the substitution.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -212,8 +212,8 @@ class _Explicit:
         return tuple([row for row in without_implied(rows, facts) if not self.proven(row, facts)])
 
     def proven(self, row: Constraint, facts: Rows) -> bool:
-        """Return whether `row` follows from `facts`, multiplied by divisors if need be, or from a read of the original
-        function.
+        """Return whether `row` follows from `facts` (if need be after multiplication by divisors), or from a read of
+        the original function.
         """
         more = times_divisors(facts) if row.form.compounds() else ()
         return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
@@ -282,8 +282,8 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return the constraints among `rows` that do not contain `entry`; None if one that does contain it fails when
-        the entry is minus infinity.
+        """Return the constraints among `rows` that do not contain `entry`, if all others are true when the entry is
+        minus infinity; None if one of them is false then.
         """
         left: list[Constraint] = []
         for row in rows:

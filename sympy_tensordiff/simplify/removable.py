@@ -81,8 +81,8 @@ _LARGEST_FRACTION = 10**6
 
 
 class Powers(dict[Node, Number]):
-    """The variable ``u`` of a power series as a dictionary from bases to exponents, ``{x: 1, y: -1}`` for ``u = x/y``.
-    It also caches series in ``u``.
+    """The variable ``u`` of a power series, as a dictionary from bases to exponents: ``{x: 1, y: -1}`` for ``u = x/y``.
+    It also caches the series of nodes in ``u``.
     """
 
     def __init__(self, exponents: Mapping[Node, Number]) -> None:
@@ -176,8 +176,8 @@ def regular_at_zero(
 
 
 class SeriesChoice(NamedTuple):
-    """A series that replaces terms of an entry near 0: where the node ``condition`` is true, ``series`` is computed in
-    place of the sum of the terms ``members``.
+    """A series that replaces some terms of an entry near 0: where the node ``condition`` is true, ``series`` is
+    computed in place of the sum of the terms ``members``.
 
     The members are terms of the entry, an addition, or the entry itself as the only one.
     """
@@ -205,8 +205,8 @@ def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done
 
 
 def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
-    """Return the entries and scalars that are factors of both `product` and its series `near`; written in front of the
-    choice between the two, they leave it fewer indices.
+    """Return the entries and scalars that are factors of both `product` and its series `near`. They are written in
+    front of the choice between the two, so that the choice depends on fewer indices.
     """
     factors = graph.factors(near)
     return [arg for arg in product.args if arg.op in ("read", "scalar") and arg in factors]
@@ -321,8 +321,8 @@ def _is_inside_of_term(
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
-    """Return the choice by which one series near 0 replaces the whole entry `node`, a sum of `terms`; None if `groups`
-    lack terms that may have a pole of their own, or do not share one variable.
+    """Return the choice by which one series near 0 replaces the whole entry `node`, a sum of `terms`. None if `groups`,
+    the terms that cancel, do not share one variable, or lack terms that may themselves be infinite at 0.
     """
     series = {n for group in groups for n in group.members}
     others = [term for n, term in enumerate(terms) if n not in series]
@@ -435,9 +435,9 @@ def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Vari
 def _series_of_group(
     graph: Graph, parts: ArithmeticParts, terms: Sequence[SeriesTerm], few: Series, rest: Node, variable: Variable
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest`, where the series is used below the radius; None
-    if the terms do not cancel near 0, or if another rule has already made their sum accurate. ``few`` has the first
-    coefficients of the sum.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series is used where ``abs(u)`` is below the
+    radius. None if the terms do not cancel near 0, or if another rule has already made their sum accurate. ``few`` has
+    the first coefficients of the sum.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -476,8 +476,8 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Return `groups`, whose keys are common factors and whose values are terms, split into dictionaries so that groups
-    with an addend in common stay together.
+    """Return the dictionary `groups`, from common factors to terms, split into dictionaries so that groups that share
+    an addend stay in one of them.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
@@ -491,7 +491,7 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 def _joined_group(
     graph: Graph, parts: ArithmeticParts, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
-    """Return `groups`, each a factor with its terms, as one group that a series replaces; None unless the terms of each
+    """Return `groups`, each a factor with its terms, as one group that a series replaces. None unless the terms of each
     group cancel where the series is used, or everywhere.
     """
     radii: list[float] = []
@@ -698,7 +698,9 @@ def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
 
 
 def _base_and_exponent(factor: Node) -> tuple[Node, Number]:
-    """Return the base and the exponent of a power with a number as exponent; ``(factor, 1)`` for other nodes."""
+    """Return the base and the exponent of `factor` if it is a power with a number as exponent; ``(factor, 1)`` for
+    other nodes.
+    """
     base, exponent = factor.args if factor.op == "pow" else (factor, factor)
     return (base, exponent.data) if exponent.op == "const" and factor.op == "pow" else (factor, 1)
 
@@ -744,7 +746,7 @@ def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series 
 
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
-    """Whether a factor of `term` is infinite where ``u`` is 0; a divisor of ``u`` is not."""
+    """Return whether a factor of `term`, other than a divisor of ``u`` itself, is infinite where ``u`` is 0."""
     found = [variable.powers.series(factor, _COEFFICIENTS_TO_TELL) for factor in term.factors]
     is_divisor = variable.powers.get(variable.lead, 1) < 0
     return (term.order < 0 and not is_divisor) or any(one is not None and one.order < 0 for one in found)
@@ -788,8 +790,8 @@ def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float
 
 
 def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
-    """Return the value of `node` at `u`, and the sum of the absolute values of its terms, which bounds the rounding
-    error.
+    """Return the value of `node` at `u`, and the sum of the absolute values of its terms, from which the rounding error
+    is bounded.
     """
     if (power := monomial(node, powers)) is not None:
         value = float(power[0]) * u ** power[1]

@@ -59,7 +59,7 @@ def _const(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 def _index(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of an index form: nonnegative if its variables are free and no coefficient is negative, else
-    unknown. It counts as flat (derivative 0 where the value is 0), since its derivative is 0.
+    unknown. An index form counts as flat (derivative 0 where the value is 0), since its derivative is 0.
     """
     form = node.data
     sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)

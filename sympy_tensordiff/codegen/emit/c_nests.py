@@ -103,7 +103,8 @@ class CForms(FormPrinter):
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
         """Return the C text of ``factor*variable``, a term of an affine form, with a floor quotient as a call of the C
-        function ``divided``. With `first_negative`, the text begins with its minus sign.
+        function ``divided``. Such a call needs no parentheses after a minus sign, so that `first_negative` changes
+        nothing.
         """
         if not isinstance(variable, Quotient | SymbolicQuotient):
             return super()._term(variable, factor, first_negative)

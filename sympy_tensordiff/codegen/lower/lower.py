@@ -146,8 +146,9 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:
-        """Whether `node` reads a tensor at a quotient or remainder, as ``x[(i + k) % n]``, that takes fewer values than
-        the loops have iterations. Then a copy by ``i + k`` saves divisions in the loops.
+        """Return whether `node` reads a tensor at a quotient or remainder, as ``x[(i + k) % n]``, that takes fewer
+        values than the loops have iterations. A copy of the tensor with the axis ``i + k`` then saves divisions in the
+        loops.
         """
         if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
             return False
@@ -176,8 +177,8 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.large_sums
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the read ``s[r[q]]`` of an array s with one sum for each value of ``r``, in place of a reduction like
-        ``Sum_i [r[i] == r[q]]*v[i]`` that would be repeated for each q. None for other reductions, or if the array does
+        """Return a reduction like ``Sum_i [r[i] == r[q]]*v[i]``, which would be repeated for each q, as the read
+        ``s[r[q]]`` of an array s with one sum for each value of ``r``. None for other reductions, or if the array does
         not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
@@ -199,8 +200,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a sum like ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``: factors that do not depend on i
-        stay outside of the array s. None if that fails.
+        """Return a sum like ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``: factors that do not depend on i are
+        not part of the sums in the array s. None if that fails.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -274,8 +275,8 @@ class Lowering(Matrices):
         return scalars.Operation("select", (test, *values))
 
     def _holds_nearly_everywhere(self, condition: Node, branch: Node) -> bool:
-        """Return whether `condition` is like ``i != j``, so that computing `branch` always is cheaper than a test in
-        each iteration.
+        """Return whether `condition` is true at nearly all points, like ``i != j``; computing `branch` always is then
+        cheaper than a test in each iteration.
 
         Indices, and a computed number and 0, differ nearly everywhere. Entries of a mask may be 0 nearly everywhere, so
         that long sums stay conditional then.
@@ -308,8 +309,8 @@ class Lowering(Matrices):
         return is_private and calls_external(node)
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
-        """Add the loops of the sums in an addition to `block` in advance, so that sums over one range share their
-        loops.
+        """Add the loops of the sums in an addition to `block` before the addition is computed, so that sums over one
+        range share their loops.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
@@ -355,8 +356,8 @@ class Lowering(Matrices):
         return [node for node, found in zip(sums, functions, strict=True) if any(counts[part] > 1 for part in found)]
 
     def _points(self, node: Node) -> tuple[Any, ...]:
-        """Return a hashable key of the range of the sum `node`: ranges that are equal up to the names of indices have
-        equal keys.
+        """Return a hashable key of the range of the sum `node`, the same for ranges that differ in names of indices
+        only.
         """
         own = self.graph.bound(node)
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
@@ -418,8 +419,8 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return loops over `variables` around a statement that adds the value of the scatter `part` to an entry of
-        `array`.
+        """Return loops over `variables` around a statement that adds the value of the scatter term `part` to an entry
+        of `array`.
         """
         blocks = nested_blocks(variables, part.rows, block)
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])

@@ -99,7 +99,7 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that ``by`` uses `node` in the loop that fills the array `user`, several times per entry if
+        """Record that the node ``by`` uses `node` in the loop that fills the array `user`, several times per entry if
         ``repeated``. A costly node that is used a second time is stored in an array.
         """
         if node in self.arrays:
@@ -306,8 +306,8 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the largest proper parts of `node` that are worth storing: scalar sums, or functions of them, that are
-    also used elsewhere and depend only on the indices `known`.
+    """Return the largest proper parts of `node` that are worth storing: scalar sums, or functions of sums, that are
+    used elsewhere too and depend on no other indices than `known`. ``totals`` count all uses.
 
     ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
     and so is what calls a function of the user's.
@@ -365,7 +365,9 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
-    """Whether the stored values are few and depend on no argument and no size, hence are the same in all calls."""
+    """Return whether the values of `candidate` form a constant table: they are few and depend on no argument and no
+    size, so that they are the same in all calls.
+    """
     if not candidate.node.free <= frozenset(candidate.axes):
         return False
     if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):
