@@ -131,8 +131,8 @@ def is_dear(node: Node) -> bool:
 
 
 def is_general_power(node: Node) -> bool:
-    """Whether computing the power `node` needs a logarithm: a few products, divisions or a square root are not
-    enough.
+    """Return whether computing the power `node` needs a logarithm, since a few products, divisions or a square root are
+    not enough.
     """
     if node.op != "pow":
         return False
@@ -307,7 +307,7 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
     """Return the largest proper parts of `node` that are worth storing: scalar sums, or functions of sums, that are
-    used elsewhere too and depend on no other indices than `known`. ``totals`` count all uses.
+    used elsewhere too and depend on no other indices than `known`.
 
     ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
     and so is what calls a function of the user's.

@@ -106,8 +106,9 @@ MAX_HALVED_TERMS = 6
 
 
 def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
-    """Return the ways to split each of `sums` into two sums, by terms of an addition in it, as a dictionary from the
-    first half (with outer indices renamed) to ``(sum, half, other half)``. Terms that may cancel exactly stay together.
+    """Return the ways to split each of `sums` in two, each half with half of the terms of an addition in it. The keys
+    of the dictionary are the first halves (with outer indices renamed), its values ``(sum, half, other half)``. Terms
+    that may cancel exactly stay together.
     """
     found: dict[Node, tuple[Node, Node, Node]] = {}
     for whole in sums:
@@ -156,8 +157,8 @@ MAX_SPLIT = 4
 
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
-    """Return ``(sum, inner)`` if `node` can be written as an outer sum over an inner sum in ``known``: the new sum, and
-    that inner sum. None if no choice of inner indices gives one.
+    """Return ``(sum, inner)`` if `node` can be written as an outer sum over an inner sum that is in ``known``: the new
+    sum, and that inner sum. None if there is no such inner sum.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -185,8 +186,8 @@ def _is_bounded(v: int, rows: Rows) -> bool:
 
 
 def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the sums over one outer index, such as ``S[k]``, that several of the values ``parts`` read: a maximum and
-    a sum, or ``log(S[k])`` and ``1/S[k]``.
+    """Return the sums that depend on one outer index, such as ``S[k]``, and are used several times in `parts`: by a
+    maximum and a sum, or in ``log(S[k])`` and ``1/S[k]``.
     """
     around: dict[Node, set[Node]] = {}
     for part in parts:
@@ -272,8 +273,8 @@ def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -
 
 
 class Opened(NamedTuple):
-    """A term of an addition as ``number * Sum(prod(factors))``, with the factors in front of its sum moved into it, so
-    that two such sums can be merged.
+    """A term of an addition as ``number * Sum(prod(factors))``: the factors in front of its sum are moved into the sum,
+    so that two such sums can be merged.
 
     Sums over equal ranges, which depend on the same indices, have the same ``variables``. The sum as it was depends on
     ``free``; a factor that was outside of it may depend on more.

@@ -95,8 +95,8 @@ def _array(graph: Graph, name: str, node: Node) -> Node:
 
 
 def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[Node, list[Node]]:
-    """Map each scan among `nodes` to the group of scans that one loop can compute: those with the same recurrence,
-    operands and depth (see `scan_depths`).
+    """Return a dictionary from each scan among `nodes` to its group of scans that one loop can compute: those with the
+    same recurrence, operands and depth (see `scan_depths`).
     """
     groups: dict[object, list[Node]] = {}
     for node in nodes:
@@ -108,8 +108,8 @@ def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[N
 
 
 def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
-    """Return for each node the length of the longest chain of scans that read each other, up to the node itself; 0
-    without any scan.
+    """Return, for each node, the length of the longest chain of scans in which each reads the one before, up to the
+    node itself; 0 without any scan.
 
     Scans of one depth depend on none of each other, so that one loop may compute several.
     """
@@ -120,8 +120,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Return a dictionary from arrays to results of library calls: each array only transposes or scales the result,
-    which nothing else uses. The call can then fill the array directly.
+    """Return a dictionary from arrays to results of library calls, for each array that only transposes or scales such a
+    result, which nothing else uses. The call can then fill the array directly.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -399,7 +399,7 @@ class _Logarithm:
             self.arrays[what] = graph.tensor(f"array {name}", tuple(shape))
 
     def outer(self, items: Sequence[T]) -> list[T]:
-        """Return the elements of `items` (one per axis) for the axes over which the log-sum-exp does not sum."""
+        """Return those elements of `items` (one per axis) that belong to axes over which the log-sum-exp does not sum."""
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:

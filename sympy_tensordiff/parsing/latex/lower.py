@@ -93,7 +93,9 @@ class LatexLowering(OperandLowering):
         """Convert factors written side by side, such as ``A x y``, in the order of the text, which decides their
         meaning.
         """
-        return self.sequence(node, sorted([*node.children, *_operators_as_nodes(node)], key=lambda part: part.start), scope)
+        return self.sequence(
+            node, sorted([*node.children, *_operators_as_nodes(node)], key=lambda part: part.start), scope
+        )
 
     _lower_open_argument = _lower_chain
 
