@@ -151,7 +151,9 @@ def _permutes(view: Node) -> bool:
 
 
 def _axes_of(term: Node) -> tuple[int, ...]:
-    """Return, for each axis of the operand of the view `term`, which permutes axes, the corresponding axis of the view."""
+    """Return, for each axis of the operand of the view `term`, which permutes axes, the corresponding axis of the
+    view.
+    """
     if not is_view(term):
         return tuple(range(len(term.shape)))
     return tuple([term.data.output.index(label) for label in term.data.inputs[0]])

@@ -231,7 +231,9 @@ class Affine(_Form):
     __rmul__ = __mul__  # type: ignore[assignment]
 
     def divided(self, divisor: int) -> Affine:
-        """Return ``floor(form/divisor)`` for a `divisor` that divides all coefficients; only the constant is rounded."""
+        """Return ``floor(form/divisor)`` for a `divisor` that divides all coefficients; only the constant is
+        rounded.
+        """
         return _affine_of_sorted(tuple([(v, c // divisor) for v, c in self.terms]), self.constant // divisor)
 
     def content(self) -> int:

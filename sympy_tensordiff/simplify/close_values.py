@@ -103,7 +103,9 @@ def _call_of(
     """
 
     def rule(graph: Graph, u: Node) -> Node:
-        """Return ``factor*function(of_argument*u)**power``, by which a difference such as ``cos(u) - 1`` is replaced."""
+        """Return ``factor*function(of_argument*u)**power``, by which a difference such as ``cos(u) - 1`` is
+        replaced.
+        """
         value = graph.call(function, (graph.scale(of_argument, u),))
         return graph.scale(factor, graph.pow(value, graph.const(power)))
 

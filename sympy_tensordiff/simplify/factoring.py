@@ -318,7 +318,9 @@ class _Sum:
         return m in full and len(full) > 1
 
     def _merge_diagonals(self) -> None:
-        """Let the term ``u[i]*B[i, j]`` share the factor ``B`` with ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u) @ B``."""
+        """Let the term ``u[i]*B[i, j]`` share the factor ``B`` with ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u) @
+        B``.
+        """
         for candidate in list(self.places):
             sums = [role for role in candidate.roles if role[0] == "sum"]
             if len(sums) != 1 or sums[0] not in candidate.others:

@@ -573,7 +573,9 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
 
 
 class _LeadingPower(NamedTuple):
-    """The limit form of a sum for a large base b: the sum is ``b**degree*node``, with a factor `node` that tends to 1."""
+    """The limit form of a sum for a large base b: the sum is ``b**degree*node``, with a factor `node` that tends to
+    1.
+    """
 
     degree: int
     node: Node

@@ -239,7 +239,9 @@ def _with_equations(graph: Graph, body: Node) -> PowerProduct:
 
 
 def _are_twins(terms: Sequence[PowerProduct]) -> bool:
-    """Return whether `terms` differ only in the order of the indices of one tensor, as ``a*X[i, j]`` and ``a*X[j, i]``."""
+    """Return whether `terms` differ only in the order of the indices of one tensor, as ``a*X[i, j]`` and ``a*X[j,
+    i]``.
+    """
     items = [term.powers.items() for term in terms]
     own = [[base for base, e in item if any((base, e) not in other for other in items)] for item in items]
     reads = [factors[0] for factors in own if len(factors) == 1 and factors[0].op == "read"]

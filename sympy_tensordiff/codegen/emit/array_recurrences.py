@@ -64,9 +64,9 @@ def _guarded(conditions: Rows, body: tuple[Statement, ...]) -> tuple[Statement, 
 def find_recurrences(
     kernel: Kernel, extents: Sequence[Affine], depends: Mapping[str, frozenset[str]], prover: Prover
 ) -> dict[str, PrefixScan]:
-    """Return the sums of `kernel` that are linear recurrences along its last axis, as a dictionary from the names of
-    their accumulators. ``extents`` are the lengths of the axes; ``depends`` gives the indices on which each name
-    depends.
+    """Return a dictionary from the names of accumulators to linear recurrences: the sums of `kernel` that are linear
+    recurrences along its last axis. ``extents`` are the lengths of the axes; ``depends`` has the indices on which each
+    name depends.
     """
     found: dict[str, PrefixScan] = {}
     forms = [bound.form for loop in loops(kernel.body) for bound in bounds(loop)]

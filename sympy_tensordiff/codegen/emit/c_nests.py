@@ -208,7 +208,9 @@ class CPrinter(CForms, NestPrinter):
             self.print_statement(statement, here, first)
 
     def print_statement(self, statement: Statement, path: StatementPath, kind: str) -> None:
-        """Append the lines of a statement. ``kind`` is the C type if it also declares its target, "" otherwise."""
+        """Append the lines of a statement. If it also declares its target, ``kind`` is the C type of the target, else
+        "".
+        """
         depth = len(path)
         if isinstance(statement, Set):
             self.line(depth, f"{kind}{self.set_text(statement)};")
@@ -269,8 +271,8 @@ class CPrinter(CForms, NestPrinter):
         return all(entry.index[:1] == (iteration,) for entry in entries if entry.array in written)
 
     def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
-        """Return the scalars to which each iteration of ``loop`` adds one term; [] if the loop has other effects. Such
-        iterations can be summed in parallel.
+        """Return the scalars to which each iteration of ``loop`` adds one term, if the loop has no other effects, so
+        that the iterations can be summed in parallel; else [].
         """
         own, found = self.declared_in(path), list[str]()
         body = loop.body
@@ -338,7 +340,7 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """Return the extent of a local array's axis as one form that is large enough: of a maximum or minimum with
+    """Return the extent `ends` of a local array's axis as one form that is large enough: of a maximum or minimum with
     constants, as ``max(n, 0)``, the form that is not constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
@@ -357,8 +359,8 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Map positions of statements (paths) to the names and C types to declare before them, for all names in ``wanted``.
-    A scalar is declared in the innermost block that contains all of its uses.
+    """Return a dictionary from positions of statements (paths) to the names and C types to declare before them, for all
+    names in ``wanted``. A scalar is declared in the innermost block that contains all of its uses.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """

@@ -169,8 +169,8 @@ class Planner:
         return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array: with ordinary index forms as axes and, if that takes no more
-        axes, with quotients such as ``i // 2``; [] if an index has no bounds.
+        """Return the ways to store `node` in an array: with quotients such as ``i // 2`` as axes, if that takes no more
+        axes, and then with ordinary index forms; [] if an index has no bounds.
         """
         plain = self.candidate(node, context)
         if plain is None or not (found := self.quotients(node, context)):
@@ -431,7 +431,9 @@ def index_forms(node: Node) -> Sequence[Affine]:
 
 
 def is_rounded(node: Node, variables: frozenset[int]) -> bool:
-    """Return whether the indices below `node` contain `variables` inside of quotients, remainders, maxima or products."""
+    """Return whether the indices below `node` contain `variables` inside of quotients, remainders, maxima or
+    products.
+    """
     forms = (form for part in reachable(node) for form in index_forms(part))
     return any(not form.hidden().isdisjoint(variables) for form in forms)
 

@@ -205,7 +205,9 @@ class Shifts:
                     place.store(use.node)
 
     def is_inside(self, use: Instance, context: Context) -> bool:
-        """Return whether the array that stores a value has all entries that its `use` needs in the loops of `context`."""
+        """Return whether the array that stores a value has all entries that its `use` needs in the loops of
+        `context`.
+        """
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))
         known = (*self.planner.facts, *context.rows)

@@ -28,8 +28,8 @@ from sympy_tensordiff.codegen.lower.exponentials import finite, inverse_of_sum
 from sympy_tensordiff.codegen.lower.inverse_norms import with_scaled_vectors
 from sympy_tensordiff.codegen.lower.materialise import (
     arrays_of,
-    determinant,
     cofactor_tangent_labels,
+    determinant,
     factorized,
     is_positive,
     is_product,
@@ -399,7 +399,9 @@ class _Logarithm:
             self.arrays[what] = graph.tensor(f"array {name}", tuple(shape))
 
     def outer(self, items: Sequence[T]) -> list[T]:
-        """Return those elements of `items` (one per axis) that belong to axes over which the log-sum-exp does not sum."""
+        """Return those elements of `items` (one per axis) that belong to axes over which the log-sum-exp does not
+        sum.
+        """
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
