@@ -372,8 +372,8 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span]]:
-        """Return ``(text, dimensions)`` of an array that is added to a part of the accumulator ``name``: padded to the
-        shape of the accumulator, and the dimensions along which it varies.
+        """Return ``(text, dimensions)``: an array that is added to a part of the accumulator ``name``, padded with
+        neutral values to the shape of the whole accumulator, and the dimensions along which it varies.
 
         XLA fuses padded arrays. It computes what ``x.at[a:b].add`` adds by an operation of its own, a scatter: programs
         with stencils took 1.14 times as long, and their compilation 1.35 times.

@@ -99,8 +99,8 @@ class CudaTexts(CPrinter):
         return f"for ({bounds}; {own} += {self.form(statement.step)})"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function. A function that one thread of a warp runs for the others also gets their
-        number.
+        """Return the call of a function. A helper that combines the values of threads of a warp also gets the number of
+        these threads.
         """
         if function in WARP_HELPERS:
             value, threads = arguments

@@ -213,7 +213,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
 
     def advance(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
-        """Emit pointers to result and operands advanced by ``offsets`` entries (missing: 0), and return them."""
+        """Emit pointers ``offsets`` entries (0 where one is missing) after `pointers`, those to the result and the
+        operands, and return them.
+        """
         out, left, right = (self.pointer_at(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
         return out, left, right
 
@@ -268,8 +270,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         real, flags = self.module.real, f"reassoc {FLAGS}"
 
         def entry(pointer: str, first: str, second: str, step: str, swaps: bool) -> str:
-            """Emit the read of a matrix entry, and return its value. With ``swaps``, the two indices are exchanged,
-            since the matrix is stored transposed.
+            """Emit the read of a matrix entry at the indices ``first`` and ``second``, and return its value. With
+            ``swaps``, the matrix is stored transposed, and the indices are exchanged.
             """
             first, second = (second, first) if swaps else (first, second)
             return self.new(f"load {real}, ptr {self.pointer_at(pointer, self.add(self.times(first, step), second))}")
@@ -309,8 +311,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
-        """Emit one matrix product for each block of rows of a triangular product, over the summation indices that all
-        rows of the block have. ``ends`` are the first block and the end of the blocks.
+        """Emit one matrix product for each block of rows of a triangular product; it sums over the summation indices
+        that all rows of the block have. ``ends`` are the first block and the end of the blocks.
         """
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))

@@ -49,7 +49,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """The slots of the pointers of the last values that are kept, by array."""
 
     def form_in_body(self, form: Affine) -> str:
-        """Emit the value of an integer form over the sizes of a time step, and return it."""
+        """Emit the value of `form`, an integer form over the sizes of a time step, and return it."""
         return self.form(form.substitute(self.forms))
 
     def count_entries_in_body(self, shape: Sequence[Affine]) -> str:
@@ -133,8 +133,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.fill_zeros(self.base(one.array), self.count_entries_in_body(self.results[one.result]))
 
     def move_to(self, time: str) -> None:
-        """Set the current time, and let the body read and fill the rows for this time of arrays that store the values
-        at all times.
+        """Set the current time: the body then reads and fills the rows for this time of the arrays that store values at
+        all times.
         """
         self.set_time(time)
         for name, array in self.step.rows:
@@ -150,7 +150,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.compute_sizes(timed=True)
 
     def row(self, array: str, time: str, shape: Sequence[Affine]) -> str:
-        """Emit the address of the row of an array for a time, and return the pointer."""
+        """Emit the address of the row for one time in an array that stores values at all times, and return the
+        pointer.
+        """
         return self.pointer_at(self.base(array), self.times(time, self.count_entries_in_body(shape)))
 
     def record(self, time: str) -> None:
@@ -212,7 +214,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.allocate(f"body {name}", [extent.substitute(self.forms) for extent in shape], entries)
 
     def most_entries(self, shape: Sequence[Affine]) -> str:
-        """Emit the greatest number of entries that an array of the body has in any step, and return its value."""
+        """Emit the greatest number of entries that an array of this `shape` in the body has in any step, and return its
+        value.
+        """
         most, forms, values = self.slot("i64"), dict(self.forms), dict(self.values)
         self.line(f"store i64 0, ptr {most}")
         with self.loop("0", self.form(self.step.length)) as time:

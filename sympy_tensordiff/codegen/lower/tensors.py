@@ -282,7 +282,8 @@ class _Definitions:
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
         """Return the step that computes the derivative of cofactors in the direction of the operand at ``place``.
-        ``pair`` and ``rest`` are the labels as `cofactor_tangent_labels` returns them, ``name`` is the array to be filled.
+        ``pair`` and ``rest`` are the labels as `cofactor_tangent_labels` returns them, ``name`` is the array to be
+        filled.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
