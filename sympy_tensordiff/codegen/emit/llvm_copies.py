@@ -29,7 +29,7 @@ from sympy_tensordiff.integer.products import times
 
 def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
     """Return a contraction as a matrix product, for BLAS. Its operands are exchanged if BLAS can then write the result
-    in place or, for a triangular contraction, if the label that bounds the sum would not be a row of the result.
+    in place or, for a triangular contraction, if the label that bounds the sum is otherwise not a row of the result.
     """
     found = as_matrices(step)
     if isinstance(step, Trapezoid):

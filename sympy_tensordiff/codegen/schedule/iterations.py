@@ -23,8 +23,8 @@ MAX_UNROLLED = 128
 
 
 class Iteration(NamedTuple):
-    """The work of one iteration of an innermost loop (or of a thread that has no loop): its reads from global memory,
-    its reads from shared memory, and its operations.
+    """The work of one iteration of an innermost loop (or of a thread without loops): its reads from global memory, its
+    reads from shared memory, and its operations.
     """
 
     loads: int
@@ -131,8 +131,8 @@ class _Reads:
                     self.store(statement.name, tuple([form.substitute(values) for form in statement.index]))
 
     def store(self, array: str, index: tuple[Affine, ...]) -> None:
-        """Forget the known entries that a store to ``array[index]`` may change: all of this array except those at a
-        constant distance from it.
+        """Forget those known entries that a store to ``array[index]`` may change: all entries of the array except those
+        at a constant distance from the stored one.
         """
         others = [known for name, known in self.known if name == array]
         near = [known for known in others if all((a - b).is_constant for a, b in zip(known, index, strict=True))]
@@ -144,7 +144,7 @@ class _Reads:
             self.read(entry.tensor, entry.index, guard)
 
     def read(self, array: str, index: Sequence[Affine], guard: Collection[str]) -> None:
-        """Count the read of an entry, unless its value is known, or is read before the loop."""
+        """Count the read of an entry, unless its value is known already, or is read before the loop."""
         entry = array, tuple(index)
         if entry in self.known:
             return
