@@ -189,8 +189,8 @@ def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Sta
 
 def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
     """Return whether each iteration of a joined loop could run the body of `earlier`, which fills entries by
-    ``stores``, before that of `later`: in an iteration, `later` reads only entries that `earlier` fills in the same
-    one, and it changes nothing that `earlier` uses.
+    ``stores``, before that of `later`: in the arrays filled, `later` reads only the entries of the same iteration, and
+    it changes nothing that `earlier` uses.
     """
     if not all(is_store(store) for store in stores):
         return False

@@ -330,8 +330,8 @@ class _Count:
         return sum(int(form.evaluate(values)) * stride for form, stride in zip(load.index, strides, strict=True))
 
     def ratio(self, offsets: Collection[int]) -> float:
-        """Return by what factor the memory sectors that contain the entries at `offsets` are more than if the entries
-        were adjacent.
+        """Return in how many times more memory sectors the entries at `offsets` are than the same number of adjacent
+        entries would be.
         """
         sectors = {offset * self.itemsize // SECTOR for offset in offsets}
         return len(sectors) / ceil(len(offsets) * self.itemsize / SECTOR)

@@ -182,7 +182,7 @@ def _fails(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bo
 
 
 def _never_holds(statement: Statement, outer: Sequence[Constraint], lengths: Lengths) -> bool:
-    """Return whether `statement` is a guard that is false wherever not all of the conditions `outer` hold."""
+    """Return whether `statement` is a guard that is false wherever one of the conditions `outer` is false."""
     return isinstance(statement, If) and all(_follows(row, statement.conditions, lengths) for row in outer)
 
 
