@@ -41,7 +41,7 @@ class Forms:
         """Return ``scope`` extended by a symbol for each bound variable, with a name that no other symbol there has."""
         taken = {str(symbol.name) for _, symbol in scope}
         for v, name in zip(variables, names, strict=True):
-            choice = unlike(name, taken, self.used)
+            choice = distinct_name(name, taken, self.used)
             taken.add(choice)
             scope = (*scope, (v, sympy.Symbol(choice, integer=True)))
         return scope
@@ -231,8 +231,8 @@ def _signed_sum(terms: Sequence[WrittenTerm], sign: int) -> Any:
     return sympy.Add(*(sign * c * expr for c, expr, _ in terms))
 
 
-def unlike(name: str, *taken: set[str]) -> str:
-    """Return ``name``, or ``name_1``, ``name_2``, ... if that is taken."""
+def distinct_name(name: str, *taken: set[str]) -> str:
+    """Return ``name``, or ``name_1``, ``name_2``, ... if that is in one of ``taken``."""
     choice, n = name, 0
     while any(choice in names for names in taken):
         n += 1

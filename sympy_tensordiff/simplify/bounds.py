@@ -19,7 +19,7 @@ from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
 from sympy_tensordiff.graph.index_tests import conjuncts, unequal_forms
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
-from sympy_tensordiff.graph.write_forms import unlike
+from sympy_tensordiff.graph.write_forms import distinct_name
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, has_clamps_over
 from sympy_tensordiff.integer.extrema import extrema_text
@@ -404,7 +404,7 @@ def _text_of_part(graph: Graph, part: Any) -> str:
         return str(graph.names[part])
     names: dict[Variable, str] = {}
     for v in sorted(part.form.atoms()):
-        names[v] = unlike(graph.names[v], set(names.values()))
+        names[v] = distinct_name(graph.names[v], set(names.values()))
     form = part.form.substitute({v: Affine.variable(name) for v, name in names.items()})
     return f"{extrema_text(form)} {'>=' if part.kind == 'ge' else '=='} 0"
 

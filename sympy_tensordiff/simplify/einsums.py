@@ -27,13 +27,13 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
     Nodes in `written` are the user's and stay as they are.
     """
     nodes = reachable(*roots)
-    if not any(_is_made(node, written) for node in nodes):
+    if not any(_is_made_by_program(node, written) for node in nodes):
         return list(roots)
     uses = counted(nodes, roots)
     changed: dict[Node, Node] = {}
     for node in nodes:
         new = graph.with_args(node, [changed.get(arg, arg) for arg in node.args])
-        if _is_made(node, written):
+        if _is_made_by_program(node, written):
             found = _as_einsum(graph, new)
             new = new if new.op == "comprehension" and _needs_ones(found, written) else found
         elif _is_transposed(new) and uses[node.args[0]] == 1:
@@ -43,9 +43,9 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
     return [changed.get(root, root) for root in roots]
 
 
-def _is_made(node: Node, written: Collection[Node]) -> bool:
-    """Whether `node` is a comprehension or sum that the program made (it is not in `written`), and that uses no index
-    of an outer sum.
+def _is_made_by_program(node: Node, written: Collection[Node]) -> bool:
+    """Return whether `node` is a comprehension or sum that the program made (it is not in `written`) and that uses no
+    index of an outer sum.
     """
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 

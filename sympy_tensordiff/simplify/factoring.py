@@ -396,7 +396,7 @@ class _Sum:
         freed = self._used_only_by(old, leaves)
         edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
         top = operand_of_view(product)  # what reads a view reads its operand
-        added = [node for node in _above(top, leaves) if node in freed or not self.uses[node]]
+        added = [node for node in _nodes_above(top, leaves) if node in freed or not self.uses[node]]
         heavier = self._weight(node for node in added if not is_repeated(node)) - self._weight(freed) - edges
         return heavier <= most and (scalar or self._costs_no_more(product, old, leaves))
 
@@ -426,14 +426,14 @@ class _Sum:
         """
         inside: Uses = Counter(terms)
         freed: set[Node] = set()
-        for node in sorted({node for term in terms for node in _above(term, leaves)}, key=lambda n: -n.id):
+        for node in sorted({node for term in terms for node in _nodes_above(term, leaves)}, key=lambda n: -n.id):
             if inside[node] >= self.uses[node]:
                 freed.add(node)
                 inside.update(node.args)
         return freed
 
 
-def _above(top: Node, leaves: set[Node]) -> list[Node]:
+def _nodes_above(top: Node, leaves: set[Node]) -> list[Node]:
     """Return the nodes below `top`, itself included, that are reached without passing through `leaves`; the leaves are
     not included.
     """

@@ -133,14 +133,14 @@ class NodeProperties:
         return every
 
 
-def is_chosen(graph: Graph, node: Node) -> bool:
+def is_conditional(graph: Graph, node: Node) -> bool:
     """Return whether `node` is exactly 0 where some condition fails, because it contains a guard or a select with a
     branch 0. The answer is False if more than ``MAX_VISITED_NODES`` nodes would have to be visited.
     """
-    return _is_conditional(graph, node, [MAX_VISITED_NODES])
+    return _is_conditional_within(graph, node, [MAX_VISITED_NODES])
 
 
-def _is_conditional(graph: Graph, node: Node, budget: list[int]) -> bool:
+def _is_conditional_within(graph: Graph, node: Node, budget: list[int]) -> bool:
     """Return whether `node` is exactly 0 where some condition fails, because it contains a guard or a select with a
     branch 0. Each visited node decreases ``budget[0]``; the answer is False if the budget is used up.
     """
@@ -149,16 +149,16 @@ def _is_conditional(graph: Graph, node: Node, budget: list[int]) -> bool:
         return False
     match node.op:
         case "add":
-            return all(_is_conditional(graph, term, budget) for term in node.args)
+            return all(_is_conditional_within(graph, term, budget) for term in node.args)
         case "select":
             sides = node.args[1:]
-            return any(map(graph.is_zero, sides)) or any(_is_conditional(graph, side, budget) for side in sides)
+            return any(map(graph.is_zero, sides)) or any(_is_conditional_within(graph, side, budget) for side in sides)
         case "mul" | "sum" | "ein" | "comprehension":
-            return any(_is_conditional(graph, part, budget) for part in node.args)
+            return any(_is_conditional_within(graph, part, budget) for part in node.args)
     return node.op == "guard"
 
 
-def count_chosen(graph: Graph, node: Node) -> Node:
+def count_true_terms(graph: Graph, node: Node) -> Node:
     """Return a node that counts the terms of `node` whose conditions hold: ``[i < j] + [i == j]`` for ``[i < j]*a + [i
     == j]*b``; 1 for a node without conditions.
 
@@ -167,28 +167,28 @@ def count_chosen(graph: Graph, node: Node) -> Node:
     """
     if graph.is_zero(node):
         return node
-    if not is_chosen(graph, node):
+    if not is_conditional(graph, node):
         return graph.broadcast(graph.one, node.shape) if node.shape else graph.one
     match node.op:
         case "select":
-            return graph.select(node.args[0], *(count_chosen(graph, side) for side in node.args[1:]))
+            return graph.select(node.args[0], *(count_true_terms(graph, side) for side in node.args[1:]))
         case "guard":
-            return graph.guard(node.data, count_chosen(graph, node.args[0]))
+            return graph.guard(node.data, count_true_terms(graph, node.args[0]))
         case "add":
-            return graph.add([count_chosen(graph, term) for term in node.args])
+            return graph.add([count_true_terms(graph, term) for term in node.args])
         case "sum":
             variables, rows, body = graph.open(node)
-            return graph.sum(variables, rows, count_chosen(graph, body))
+            return graph.sum(variables, rows, count_true_terms(graph, body))
         case "mul":
-            return graph.mul([count_chosen(graph, factor) for factor in node.args])
+            return graph.mul([count_true_terms(graph, factor) for factor in node.args])
         case "ein":
             operands = list(zip(node.args, node.data.inputs, strict=True))
             extents: dict[Hashable, Affine] = dict(enumerate(node.data.extents))
-            chosen = [(count_chosen(graph, part), own) for part, own in operands if is_chosen(graph, part)]
+            chosen = [(count_true_terms(graph, part), own) for part, own in operands if is_conditional(graph, part)]
             return graph.ein(1, chosen, node.data.output, extents)
         case "comprehension":
             variables, _, body = graph.open(node)
-            return graph.comprehension(variables, node.data, count_chosen(graph, body))
+            return graph.comprehension(variables, node.data, count_true_terms(graph, body))
     return graph.select(graph.compare("ne", node, graph.zero), graph.one, graph.zero)
 
 

@@ -30,7 +30,7 @@ from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.values import are_ranges_nonempty, bound_rows, length_of_range
 from sympy_tensordiff.simplify.common_factors import factor_out_common
-from sympy_tensordiff.simplify.node_properties import is_chosen
+from sympy_tensordiff.simplify.node_properties import is_conditional
 
 Limits = Sequence[Bounds]
 
@@ -108,7 +108,7 @@ class ProductsOfSums:
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
         runs = are_ranges_nonempty(limits, facts)
-        chosen = any(is_chosen(self.graph, factor) for factor in factors if factor not in free)
+        chosen = any(is_conditional(self.graph, factor) for factor in factors if factor not in free)
         outside = [f for f in free if (runs and (f.total or not chosen)) or self.may_evaluate(f, facts)]
         inside = [factor for factor in factors if factor not in outside]
         groups = [] if self.flat or len(free) > len(outside) else self.groups(limits, inside)

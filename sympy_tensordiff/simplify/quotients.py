@@ -265,11 +265,11 @@ class Quotients:
         while stack:
             factor, exponent = stack.pop()
             if factor.op == "const":
-                coefficient *= _exact(factor.data) ** _whole(exponent)
+                coefficient *= _as_fraction(factor.data) ** _as_int(exponent)
                 continue
             is_power = factor.op == "pow" and factor.args[1].op == "const" and factor.args[0].shape == factor.shape
             if is_power and exponent.denominator == 1:
-                stack.append((factor.args[0], exponent * _exact(factor.args[1].data)))
+                stack.append((factor.args[0], exponent * _as_fraction(factor.args[1].data)))
                 continue
             inner = self.graph.factors(factor)
             inner = inner if len(inner) > 1 else self._factors_of_all_axes(factor)
@@ -511,14 +511,14 @@ def _is_entrywise(node: Node) -> bool:
     return all(not labels or labels == node.data.output for labels in node.data.inputs)
 
 
-def _exact(number: object) -> Fraction:
+def _as_fraction(number: object) -> Fraction:
     """Return an integer or fraction as a fraction; raise `_Inexact` for floating point numbers."""
     if not isinstance(number, (int, Fraction)):
         raise _Inexact
     return Fraction(number)
 
 
-def _whole(number: Fraction) -> int:
+def _as_int(number: Fraction) -> int:
     """Return the integer `number` as an int; raise `_Inexact` for another fraction."""
     if number.denominator > 1:
         raise _Inexact

@@ -175,7 +175,7 @@ def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
     times = Counter(node.args[0] for node in nodes if node.op == "read")
     users = Counter(arg for node in nodes for arg in node.args)
     written = {node for node in tensors if times[node] * _tree_size(node) <= WRITTEN_SIZE}
-    written |= {node for node in tensors - written if times[node] == 1 and _is_alone(node, mixed, users)}
+    written |= {node for node in tensors - written if times[node] == 1 and _has_single_uses(node, mixed, users)}
     return {node for node in nodes if node.op == "read" and node.args[0] in written}
 
 
@@ -191,7 +191,7 @@ def _tree_size(tensor: Node) -> int:
     return size
 
 
-def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
+def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
     """Return whether nothing else uses the operation `tensor`: it is made of comprehensions and of operations on these
     (the nodes that `mixed` maps to True), each with one use. `users` has the number of uses of each node.
     """

@@ -130,7 +130,7 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
             own = None if isinstance(step, Scatter) else nests.get(step.array)
             launch = _Threads(step, shapes, known) if own is None else _ModelBlocks(own, known)
             written = [kernel.array for kernel in kernels_of(step)]
-            found.append(_Count(launch, shapes, known, itemsize).figures(function_name(step), written))
+            found.append(_LaunchCounter(launch, shapes, known, itemsize).figures(function_name(step), written))
     return found
 
 
@@ -215,7 +215,7 @@ class _ModelBlocks:
         return None if rest else values
 
 
-class _Count:
+class _LaunchCounter:
     """The cost model of one GPU launch: it counts reads and operations by running through the loop nest for the threads
     of one warp.
     """

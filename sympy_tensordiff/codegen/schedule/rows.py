@@ -289,7 +289,7 @@ def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     """Return a plan to move the loop over the last axis of `kernel` inside of its sums, so that memory is read
     contiguously; None if that gains nothing.
     """
-    if not kernel.axes or not stays_in_rows(kernel):
+    if not kernel.axes or not keeps_order_in_rows(kernel):
         return None
     extent = kernel.box(prover.shapes)[-1]
     body = rewrite(
@@ -307,7 +307,7 @@ def scans_plan(kernel: Kernel) -> RowPlan | None:
     return None if not kernel.axes or isinstance(kernel, Scatter) else RowPlanner(kernel, is_long=False).plan_of_scans()
 
 
-def stays_in_rows(kernel: Kernel) -> bool:
+def keeps_order_in_rows(kernel: Kernel) -> bool:
     """Return whether the loop over the last axis of `kernel` can become the innermost one without reordering the
     additions to any entry: each entry added to has this axis as an index.
     """
