@@ -375,9 +375,9 @@ def _assemble(
     only_rows: bool = False,
     domains: Mapping[Node, StorageCandidate] | None = None,
 ) -> _BuiltProgram:
-    """Return the program with its steps, checks and masks. If ``shares_rows``, values that several sums need are
-    stored; with `only_rows`, these are read only in loops that run along their rows, outermost like the loops that fill
-    them. The values in `domains` are stored in one array each.
+    """Return the program with its steps, checks and masks. With ``shares_rows``, values that several sums need are
+    stored; with `only_rows`, they are read only in loops that run along their rows, like the loops that fill them. Each
+    of the values in `domains` is stored in a single array.
     """
     task, graph, lowering = simplified.task, simplified.task.graph, simplified.lowering.copied()
     lowering.shares_rows = shares_rows

@@ -57,8 +57,8 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected value of the extent `form`, multiplied by a constant, minus a small number for axes that
-        count as shorter, so that contraction orders of equal cost are decided the same way each time.
+        """Return the expected value of the extent `form`, times a constant, minus a small number for axes that count as
+        shorter. So contraction orders of equal cost are decided in the same way each time.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)

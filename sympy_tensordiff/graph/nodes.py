@@ -190,7 +190,7 @@ class Graph(Elementwise):
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
         """Return ``(variables, constraints, body)`` of a sum or other binder, with the variables with which it was
-        built, or with new ones if some of these are in ``taken``.
+        built; if some of these are in ``taken``, with new variables.
 
         Another node may have been made of the same variables. So use this for a look inside, or for a change of the
         body that is closed again before another node is opened.

@@ -95,8 +95,8 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Record the products of two operands that einsums in ``parts`` compute, if the result (`roots`) needs them, so
-        that other einsums may begin with one of them.
+        """Record the products of two operands that einsums in ``parts`` compute, as far as the result (`roots`) needs
+        them. Other einsums may then begin with one of these products.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}
@@ -339,8 +339,8 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return, among `orders`, the one that begins with a product which other einsums need too, where this saves the
-        most operations; None if there is none. Products larger than all other tensors do not count.
+        """Return the order in `orders` that begins with a product which other einsums need too; of several, the one
+        that saves the most operations. None if there is none. Products larger than all other tensors do not count.
         """
         best: tuple[int, Order] | None = None
         for order in orders:

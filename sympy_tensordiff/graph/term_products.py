@@ -196,8 +196,8 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the operations that each use of the sum `total` saves if all its uses multiply its terms one by one:
-        an equal share of the cost of the sum, which then is not computed. ``volume`` is its number of entries.
+        """Return the operations that each use of the sum `total` saves if all uses multiply its terms one by one, so
+        that the sum itself is not computed: an equal share of its cost. ``volume`` is its number of entries.
         """
         every = self.private_parts(total).products[-1]
         return self.work_of_sum(total, every, volume) // self.products.uses[total]

@@ -63,8 +63,8 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
 def order_symmetric_labels(
     operands: Sequence[tuple[Node, tuple[int, ...]]], output: Sequence[int], known: Mapping[Node, bool]
 ) -> list[WrittenOperand]:
-    """Return the operands with the two labels of each symmetric matrix (one that ``known`` maps to True) in the order
-    in which the product reads as a chain, ``x.T S y``, so that no transposed S is printed.
+    """Return the operands with the two labels of each symmetric matrix in the order in which the product reads as a
+    chain, ``x.T S y``, so that no transposed S is printed. ``known`` maps symmetric matrices to True.
 
     A path starts at the first axis of the result, or at an end.
     """

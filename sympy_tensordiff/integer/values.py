@@ -274,8 +274,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at those values of the ``bound`` variables at which it is hardest to satisfy, so that the result
-    implies ``row`` for all values. None if these values are unknown.
+    """Return ``row`` at those values of the ``bound`` variables at which it is hardest to satisfy; the result then
+    implies ``row`` at all values. None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst

@@ -467,8 +467,8 @@ class _Rewriter:
         return found
 
     def inside_choice(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` for a choice `one`, with `other` added to both of its values, if it cancels a term of
-        one of these: ``log(exp(u) - 1) - u`` is ``log1p(-exp(-u))`` for large u. None for other terms.
+        """Return ``one + other`` for a choice `one`, with `other` added to both values of the choice. None unless
+        `other` cancels a term of a value: ``log(exp(u) - 1) - u`` is ``log1p(-exp(-u))`` for large u.
         """
         graph, choice = self.graph, one.base
         if choice.op != "select" or not any(form.op == "add" for form in choice.args[1:]):
@@ -599,8 +599,8 @@ class _Rewriter:
         return self.powers[product]
 
     def less_tangent(self, factor: Number, one: Node, other: Node) -> Node | None:
-        """Return ``factor*(one - other)`` without cancellation if `one` is ``c*((1 + u)**p - 1)`` and `other` is
-        ``c*p*u*(1 + u)**(p - 1)``, its linear part as in derivatives of annuities; else None.
+        """Return ``factor*(one - other)`` without cancellation if `one` is ``c*((1 + u)**p - 1)`` and `other` its
+        linear part, ``c*p*u*(1 + u)**(p - 1)``, as in derivatives of annuities; else None.
         """
         graph = self.graph
         for part in graph.factors(one):
@@ -643,8 +643,8 @@ class _Rewriter:
         return None
 
     def difference_of_tails(self, factor: Number, u: Node, v: Node) -> Node:
-        """Return ``factor*(erf(u) - erf(v))``. Where `u` and `v` are both above 1/2 or both below -1/2, it is a
-        difference of the small numbers ``erfc``, so that no digits cancel.
+        """Return ``factor*(erf(u) - erf(v))`` without cancellation: where `u` and `v` are both above 1/2 or both below
+        -1/2, as a difference of the small numbers ``erfc``.
         """
         graph = self.graph
 

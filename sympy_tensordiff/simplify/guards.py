@@ -280,8 +280,8 @@ class GuardJoiner:
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
     def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
-        """Return one body that could replace those of both guarded terms, because it equals each of them wherever the
-        guard of that body holds: ``i`` for the bodies ``i`` and (where ``i == 0``) ``0``. None if there is none.
+        """Return a body for the union of two guarded terms: it equals the body of each term wherever the term's guard
+        holds. For the bodies ``i`` and (where ``i == 0``) ``0`` it is ``i``. None if there is none.
         """
         if one.body is two.body:
             return one.body

@@ -222,8 +222,7 @@ def _with_entries_of(
     graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> dict[Node, Node]:
     """Return a dictionary from `nodes` to equal nodes in which reads of the stored `arrays` are replaced by the
-    formulas of these entries, if simple, so that rules see inside. `choices` has formulas for some reads, which are
-    preferred.
+    formulas of these entries, if simple, so that rules see inside. Formulas in `choices` are preferred.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -476,8 +475,8 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Return the dictionary `groups`, from common factors to terms, split into dictionaries so that groups that share
-    an addend stay in one of them.
+    """Return the dictionary `groups`, from common factors to terms, split into several. Groups that share an addend
+    stay in one dictionary.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():

@@ -67,8 +67,8 @@ class Frame(NamedTuple):
 
 
 class StoredValue(NamedTuple):
-    """A value with a name in the generated code: the dimensions over which it was computed, those along which it
-    varies, and the mask of the entries at which it is valid, if any.
+    """A value with a name in the generated code: the dimensions over which it was computed, the dimensions along which
+    it varies, and the mask of its valid entries, if any.
     """
 
     lanes: Lanes

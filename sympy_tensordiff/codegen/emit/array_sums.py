@@ -224,8 +224,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((row,), others)`` for the first constraint that contains exactly one dimension, and one that is in no
-    other constraint; ``((), ())`` if there is none.
+    """Return ``((row,), others)`` for the first constraint that contains a single dimension, which no other constraint
+    contains; ``((), ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])

@@ -271,8 +271,8 @@ class CPrinter(CForms, NestPrinter):
         return all(entry.index[:1] == (iteration,) for entry in entries if entry.array in written)
 
     def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
-        """Return the scalars to which each iteration of ``loop`` adds one term, if the loop has no other effects, so
-        that the iterations can be summed in parallel; else [].
+        """Return the scalars to which each iteration of ``loop`` adds one term; [] if the loop has other effects. Such
+        a loop can be summed in parallel.
         """
         own, found = self.declared_in(path), list[str]()
         body = loop.body

@@ -153,7 +153,7 @@ class LlvmFormPrinter(Builder):
         return self.greatest([self.form(quotient(b.form + (b.divisor - 1), b.divisor)) for b in bounds])
 
     def stop(self, bounds: Iterable[Bound]) -> str:
-        """Emit one more than the last value of a loop, the minimum of its upper bounds plus one, and return it."""
+        """Emit the end of a loop (exclusive), the minimum of its upper bounds plus one, and return it."""
         return self.greatest([self.form(quotient(b.form, b.divisor) + 1) for b in bounds], "smin")
 
     def ends(self, ends: Ends) -> str:

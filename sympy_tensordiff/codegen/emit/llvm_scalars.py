@@ -109,8 +109,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.operation(node)
 
     def name(self, name: str) -> Value:
-        """Emit the read of the scalar variable `name`, which becomes a parameter if it is not one yet and no statement
-        sets it; return its value.
+        """Emit the read of the scalar `name`, from its stack slot or (if no statement sets it) from a parameter of the
+        function, and return its value.
         """
         if name in self.scalars:
             slot, kind = self.scalars[name]

@@ -248,7 +248,9 @@ def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> 
 
 
 class _ReadMasks:
-    """Rewrites one kernel so that its reads that may be out of bounds are masked: they give 0 where they are."""
+    """Rewrites one kernel with masks for the reads that may be out of bounds: where a read is out of bounds, it gives
+    0.
+    """
 
     def __init__(self, array: str) -> None:
         self.array = array

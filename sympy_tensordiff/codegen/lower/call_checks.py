@@ -138,8 +138,8 @@ class _Checks:
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
         """Add a run-time check that refuses calls with the sizes `violation`, at which the read `load` is out of bounds
-        along `axis`, if the constraints `points` (unless there are none) then have an integer solution. With `certain`
-        (for all sizes), raise `OutOfShapeError` now.
+        along `axis`. If there are constraints `points`, the call is refused only if they have an integer solution at
+        its sizes. With `certain` (all sizes), raise `OutOfShapeError` now.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"

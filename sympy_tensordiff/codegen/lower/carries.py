@@ -55,8 +55,8 @@ def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the only factor of the summand of the running sum `node` that depends on ``v``, such as ``a**(v - w)`` in
-    ``Sum_{w <= v} a**(v - w)*x[w]``, if it multiplies all terms by one number in a step of ``v``; else None.
+    """Return the only factor of the summand of the running sum `node` that depends on ``v``: ``a**(v - w)`` in ``Sum_{w
+    <= v} a**(v - w)*x[w]``. None unless this factor multiplies all terms by one number in a step of ``v``.
     """
     if node.op != "sum":
         return None

@@ -49,8 +49,8 @@ class TriangularBound(NamedTuple):
 
     @staticmethod
     def of(terms: Terms, around: Sequence[int]) -> TriangularBound | None:
-        """Return the bound of a sum over one variable that relates it to one index of the loops `around` it, such as
-        ``j <= i``. None if there is no such bound or more than one.
+        """Return the bound, such as ``j <= i``, that relates the only variable of a sum to one index of the loops
+        `around` it. None if there is no such bound or more than one.
         """
         if len(terms.variables) != 1:
             return None
@@ -157,8 +157,8 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the summed variables that occur in `matrix` and in no other one, so that it can be summed over them
-        before the product. `summed` are the labels that both matrices contain.
+        """Return the summed variables that only `matrix` has: it can be summed over these before the product. `summed`
+        are the labels that both matrices have.
         """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])

@@ -289,8 +289,8 @@ class Lowering(Matrices):
         return all(is_short_range(part.data, v) for part in reductions for v in self.graph.bound(part))
 
     def _used_only_by(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes that are used nowhere in the kernel but in this `branch` of a select, so that they can be
-        computed under its condition.
+        """Return the nodes that only this `branch` of a select uses in the kernel, so that they can be computed under
+        its condition.
         """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
@@ -340,8 +340,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return those of `sums` (all over one range) that share a costly function call with another of them, so that
-        one loop can compute these sums together.
+        """Return those of `sums` (all over one range) that call a costly function with the same arguments as another of
+        them, so that one loop can compute them together.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -447,9 +447,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Split a reduction by `op`, such as "sum", into an outer and an inner one, if an array for the inner one has
-        fewer axes than there are loops around it. Return the outer reduction as ``(variables, constraints, body)``;
-        without such a split, the whole one.
+        """Split a reduction by `op`, such as "sum", into an outer and an inner reduction. Return the outer one as
+        ``(variables, constraints, body)``; the whole one, unless an array for the inner one has fewer axes than there
+        are loops around it.
         """
         if not self.temporaries:
             return variables, rows, body

@@ -13,7 +13,7 @@ from sympy_tensordiff.integer.indirect import data_entries
 
 class ShiftNormaliser:
     """Changes values that are equal up to a shift of their axes, such as ``exp(x[a])`` and ``exp(x[a + 1])``, to one
-    common value, so that they share an array.
+    common value, which one array stores.
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -345,8 +345,8 @@ class Shifts:
         return without_common_factor(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return one storage candidate whose array has the values of all `candidates`. None if its axes have no bounds,
-        if filling it would read out of bounds, or if it is larger than the arrays that it reads.
+        """Return one storage candidate whose array has the values of all `candidates`. None if the array would have no
+        bounds, would read out of bounds, or would be larger than the arrays that it reads.
         """
         found = self.common_domain(candidates)
         if found is None:

@@ -48,7 +48,7 @@ class Exchanged(NamedTuple):
 
 def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     """Return ``(roots, sums)``: `roots` with nested sums interchanged where that saves operations, and the inner sums
-    that several expressions use, for which an array pays.
+    that several expressions use, so that storing them in arrays pays.
 
     The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that several
     values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
@@ -253,14 +253,14 @@ def _outer_variables(node: Node) -> set[int]:
 
 
 def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` with standard names for indices that are bound outside of it and for those in `opened`, so that
-    values that differ only in names become equal.
+    """Return `node` with standard names for the indices that are bound outside of it, and for those in `opened`. Values
+    that differ only in the names of these indices become equal.
     """
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
 
 def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -> int:
-    """Return how many reads have one of `variables` in their last index only, so that they are contiguous."""
+    """Return how many reads are contiguous along one of `variables`, because only their last index contains it."""
     count = 0
     for part in reachable(*factors):
         if part.op == "read" and part.data:
@@ -352,8 +352,8 @@ def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[t
 
 
 def _as_single_sum(graph: Graph, one: Opened, two: Opened) -> Node | None:
-    """Return the sum of two terms as a single sum; None if their ranges differ, they share no factor that depends on
-    its index, or it would take more work.
+    """Return the sum of two terms as a single sum. None if the ranges of their sums differ, if no common factor depends
+    on the summed index, or if the single sum takes more work.
     """
     if one.range != two.range:
         return None

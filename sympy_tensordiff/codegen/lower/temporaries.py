@@ -437,8 +437,8 @@ class Storage:
         return replace(candidate, rows=rest) if all(is_implied(row, known) for row in reads) else candidate
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
-        """Return the greatest (or least) of `forms`. For several, this is a size that the host computes before the
-        kernels run, named after `owner`; arrays of equal extents share it, so that one loop may fill them.
+        """Return the greatest (or least) of `forms`. For several forms it is a size, named after `owner`, that the host
+        computes before the kernels run; arrays of equal extents share it, so that one loop may fill them.
         """
         if len(forms) == 1:
             return forms[0]

@@ -214,8 +214,8 @@ def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
 
 
 def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:
-    """Return ``factor*other`` as a select that is 0 where ``factor`` is 0, even if ``other`` is infinite or nan
-    there.
+    """Return ``factor*other`` as a select that is 0 where ``factor`` is 0, even if ``other`` is infinite or nan at that
+    point.
     """
     return graph.select(graph.compare("ne", factor, graph.zero), graph.mul((factor, other)), graph.zero)
 
@@ -379,8 +379,8 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
     """Return the sums that occur in several sums or comprehensions, or in one of these and in a costly call in `calls`,
-    so that storing them pays; their outer indices have standard names. Without `large`, sums that have more outer
-    indices than each array that they read, such as distances, are left out.
+    so that storing them pays; their outer indices have standard names. Without `large`, a sum such as a distance is
+    left out: it has more outer indices than each array that it reads.
     """
     places: Counter[Node] = Counter()
     seen: set[Node] = set()

@@ -24,8 +24,8 @@ SHARED_BYTES = 48 * 1024
 
 
 def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, known: Collection[str]) -> None:
-    """Raise VerificationError if threads of a block may race: two of them may access one shared entry, at least one of
-    them writes it, and no barrier is between the accesses.
+    """Raise VerificationError if threads of a block may race: without a barrier in between, two of them may access one
+    shared entry, which at least one of them writes.
 
     All accesses are in bounds, no two threads write one entry of a result, none reads a result, and between two
     barriers no two threads of a block touch one entry of a shared array unless both read. All threads of a block reach

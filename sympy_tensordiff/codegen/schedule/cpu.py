@@ -144,8 +144,8 @@ Made: TypeAlias = "tuple[tuple[Alloc, ...], tuple[Statement, ...]]"
 
 
 class Rule(NamedTuple):
-    """A scheduling rule for CPU loops: its name, the reason for it, and the function ``do``, which returns the
-    statements that replace a loop, or None if the rule does not apply to it.
+    """A scheduling rule for CPU loops: its name, the reason for it, and the function ``do``. The function returns the
+    statements that replace a loop, or None if the rule does not apply.
     """
 
     name: str
@@ -306,8 +306,8 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return `loop`, if it computes a long maximum or minimum, with `CHAINS` independent accumulators, so that a
-    comparison need not wait for the one before; None for other loops.
+    """Return `loop`, which computes a long maximum or minimum, with `CHAINS` independent accumulators: a comparison
+    then need not wait for the previous one. None for other loops.
     """
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
@@ -413,8 +413,8 @@ def distributed_rows(loop: Loop, site: Site) -> Loop:
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return the loops that replace ``loop``: one over the range in which all conditions are true, without tests and
-    remainders, and one before and one after it. None if there is no such range.
+    """Return the loops that replace ``loop``: the first and the last few iterations, and between them a loop without
+    tests and remainders, over the range in which all conditions are true. None if there is no such range.
     """
     context = LoopContext(site.lengths, lambda test: _is_dear(test.body), site.around, site.proves)
     parts = interior(loop, site.fresh, context)

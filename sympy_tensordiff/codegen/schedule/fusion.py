@@ -220,8 +220,8 @@ class _Fusion:
         )
 
     def repeats_functions(self, kernel: Kernel, group: _Group) -> bool:
-        """Return whether `kernel` and `group` probably compute the same costly function values: both call one function
-        in long loops, and one of them reads all arrays that the other reads.
+        """Return whether `kernel` and `group` probably compute the same costly function values: they call one function
+        in long loops, and the arrays that one of them reads include those of the other.
         """
         read = self.flow.reads(kernel)
         if not (read <= group.read or group.read <= read):

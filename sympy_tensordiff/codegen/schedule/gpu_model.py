@@ -308,8 +308,9 @@ class _LaunchCounter:
                 self.touch(load, warp)
 
     def touch(self, load: Load, warp: Sequence[Values]) -> None:
-        """Record which entries the threads of a warp read by ``load``, as offsets: in long loops those of one
-        iteration, in short loops those of all iterations, since their memory sectors stay in the cache.
+        """Record which entries the threads of a warp read by ``load``, as offsets. For a long loop these are the
+        entries of one iteration, for a short loop those of all iterations, since their memory sectors stay in the
+        cache.
         """
         if self.entries[load.array] * self.itemsize <= WARP * SECTOR:
             return

@@ -118,9 +118,9 @@ class _RowFactors:
         return scalar_names(factor, self.depends).intersection(self.own.axes)
 
     def _is_worthwhile(self, axes: frozenset[str], group: list[Scalar]) -> bool:
-        """Return whether storing the product of `group` pays and is safe: it takes more operations than a read, is not
-        larger than an array that it reads, and has at most one division, so that it cannot overflow where single
-        factors do not.
+        """Return whether storing the product of `group` pays: it takes more operations than a read, and is not larger
+        than an array that it reads. False also if it has more than one division, since it may then overflow although
+        the factors do not.
         """
         nodes = [part for factor in group for part in self._parts(factor)]
         work = len(group) - 1 + sum(isinstance(part, Operation) for part in nodes)

@@ -48,8 +48,8 @@ Half and twice as much change no text of the benchmarks.
 
 @dataclass(frozen=True)
 class PrefixScan:
-    """A sum (or other reduction) whose range grows along a row, as ``Sum_{j <= i} x[j]``, so that it continues from the
-    value for the previous entry (a prefix scan).
+    """A sum (or other reduction) whose range grows along a row, as ``Sum_{j <= i} x[j]``: each entry continues from the
+    value of the previous one (a prefix scan).
 
     ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
     the terms of the exponents in the summand that depend on the entry. ``growth``: statements that multiply the sum of
@@ -170,8 +170,8 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor ``a`` recorded by which its terms grow from one entry to the next, if they
-        depend on the entry i by one power ``a**(i - j)`` only; else None. `add` is the statement that updates the sum.
+        """Return `scan` with the factor ``a`` recorded by which its terms grow from one entry to the next. None unless
+        the terms depend on the entry i by one power ``a**(i - j)`` only. `add` is the statement that updates the sum.
         """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])

@@ -91,8 +91,8 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
 
 
 class ChosenLoop(NamedTuple):
-    """The loop of a long sum that GPU threads or blocks are to share, with its number of iterations, the loops around
-    it and inside, and the way in which they share it.
+    """The loop of a long sum that GPU threads or blocks are to share: its number of iterations, the loops around it and
+    inside of it, and how it is shared.
     """
 
     loop: Loop
@@ -249,7 +249,7 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """Return the loop that is split restricted to the iterations of one partial sum, inside a loop over its
+            """Return the loop that is split, with only the iterations of one partial sum, inside of a loop over its
             chunks if these are longer than 1; another statement unchanged.
             """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
@@ -401,8 +401,8 @@ def in_blocks(program: Program) -> tuple[Stages, dict[str, SharedLoop]]:
 
 
 def _initial_assignment(body: Sequence[Statement], outer: Statement) -> Set | None:
-    """Return the statement in `body` that initialises the accumulator of `outer`, if that has one reduction, in which
-    the order of terms does not matter; else None.
+    """Return the statement in `body` that initialises the accumulator of the reduction `outer`. None if `outer` has
+    several reductions, or one in which the order of the terms matters.
     """
     adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
     starts = [s for s in body if is_accumulator(s) and s.name in adds and reduction_of(s) in FREE]

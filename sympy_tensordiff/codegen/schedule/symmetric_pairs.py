@@ -194,8 +194,8 @@ class _Packing:
 
 
 def _packed_labels(operand: Operand, step: ContractionStep, found: CirculantPacking) -> tuple[int, int] | None:
-    """Return the labels of the two packed axes of `operand`; None if the product sums over one of them, or if the other
-    operand has it, too. `found` describes the packing.
+    """Return the labels of the two axes of `operand` that are packed, as `found` says. None if the product sums over
+    one of these labels, or if the other operand has one, too.
     """
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))

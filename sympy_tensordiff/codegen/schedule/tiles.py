@@ -288,7 +288,7 @@ class _TileNest:
 
     def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
         """Yield the statements for one term of the sums: a thread loads its entries of both tiles into registers, and
-        adds their products to its sums.
+        adds each product of two of them to one of its sums.
         """
         values: dict[tuple[Load, int], Name] = {}
         for load, (name, axis) in self.tiles.items():

@@ -136,8 +136,8 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return a running sum or product (with ``last``, its last value) that equals the recurrence, if it has one number
-    as its state, ``s + f(x, t)`` or ``s*f(x, t)``; None for any other. ``updates`` are the states after a step.
+    """Return a running sum or product that equals a recurrence with one number as its state, ``s + f(x, t)`` or
+    ``s*f(x, t)``; with ``last``, its last value. None for other recurrences. ``updates`` are the states after a step.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
