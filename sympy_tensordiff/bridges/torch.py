@@ -332,7 +332,9 @@ def _custom_op(torch: Any) -> Any:
         return op(*_arrays_and_integers(torch, values), _operator_key(operator))
 
     def operator_and_values(tensors: Sequence[Any], integers: Sequence[Any], key: str) -> tuple[Any, list[Any]]:
-        """Return the operator of ``key`` and its arguments in order."""
+        """Return the operator that is registered under ``key``, and its arguments, ``tensors`` and ``integers`` merged
+        in their order.
+        """
         operator = _operator_of_key(key)
         return operator, merge_arguments(operator.function, tensors, integers)
 

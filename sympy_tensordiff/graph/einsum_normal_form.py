@@ -336,8 +336,8 @@ def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool
         ranks = label_ranks(parts, place, symmetric)
 
     def position(label: Label) -> tuple[int, int]:
-        """Return the sort key of a label: the first axis of the result, then summed labels, then other axes of the
-        result.
+        """Return the sort key of a label, by which the label of the result's first axis comes first, then summed
+        labels, then labels of other axes of the result.
         """
         return (1, ranks.get(label, 0)) if label not in place else (2 * min(place[label], 1), place[label])
 

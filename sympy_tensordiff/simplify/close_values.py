@@ -222,7 +222,7 @@ def value_less_tangent(graph: Graph, u: Node, p: Node) -> tuple[Node, Node]:
 
 
 def excess_over_one(graph: Graph, base: Node) -> Node | None:
-    """Return ``u`` for the sum ``1 + u``; None for other nodes."""
+    """Return ``u`` if `base` is a sum ``1 + u``; None for other nodes."""
     if base.op != "add" or graph.one not in base.args:
         return None
     return graph.add([arg for arg in base.args if arg is not graph.one])

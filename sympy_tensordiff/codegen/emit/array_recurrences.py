@@ -93,8 +93,8 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return body
 
     def with_neutral(value: Scalar) -> Scalar:
-        """Return a product without its factors that are 1; 1 for the name of an empty product; other values
-        unchanged.
+        """Return 1 for the name of a product over a loop without iterations, and a product without its factors 1; other
+        values unchanged.
         """
         if isinstance(value, Operation) and value.function == "mul":
             factors = [part for part in value.arguments if part != Number(1)]

@@ -451,8 +451,8 @@ class CFile:
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. This is
-        a generator because a subclass first yields the lines that compute them.
+        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. The
+        method is a generator because a subclass first yields lines that compute both.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"

@@ -307,8 +307,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
                 return self.new(f"select i1 {is_one}, {self.real} 1.0, {self.real} 0.0")
 
             def target(index: Sequence[Affine]) -> Sequence[Affine]:
-                """Return the index in the result at which the solution's entry `index` is stored; axes may be
-                exchanged.
+                """Return the index in the result at which entry `index` of the solution is stored: the axes of the
+                result may be in another order.
                 """
                 found = [*batch, *index]
                 return [found[axis] for axis in step.axes] if step.axes else found

@@ -150,8 +150,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.compute_sizes(timed=True)
 
     def row(self, array: str, time: str, shape: Sequence[Affine]) -> str:
-        """Emit the address of the row for one time in an array that stores values at all times, and return the
-        pointer.
+        """Emit the address of the row for one time in an array that stores values at all times, and return the pointer.
+        ``shape`` is the shape of a row.
         """
         return self.pointer_at(self.base(array), self.times(time, self.count_entries_in_body(shape)))
 

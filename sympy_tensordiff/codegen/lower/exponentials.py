@@ -121,8 +121,8 @@ class Exponentials:
         return self.done[node]
 
     def _final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten by the rules for logarithms and quotients of sums of exponentials, in its arguments
-        too.
+        """Return `node` rewritten, with its arguments, by the rules for logarithms and quotients of sums of
+        exponentials.
         """
         graph = self.graph
         if node.op in BINDERS:
@@ -411,8 +411,8 @@ class Exponentials:
         return greatest, [graph.one if graph.is_zero(one) else graph.call(sympy.exp, (one,)) for one in below]
 
     def joined(self, terms: Sequence[Scaled], shift: Node, rests: Sequence[Node]) -> Scaled:
-        """Return ``exp(shift)*sum(rests)``, a sum of `terms`, as a `Scaled` record, whose properties are combined from
-        those of the terms.
+        """Return the `Scaled` record of ``exp(shift)*sum(rests)``, which is the sum of `terms`: its properties are
+        combined from those of the terms.
         """
         graph, rest = self.graph, self.graph.add(rests)
         is_one = [not term.shift and graph.split_view(term.rest) == (1, graph.one) for term in terms]

@@ -364,8 +364,8 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield the index ``found`` (a value per axis) of an entry of a periodic array, then further indices of the same
-    value: shifted by whole periods, so that they are not below the array's lowest index.
+    """Yield indices of entries of a periodic array that have the same value: ``found`` (a form per axis), then
+    ``found`` shifted by whole periods, so that it is not below the array's lowest index.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """

@@ -434,8 +434,8 @@ class Lowering(Matrices):
     def _nest(
         self, variables: Sequence[int], rows: Rows, blocks: Sequence[Block], inside: Sequence[loops.Statement]
     ) -> tuple[loops.Statement, ...]:
-        """Return nested loops over `variables` around the statements `inside`. Each loop also has the statements of its
-        block.
+        """Return nested loops over `variables` around the statements `inside`. The body of each loop begins with the
+        statements of its block in `blocks`.
         """
         statements = tuple(inside)
         for n in reversed(range(len(variables))):
@@ -512,9 +512,9 @@ class Lowering(Matrices):
     def _divided_by_norms(
         self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block
     ) -> Recursion[scalars.Scalar]:
-        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``. It is divided by one norm
-        after the other, since the whole power may overflow or underflow; `groups` are the other factors by the block of
-        their loop.
+        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``, as code that divides by one
+        norm after the other, since the whole power may overflow or underflow. `groups` has the other factors, by the
+        block of code in which they are computed.
         """
         inner = [factor for home, group in groups if home is block for factor in group]
         outer = [(home, group) for home, group in groups if home is not block]

@@ -113,7 +113,9 @@ class Site:
         return found
 
     def proves(self, row: Constraint, known: Sequence[Constraint]) -> bool:
-        """Return whether `row` follows from the constraints `known`, in which lengths of axes may occur."""
+        """Return whether `row` follows from the constraints `known`. Both may contain variables for the lengths of
+        array axes.
+        """
         row, *rest = (one.substitute(self.lengths) for one in (row, *known))
         return self.prover.proves(row, rest)
 

@@ -33,8 +33,9 @@ class Iteration(NamedTuple):
 
 
 def iterations(body: Sequence[Statement], shared: Collection[str]) -> list[Iteration]:
-    """Return the work of one iteration of each long innermost loop in the nest ``body`` of a GPU thread, and of the
-    loop around one that has a constant number of iterations. ``shared`` are the arrays in shared memory.
+    """Return the work of one iteration of each innermost loop in the nest ``body`` of a GPU thread, where loops that
+    compilers unroll do not count as loops. For a loop around inner ones with constant numbers of iterations, return its
+    work too. ``shared`` are the arrays in shared memory.
     """
     long = [loop for loop in loops(body) if not is_unrolled(loop)]
     if not long:

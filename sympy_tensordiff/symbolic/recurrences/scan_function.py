@@ -369,7 +369,9 @@ def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
 
 
 def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
-    """Return whether an index is ``idx[t]`` with the time of a scan, for one integer per step."""
+    """Return whether an index is ``idx[t]``, an entry of an integer array at the time ``t`` of a scan, where the array
+    has one entry per step.
+    """
     is_entry = isinstance(index, TensorEntry) and _is_data(index.tensor) and index.indices == (time,)
     return is_entry and same_extent(index.tensor.shape[0], length)
 
