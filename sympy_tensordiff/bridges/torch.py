@@ -140,7 +140,9 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         return _autograd_of(torch, derived).apply(*values)
 
     class TracedOperator(torch.autograd.Function):  # type: ignore[misc]
-        """The autograd function of one operator."""
+        """The `torch.autograd.Function` of one operator, whose results are computed by PyTorch operations, so that
+        PyTorch can trace them.
+        """
 
         generate_vmap_rule = True
 
@@ -330,7 +332,9 @@ def _custom_op(torch: Any) -> Any:
         return op(*_arrays_and_integers(torch, values), _operator_key(operator))
 
     def operator_and_values(tensors: Sequence[Any], integers: Sequence[Any], key: str) -> tuple[Any, list[Any]]:
-        """Return the operator of ``key`` and its arguments in order."""
+        """Return the operator that is registered under ``key``, and its arguments, ``tensors`` and ``integers`` merged
+        in their order.
+        """
         operator = _operator_of_key(key)
         return operator, merge_arguments(operator.function, tensors, integers)
 

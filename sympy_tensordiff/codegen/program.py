@@ -207,9 +207,9 @@ def assemble(task: Task) -> Program:
 
 
 def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the program of least work whose temporaries are no larger than they must be: with arrays of all values
-    that several sums need (if ``shares_rows``), with these where one row is enough, or without them. The last says how
-    large arrays have to be, besides the arguments and results.
+    """Return the best of several programs: with arrays of all values that several sums need (if ``shares_rows``), with
+    such arrays where storing one row is enough, or without them. Programs whose temporaries are no larger than those of
+    the last one are better; among these, the one of least work.
 
     Where several arrays store one value, each a part of its range, one array for all of it is better if it takes less
     work and no more memory.
@@ -352,8 +352,10 @@ def _in_loop_form(
     return list(tight)
 
 
-class _Way(NamedTuple):
-    """A program with its steps, checks and masks, not yet verified, and what was found when it was built."""
+class _BuiltProgram(NamedTuple):
+    """A program with its steps, checks and masks, not yet verified, and what building it has shown about its
+    temporaries.
+    """
 
     program: Program
     of_rows: set[str]
@@ -372,10 +374,10 @@ def _assemble(
     shares_rows: bool = False,
     only_rows: bool = False,
     domains: Mapping[Node, StorageCandidate] | None = None,
-) -> _Way:
-    """Return the program with its steps, checks and masks. If ``shares_rows``, values that several sums need are
-    stored; with `only_rows`, these are read only in loops that run along their rows, outermost like the loops that fill
-    them. The values in `domains` are stored in one array each.
+) -> _BuiltProgram:
+    """Return the program with its steps, checks and masks. With ``shares_rows``, values that several sums need are
+    stored; with `only_rows`, they are read only in loops that run along their rows, like the loops that fill them. Each
+    of the values in `domains` is stored in a single array.
     """
     task, graph, lowering = simplified.task, simplified.task.graph, simplified.lowering.copied()
     lowering.shares_rows = shares_rows
@@ -393,7 +395,7 @@ def _assemble(
     known = ranges_of_data(program.arguments, scans)
     program = replace(program, arguments=known, checks=(*_length_checks(program), *program.checks, *inner))
     program = with_masks(with_tables(program) if lowering.tables else program)
-    return _Way(program, of_rows, {} if only_rows else lowering.doubled_domains(), shares_rows)
+    return _BuiltProgram(program, of_rows, {} if only_rows else lowering.doubled_domains(), shares_rows)
 
 
 def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...]) -> Program:

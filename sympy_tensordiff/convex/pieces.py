@@ -163,8 +163,9 @@ def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr)
 
 
 def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Interval) -> list[_Piece]:
-    """Return, in ascending order, the intervals of ``symbol`` within which no condition and no absolute value of
-    ``outer`` changes; ``range_of_part`` limits the outer ones.
+    """Split the values of ``symbol`` into intervals, in ascending order, inside of which every condition and the sign
+    of every absolute value in ``outer`` is fixed. The first begins and the last ends at the bounds of
+    ``range_of_part``, where these are known to help.
     """
     ends: list[Expr] = []
     for end in sorted(_breakpoints(signs, outer.function, symbol), key=sympy.default_sort_key):

@@ -401,7 +401,7 @@ def hessian(s: Any, wrt: Any) -> Any:
     leaves = [work.leaf(v) for v in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
 
-    rows = (simplified_slopes(state, leaves) for state in work.of_derivatives(gradients))
+    rows = (simplified_slopes(state, leaves) for state in work.states_of_derivatives(gradients))
     blocks = Derivatives(Derivatives(write_all(work.reader, row)) for row in rows)
     return blocks if _is_tuple(wrt) else blocks[0][0]
 

@@ -75,9 +75,9 @@ class Differentiation:
         other.root = node
         return other
 
-    def of_derivatives(self, nodes: Sequence[Node]) -> list[Differentiation]:
-        """Return a copy of this state for each of `nodes`, derivatives of this expression. In the copies, the value of
-        the expression is known to be finite, which saves guards against ``0*nan``.
+    def states_of_derivatives(self, nodes: Sequence[Node]) -> list[Differentiation]:
+        """Return one state for differentiating each of `nodes`, which are derivatives of this expression. The states
+        take the value of this expression as finite, which saves guards against ``0*nan``.
         """
         values = self.root, self.simplified(self.root)
         states = [self.of(node) for node in nodes]

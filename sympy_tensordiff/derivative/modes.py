@@ -56,7 +56,7 @@ def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves
     The gradients are moved forward in the direction of the inputs. Those of whole tensors may also be swept in reverse
     with the inputs as cotangents, since a Hessian is symmetric.
     """
-    states = work.of_derivatives(gradients)
+    states = work.states_of_derivatives(gradients)
     forward = work.simplified_all([state.pushforward(leaves, work.inputs) for state in states])
     if not work.is_whole:
         return forward

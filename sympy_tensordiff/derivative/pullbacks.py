@@ -38,7 +38,7 @@ from sympy_tensordiff.graph.interning import BINDERS, breadth_first, outside_of_
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.simplify.node_properties import count_chosen, is_chosen
+from sympy_tensordiff.simplify.node_properties import count_true_terms, is_conditional
 from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 Rule = Callable[[Graph, Node, Node, int], Node]
@@ -54,8 +54,8 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
     """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope. It is applied inside of selects
-    and guards of the cotangent, so that a cotangent of 0 stays exactly 0 even where the slope is infinite; with
-    `certain` the slope is finite.
+    and guards of the cotangent, so that a cotangent of 0 stays exactly 0 even where the slope is infinite. With
+    `certain`, the slope is known to be finite.
 
     Of a table that is read, only some entries may matter: the guards of several reads select these.
     """
@@ -80,14 +80,14 @@ def _apply_inside_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], 
 
     A cotangent that cannot be split is compared with 0, or the number of its chosen terms is.
     """
-    if cotangent is graph.zero or not is_chosen(graph, cotangent):
+    if cotangent is graph.zero or not is_conditional(graph, cotangent):
         return rule(cotangent)
     if cotangent.op in ("sum", "ein", "comprehension"):
         slope = rule(graph.one)
         if slope.total:
             return rule(cotangent)
         if cotangent.op == "sum" and not _indices(slope) <= cotangent.free:
-            chosen = graph.compare("lt", graph.zero, count_chosen(graph, cotangent))
+            chosen = graph.compare("lt", graph.zero, count_true_terms(graph, cotangent))
             return graph.select(chosen, rule(cotangent), graph.zero)
     match cotangent.op:
         case "select":
@@ -102,10 +102,10 @@ def _apply_inside_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], 
             variables, rows, body = graph.open(cotangent)
             return graph.sum(variables, rows, _apply_inside_choices(graph, body, rule))
         case "mul":
-            choice = next(factor for factor in cotangent.args if is_chosen(graph, factor))
+            choice = next(factor for factor in cotangent.args if is_conditional(graph, factor))
             others = [factor for factor in cotangent.args if factor is not choice]
             return _apply_inside_choices(graph, choice, lambda part: rule(graph.mul((*others, part))))
-    chosen = graph.compare("lt", graph.zero, count_chosen(graph, cotangent))
+    chosen = graph.compare("lt", graph.zero, count_true_terms(graph, cotangent))
     return graph.select(chosen, rule(cotangent), graph.zero)
 
 
@@ -359,7 +359,7 @@ def _is_never_zero(factor: Node) -> bool:
 
 
 def _is_pole(exponent: Node) -> bool:
-    """Whether ``u**exponent`` may be infinite at ``u = 0`` although it is the derivative of a finite power:
-    ``u**(-1/2)``, but not ``u**(-2)``.
+    """Return whether ``u**exponent``, as the derivative of a power that is finite at ``u = 0``, may be infinite there:
+    true for ``u**(-1/2)``, false for ``u**(-2)``.
     """
     return exponent.op != "const" or (exponent.data < 0 and not isinstance(exponent.data, int))

@@ -30,7 +30,7 @@ from sympy_tensordiff.integer.floor_elimination import relax_to_affine
 from sympy_tensordiff.integer.fourier_motzkin import constraints_on_union, project, project_exactly
 from sympy_tensordiff.integer.rows import Rows, atoms_in, normalise_rows, partition
 from sympy_tensordiff.simplify.deltas import summation
-from sympy_tensordiff.simplify.node_properties import is_chosen, may_be_infinite
+from sympy_tensordiff.simplify.node_properties import is_conditional, may_be_infinite
 from sympy_tensordiff.simplify.tables import tabulated
 
 Contribution = TypeVar("Contribution")
@@ -237,7 +237,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         forms = [Affine.variable(v) for v in axes]
         entry = graph.add([self._gather(tensor, *part, forms, keep) for part in self._reads.pop(tensor)])
         certain = tensor in self._numbers and not may_be_infinite(tensor.args)
-        if certain or not is_chosen(graph, entry):
+        if certain or not is_conditional(graph, entry):
             entry = tabulated(graph, axes, tensor.data, entry, self._sizes)
         return graph.substitute(entry, dict(zip(axes, index, strict=True)))
 
@@ -251,8 +251,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         keep: frozenset[int],
     ) -> Node:
         """Return the part of the cotangent of ``tensor[index]`` that comes from one read ``tensor[read]`` (Algorithm 4
-        of the paper): the equations ``read = index`` are solved for bound indices, and all indices not in `keep` are
-        summed.
+        of the paper): the equations ``read = index`` are solved for bound indices, and the result is summed over all
+        indices that are not in `keep`.
 
         It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
         """

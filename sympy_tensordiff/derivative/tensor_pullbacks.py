@@ -17,7 +17,7 @@ from sympy_tensordiff.graph.einsum_normal_form import Label, Labels, Operand
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.simplify.node_properties import count_chosen, is_chosen
+from sympy_tensordiff.simplify.node_properties import count_true_terms, is_conditional
 
 Contribution = tuple[Node, Node]
 """An operand and a contribution to its cotangent."""
@@ -32,8 +32,8 @@ def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
     """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a leaf, as
-    ``is_active(operand)`` says. The first `prefix` axes of the cotangents belong to the value that is differentiated.
-    With `certain`, the function always evaluates `node`.
+    ``is_active(operand)`` says. The first `prefix` axes of the cotangents are those of the value that is
+    differentiated. With `certain`, `node` is evaluated in every case.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -81,8 +81,8 @@ def _leave_one_out(
     certain: bool,
 ) -> Iterator[Contribution]:
     """Yield the operands of a product that depend on a leaf, each with its cotangent: the cotangent `known` of the
-    product times all other operands. Partial products are shared; the number of operations is linear in the number of
-    operands.
+    product times all other operands. `outer` are the labels of the leading axes of the cotangents. Partial products are
+    shared; the number of operations is linear in the number of operands.
     """
     if not any(is_active(node) for node, _ in operands):
         return
@@ -110,8 +110,8 @@ def _leave_one_out(
 
 
 def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Return the cotangent of X for the `cotangent` of ``inv(X)``: D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j].
-    Both have the same first `prefix` axes.
+    """Pull the `cotangent` of ``inv(X)`` back to X, by D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j]. The first
+    `prefix` axes of the cotangent are kept in front.
     """
     batch = tuple(range(len(node.shape) - 2))
     outer = (*axes_of(prefix), *batch)
@@ -124,8 +124,8 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Return the cotangent of X for the `cotangent` of its cofactors of order k: D cof(k, X) / d X = cof(k + 1, X).
-    Both have the same first `prefix` axes.
+    """Pull the `cotangent` of the order-k cofactors of X back to X: contract it with ``cof(k + 1, X)``, which is the
+    derivative of ``cof(k, X)``. The first `prefix` axes of the cotangent are kept in front.
     """
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))
@@ -144,8 +144,8 @@ def softmax(graph: Graph, node: Node) -> Node:
 
 
 def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Return the cotangent of X for the `cotangent` of its log-sum-exp: D lse(X) / d X = exp(X - lse(X)). Both have the
-    same first `prefix` axes.
+    """Pull the `cotangent` of the log-sum-exp of X back to X, by D lse(X) / d X = exp(X - lse(X)). The first `prefix`
+    axes of the cotangent are kept in front.
     """
     outer = axes_of(prefix)
     labels = range(len(node.args[0].shape))
@@ -202,7 +202,7 @@ def contraction(
     `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
     `certain` says whether the function evaluates the node unconditionally: then the factors are finite.
     """
-    if certain or all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
+    if certain or all(factor.total for factor, _ in factors) or not is_conditional(graph, cotangent[0]):
         return graph.ein(1, [cotangent, *factors], output, extents)
     chosen = _move_into_select(graph, cotangent, factors)
     if chosen is not None:
@@ -212,7 +212,7 @@ def contraction(
     variables = {label: graph.fresh(f"i{n}") for n, label in enumerate(sizes)}
     number, *values = (
         graph.read(part, [Affine.variable(variables[label]) for label in labels])
-        for part, labels in ((count_chosen(graph, cotangent[0]), cotangent[1]), *operands)
+        for part, labels in ((count_true_terms(graph, cotangent[0]), cotangent[1]), *operands)
     )
     product = graph.select(graph.compare("lt", graph.zero, number), graph.mul(values), graph.zero)
     axes, summed = [label for label in sizes if label in output], [label for label in sizes if label not in output]
@@ -239,7 +239,7 @@ def _move_into_select(graph: Graph, cotangent: Operand, factors: Sequence[Operan
             parts.append((arg, tuple(names.setdefault(label, (node.id, label)) for label in inner)))
     moved = [factor for factor in factors if not factor[0].total]
     needed = {label for _, own in moved for label in own}
-    chosen = [part for part in parts if is_chosen(graph, part[0])]
+    chosen = [part for part in parts if is_conditional(graph, part[0])]
     for choice, own in chosen:
         others = [part for part in chosen if part[0] is not choice]
         inside = needed.union(*(labels for _, labels in others)).issubset(own) and len(set(own)) == len(own)

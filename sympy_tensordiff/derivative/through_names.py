@@ -19,7 +19,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty
-from sympy_tensordiff.simplify.node_properties import is_chosen, may_be_infinite
+from sympy_tensordiff.simplify.node_properties import is_conditional, may_be_infinite
 from sympy_tensordiff.symbolic.expressions.traversal import named_in, names_in
 from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, in_full
 
@@ -89,8 +89,8 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value`. `moves` maps each variable or named part to a list of tangents, which are
-        added up; ``written(work, [node])`` converts the resulting node to expressions.
+        """Return the tangent of `value`. `moves` maps each variable or named part to a list of tangents, whose sum
+        counts; ``written(work, [node])`` converts the resulting node to expressions.
         """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
@@ -163,9 +163,9 @@ def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | Non
     `value` is not 0, so that nothing is computed elsewhere; `entry` itself if there are no conditions, None if they
     have another form.
     """
-    if not is_chosen(graph, value):
+    if not is_conditional(graph, value):
         return entry
-    parts = [arg for arg in value.args if is_chosen(graph, arg)]
+    parts = [arg for arg in value.args if is_conditional(graph, arg)]
     match value.op:
         case "guard":
             inner = _name_under_conditions(graph, value.args[0], entry)

@@ -319,8 +319,8 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
     """Return the bounds of the variable ``target`` that ``rows`` imply for all values of the variables ``loops``, as a
-    tuple of one item; () if there are none. If they may be too wide, since loop variables are integers, the bounds of
-    the inner loops follow.
+    tuple of one item; () if there are none. Where these bounds may be too wide, because loop variables are integers,
+    the bounds of the inner loops follow in the tuple.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sympy_tensordiff.drawing.labels import children, is_ordered, node_label, shape_text, skip_scalar_read, view_text
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
-from sympy_tensordiff.graph.write_forms import unlike
+from sympy_tensordiff.graph.write_forms import distinct_name
 from sympy_tensordiff.integer.rows import atoms_in
 
 BoundNames = tuple[tuple[int, str], ...]
@@ -79,7 +79,7 @@ def make_cluster(graph: Graph, title: str, roots: Sequence[Node]) -> Cluster:
         names = ChainMap(dict(scope), free)
         bound_variables = graph.bound(node) if node.op in BINDERS else ()
         for v, hint in zip(bound_variables, graph.hints.get(node.id, ()), strict=True):
-            names[v] = unlike(hint, reserved, set(names.maps[0].values()))
+            names[v] = distinct_name(hint, reserved, set(names.maps[0].values()))
         args = children(node)
         child_keys.append([(arg, tuple((v, names[v]) for v in sorted(arg.free) if v < 0)) for arg in args])
         result.nodes.append(

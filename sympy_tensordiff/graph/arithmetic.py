@@ -149,8 +149,8 @@ class Arithmetic(NodeTable):
         return args[0] if len(args) == 1 else self._node("mul", None, args, args)
 
     def _without_implied_tests(self, parts: list[Node]) -> list[Node]:
-        """Return the factors `parts` without tests ``u != 0`` that are superfluous because another factor is 0 wherever
-        ``u`` is 0.
+        """Return the factors `parts` without superfluous tests ``u != 0``: those next to another factor that is 0
+        wherever ``u`` is 0.
         """
         choices = [part for part in parts if self.is_choice(part)]
         if len(choices) < 2:
@@ -161,8 +161,8 @@ class Arithmetic(NodeTable):
         return [self._without_zero_tests(part, nonzero, 1) for part in parts]
 
     def _under_conditions(self, cases: Sequence[Node], value: Node) -> Node:
-        """Return `value` under all conditions in `cases`, which are guards and selects with 0: 0 where one of them does
-        not hold.
+        """Return `value` where the conditions of all `cases` (guards, and selects with a branch 0) are true, and 0
+        elsewhere.
         """
         for case in cases:
             value = self.guard(case.data, value) if case.op == "guard" else self.tested(case.args[0], value)
@@ -308,12 +308,12 @@ class Arithmetic(NodeTable):
         return (node.args[0], node.args[1]) if is_choice else (None, node)
 
     def tested(self, condition: Node | None, value: Node) -> Node:
-        """Return `value` where `condition` holds and 0 elsewhere; `value` itself without a condition."""
+        """Return `value` where `condition` holds and 0 elsewhere; `value` itself if `condition` is None."""
         return value if condition is None else self.select(condition, value, self.zero)
 
     def cases(self, value: Node) -> list[Node]:
-        """Return the terms of `value`, after products with a sum of guards as a factor are multiplied out, so that each
-        term has its own guard.
+        """Return `value` as terms of which each has its own guard: products with a sum of guards as a factor are
+        multiplied out.
         """
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):
@@ -398,7 +398,7 @@ def _merge_opposite_guards(cases: dict[tuple[Constraint, ...], list[Node]]) -> d
 
 def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, ...], tuple[Constraint, ...]]]:
     """Yield ``(rest, opposite)`` for each constraint in `rows` that has a negation: `rows` without it, and `rows` with
-    it negated. Two guards, by `rows` and by the opposite, can be merged to one by the rest.
+    it negated. Guards under `rows` and under the opposite, with one body, merge to a guard under the rest.
     """
     for row in rows:
         negation = normalise(row.negation()) if row.kind != "eq" else None
@@ -463,8 +463,8 @@ _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
 def _is_kept_as_one_factor(product: Node) -> bool:
-    """Return whether `product` remains a single factor when it is multiplied by others, because it has many factors and
-    none that could be merged with others (a select, guard or sum).
+    """Return whether `product` stays one factor when it is multiplied by others: it has many factors, and none that
+    could be merged with others (a select, guard or sum).
     """
     if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
         return False

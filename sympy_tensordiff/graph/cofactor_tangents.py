@@ -17,8 +17,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class CofactorContraction(NamedTuple):
-    """The record of a contraction of second-order cofactors (the second derivative of a determinant) with a matrix,
-    found among the operands of an einsum.
+    """A contraction of second-order cofactors (the second derivative of a determinant) with a matrix, found among the
+    operands of an einsum.
     """
 
     cofactors: Node
@@ -48,8 +48,8 @@ def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> C
 def _partition_by_connection(
     operands: Sequence[Labelled], labels: Sequence[int]
 ) -> tuple[list[Labelled], list[Labelled], set[int]]:
-    """Return ``(connected, others, labels)``: the operands that are connected to ``labels`` by common labels, directly
-    or through others, the rest, and all labels of the former.
+    """Return ``(connected, others, labels)``: the operands that share labels with ``labels``, directly or through
+    others; the remaining operands; and all labels of the connected ones.
     """
     labels_met, connected, rest = set(labels), [], list(operands)
     while neighbours := [part for part in rest if not labels_met.isdisjoint(part[1])]:
@@ -61,7 +61,7 @@ def _partition_by_connection(
 
 def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, extents: Extents) -> Node:
     """Return the derivative of the cofactor matrix in the direction of the matrix ``factors``: the cofactors of order
-    2, contracted with it over one index pair.
+    2, contracted with ``factors`` over one index pair. ``found`` says which operands these are.
     """
     own = tuple(dict.fromkeys(found.pair))
     coefficient, matrix = graph.split_view(graph.ein(1, [(factors, own)], found.pair, extents))

@@ -240,8 +240,8 @@ def _common_denominator(expr: Any) -> int:
 
 
 def _scale(factor: Any, expr: Any) -> Any:
-    """Return ``factor*expr`` for a positive number `factor`, multiplied into the arguments of maxima, minima and
-    absolute values.
+    """Return ``factor*expr`` for a positive number `factor`, with maxima, minima and absolute values multiplied inside:
+    ``Max(2*i, 2*j)`` for ``2*Max(i, j)``.
     """
     result = sympy.S.Zero
     for term in sympy.Add.make_args(sympy.expand(factor * expr)):

@@ -28,8 +28,8 @@ class CongruentFactors(NamedTuple):
 
 
 def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> CongruentFactors | None:
-    """Return the largest product ``P`` that occurs twice in an einsum, as in ``P.T @ M @ P``, and can be computed once;
-    None without one.
+    """Return the largest product ``P`` that occurs twice in an einsum, as in ``P.T @ M @ P``, so that computing it once
+    saves work; None if there is none.
     """
     best: tuple[list[tuple[int, int]], dict[int, int]] | None = None
     for i, (node, labels) in enumerate(operands):
@@ -59,9 +59,9 @@ def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruent
 
 
 def _grow_equal_products(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:
-    """Return two sets of operands with equal products, as pairs of positions, and the dictionary from labels of the
-    first set to labels of the second. They start with ``(i, j)`` and grow along shared labels; both are empty if the
-    labels of these two operands do not correspond.
+    """Return two sets of operands whose products are equal, as pairs of positions, and the dictionary from labels of
+    the first set to labels of the second. They start with ``(i, j)`` and grow along shared labels; both are empty if
+    the labels of the operands `i` and `j` do not correspond.
     """
     renaming: dict[int, int] = {}
     pairs = [(i, j)] if _extend_renaming(renaming, operands[i][1], operands[j][1]) else []

@@ -39,8 +39,8 @@ class _Einsum(NamedTuple):
 def with_contained_products(
     graph: Graph, roots: Sequence[Node], parts: Sequence[Node], products: Products
 ) -> list[Node]:
-    """Return `roots` with einsums that reuse others: if an einsum contains all operands of another one under the same
-    labels, the other one becomes its operand, provided that this takes fewer operations.
+    """Return `roots` with einsums that reuse others: ``A @ B @ C`` becomes ``P @ C`` where ``P`` is an einsum ``A @ B``
+    that is computed, too. This is done where it saves operations.
 
     `parts` are all nodes of `roots`, arguments first, and `products` the decisions which of them are multiplied out.
     An einsum that another one reads stays as it is: where it contains a third one, that is for the next call.
@@ -81,8 +81,9 @@ def _replaced(graph: Graph, node: Node, done: Mapping[Node, Node]) -> Node:
 def _with_cheapest(
     graph: Graph, whole: _Einsum, contained: Mapping[Node, Node], products: Products
 ) -> tuple[_Einsum, Node] | None:
-    """Return ``(einsum, value)``: `whole` with some operands replaced by one value of ``contained``, the one that saves
-    the most operations, and that value. Keys of ``contained`` are products. None if no product saves any.
+    """Return ``(einsum, value)``: the einsum `whole` with one value of ``contained`` in place of the operands whose
+    product it is, and this value. Of several values, the one that saves the most operations is taken; None if none
+    saves any. Keys of ``contained`` are products.
     """
     operands, output, extents = whole
     least = products.work_in_order(operands, output, extents)

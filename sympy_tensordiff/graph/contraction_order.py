@@ -21,7 +21,7 @@ DEFAULT_SIZE = 100
 
 
 class Hints:
-    """The expected values of sizes and free indices (those in `sizes`, else a default), by which costs are estimated.
+    """The expected values of sizes and free indices, by which costs are estimated: those in `sizes`, else a default.
     Called with an extent, it returns the expected value of the extent.
     """
 
@@ -39,9 +39,8 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return `Hints` that also order sizes with equal expected values, so that they decide between contraction
-        orders of equal cost. A size that is the extent of the most axes of variables counts as longer, a size of a
-        result as shorter.
+        """Return `Hints` that break ties between contraction orders of equal expected cost: a size that is the extent
+        of the most axes of variables is taken as longer than another, one that is an extent of a result as shorter.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -58,8 +57,8 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected value of the extent `form`, multiplied by a constant, minus a small number for axes that
-        count as shorter, so that contraction orders of equal cost are decided the same way each time.
+        """Return the expected value of the extent `form`, times a constant, minus a small number for axes that count as
+        shorter. So contraction orders of equal cost are decided in the same way each time.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
@@ -134,8 +133,8 @@ class Products:
         return sum(work or 0 for work in without) < own + sum(work or 0 for work in with_it)
 
     def is_larger_than_others(self, product: Node) -> bool:
-        """Return whether an array of `product` grows faster with the sizes than all tensors that are not products:
-        ``A @ A.T`` grows faster than a flat ``A``.
+        """Return whether an array of `product` grows faster with the sizes than every tensor that is not a product: ``A
+        @ A.T`` grows faster than a flat matrix ``A``.
         """
         if self.given is None:
             shapes = {part.shape for part in self.nodes if not is_core(part)}
@@ -211,8 +210,8 @@ class Products:
         return self.ranks[node]
 
     def _rank(self, node: Node) -> int:
-        """Return how many outer products `node` is a sum of, 0 if it is no such sum; the numbers of its arguments are
-        already in ``self.ranks``.
+        """Return how many outer products `node` is a sum of; 0 if it is not such a sum. The numbers for its arguments
+        are already in ``self.ranks``.
         """
         ranks = [self.ranks.get(arg, 0) for arg in node.args]
         if node.op == "add":
@@ -246,8 +245,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node` with the axes `output`: all operands with common labels,
-        after inner products that are to be multiplied out are replaced by theirs, and the extent of each label.
+        """Return ``(operands, extents)`` of the einsum `node` with the axes `output`, after each inner product that is
+        to be multiplied out is replaced by its own operands. ``extents`` has the extent of each label.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.

@@ -29,8 +29,8 @@ Logic: TypeAlias = Any
 
 
 class Unequal(NamedTuple):
-    """The condition that an index form, such as ``i - j``, is not 0. It is no constraint, because the points where it
-    holds form no polyhedron, and is tested at each point.
+    """The condition that an index form, such as ``i - j``, is not 0. It is not a constraint, because the points where
+    it holds form no polyhedron; it is tested at each point.
     """
 
     form: Affine
@@ -210,8 +210,8 @@ def _add_lower_bounds(known: Mapping[Any, int], rows: Iterable[Constraint | Uneq
 
 
 def _equivalent_relations(literal: Literal) -> list[tuple[Any, bool]]:
-    """Return all SymPy notations of the relation of `literal`, such as ``i < j`` and ``j > i``, paired with True, and
-    of its negation, paired with False.
+    """Return all SymPy notations of the relation of `literal`, such as ``i < j`` and ``j > i``, each paired with True,
+    and all notations of its negation, each paired with False.
     """
     relation, negated = literal.relation, literal.relation.negated
     return [(relation, True), (relation.reversed, True), (negated, False), (negated.reversed, False)]

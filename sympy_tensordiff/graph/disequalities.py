@@ -19,8 +19,8 @@ from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming_ma
 
 
 class PuncturedSum(NamedTuple):
-    """A sum over those points of a range (``rows``) at which no form in ``forms`` is 0, as a sum over ``j != p``. The
-    summand is ``number*product`` where the conditions ``tests`` hold.
+    """A sum over those points of a range (``rows``) at which no form in ``forms`` is 0, such as a sum over ``j != p``.
+    The summand is ``number*product`` where the conditions ``tests`` hold, and 0 elsewhere.
 
     Factors and tests in ``outside`` are written in front of the sum. Without variables it is a guard.
     """
@@ -54,8 +54,8 @@ class _SideJoiner:
         self.level: dict[int, int] = {}
 
     def visit(self, node: Node, known: Rows) -> Recursion[Node]:
-        """Return `node` with sums over ``j < p`` and ``j > p`` joined; ``known`` are the constraints on indices of
-        outer sums.
+        """Return `node` with sums over ``j < p`` and ``j > p`` joined; ``known`` are the constraints on indices of the
+        sums around `node`.
 
         Enclosing guards are not used: chains of them would double the number of visits.
         """
@@ -68,7 +68,9 @@ class _SideJoiner:
         return self.done[node, known]
 
     def visit_inside(self, node: Node, known: Rows) -> Recursion[Node]:
-        """Return `node` with sums joined in all nodes below it, and then in `node` itself if it is an addition."""
+        """Return `node` with pairs of sums over ``j < p`` and ``j > p`` joined, first in the nodes below it and then,
+        if it is an addition, among its own terms. `known` are the constraints on indices of outer sums.
+        """
         graph = self.graph
         if node.op in BINDERS:
             variables, rows, body = graph.open_shared(node, atoms_in(known))
@@ -95,7 +97,7 @@ class _SideJoiner:
 
     def coalesce_terms(self, addition: Node, known: Rows) -> Node:
         """Return `addition` with terms joined in pairs, such as sums over ``j < p`` and ``j > p``, until no pair can be
-        joined.
+        joined; the constraints `known` hold around it.
         """
         shared: dict[int, tuple[int, ...]] = {}
         groups: dict[object, list[PuncturedSum]] = {}
@@ -164,7 +166,9 @@ class _SideJoiner:
         return forms, tests, factors
 
     def coalesce_pair(self, terms: Sequence[PuncturedSum], known: Rows) -> list[PuncturedSum] | None:
-        """Return `terms` with the first pair that can be joined replaced by one term; None if no pair can."""
+        """Return `terms` with the first pair that can be joined replaced by one term; None if there is no such pair.
+        The constraints `known` hold around the terms.
+        """
         for n, one in enumerate(terms):
             for m in range(n + 1, len(terms)):
                 found = self.coalesce(one, terms[m], known)
@@ -173,8 +177,8 @@ class _SideJoiner:
         return None
 
     def coalesce(self, one: PuncturedSum, other: PuncturedSum, known: Rows) -> PuncturedSum | None:
-        """Return two terms summed over ``form > 0`` and ``form < 0`` as one summed over ``form != 0``; None for other
-        pairs.
+        """Return two terms, one summed over ``form > 0`` and one over ``form < 0``, as one term summed over ``form !=
+        0``; None for other pairs. The constraints `known` hold around both.
         """
         for side in one.rows:
             for opposite in other.rows:
@@ -251,8 +255,8 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return `rows` without the constraint `side`, and without the constraints that follow from the others only with
-    the help of `side`.
+    """Return `rows` without the constraint `side`, and without each constraint that `side` makes redundant: together
+    with the others `side` implies it, the others alone do not.
     """
     found = [row for row in rows if row != side]
     for row in list(found):

@@ -148,8 +148,8 @@ class Gathering:
         self._known: set[int] = set()
 
     def add(self, node: Node, labels: Labels) -> None:
-        """Add a factor, a tensor with axes ``labels`` or a scalar. A view, such as a transpose, is replaced by its
-        operand under rearranged labels.
+        """Add a factor of the product: a scalar, or a tensor with axes ``labels``. A view, such as a transpose, is
+        replaced by its operand, with the labels rearranged.
         """
         for label, extent in zip(labels, node.shape, strict=True):
             self.extents.setdefault(label, extent)
@@ -235,9 +235,7 @@ class Gathering:
         operands.append((size, ()))
 
     def _unused(self, used: set[Label]) -> list[Label]:
-        """Return the summed labels that occur in no operand. A sum over such a label is a multiplication by its
-        extent.
-        """
+        """Return the summed labels that occur in no operand: a sum over such a label only multiplies by its extent."""
         return [label for label in dict.fromkeys(map(self._representative, self.extents)) if label not in used]
 
     def _relabelled(self) -> list[Operand]:
@@ -338,8 +336,8 @@ def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool
         ranks = label_ranks(parts, place, symmetric)
 
     def position(label: Label) -> tuple[int, int]:
-        """Return the sort key of a label: the first axis of the result, then summed labels, then other axes of the
-        result.
+        """Return the sort key of a label, by which the label of the result's first axis comes first, then summed
+        labels, then labels of other axes of the result.
         """
         return (1, ranks.get(label, 0)) if label not in place else (2 * min(place[label], 1), place[label])
 

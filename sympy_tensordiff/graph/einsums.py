@@ -53,8 +53,8 @@ def scalar_of(graph: Graph, node: Node) -> Node:
 
 
 class Recognition:
-    """Converts index notation to einsums: ``Sum_j A[i, j]*x[j]`` to ``A @ x``. In between, a value is a list of whole
-    tensors whose axes are labelled by index variables.
+    """Converts index notation to einsums: ``Sum_j A[i, j]*x[j]`` to ``A @ x``. During the conversion, a value is a list
+    of whole tensors whose axes are labelled by index variables.
 
     `extents` maps the variables that label axes to extents, in the order of the axes of the result. If the extents in
     `known` are given, sums may only run over these, which are positive, and factors and terms that are not entries of
@@ -105,7 +105,7 @@ class Recognition:
 
     def _note_label_names(self, product: Node, operands: LabelledOperands) -> None:
         """Name the labels of the einsum `product`, for printing, after the index variables that label `operands`. An
-        operand that is no argument of `product` itself, since simplification changed it, gives no names.
+        operand that simplification has changed, so that it is not an argument of `product`, gives no names.
         """
         core = product.args[0] if is_view(product) and product.args else product
         if not is_core(core):
@@ -204,8 +204,8 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return `node` as one operand: a comprehension over the index variables in it. None, with these variables
-        noted in ``refused``, if the caller has excluded one of them as an axis.
+        """Return `node` as one operand: a comprehension over the index variables in it. If the caller has excluded one
+        of these variables as an axis, note them in ``refused`` and return None.
         """
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)

@@ -211,8 +211,8 @@ class Elementwise(Contractions):
         return self.broadcast(super().select(condition, value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
-        """Return whether the condition ``u > 0`` of a select is superfluous, because ``value`` contains the factor
-        ``max(0, u)`` and finite factors: it is 0 where the condition fails.
+        """Return whether the condition ``u > 0`` of a select is superfluous: ``value`` is a product of ``max(0, u)``
+        and finite factors, so that it is 0 wherever the condition fails.
         """
         if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
             return False
@@ -221,7 +221,9 @@ class Elementwise(Contractions):
         return zero and all(f.total or _is_parameter(f) for f in factors)
 
     def _unbroadcast(self, node: Node, shape: Shape) -> Node:
-        """Return the scalar that a tensor of this shape repeats at every entry; other nodes are unchanged."""
+        """Return the scalar that `node` repeats at every entry, if `node` is such a tensor of this `shape`; other nodes
+        are unchanged.
+        """
         if node.shape != shape:
             return node
         inner = _repeated_scalar(self, node)

@@ -123,8 +123,8 @@ def _tensor_entries_in(relation: Any) -> list[Any]:
 
 
 def values_of(expr: Any) -> Cases | None:
-    """Return a sign, step function, `KroneckerDelta` or `Piecewise` of indices as ``(value, condition)`` pairs, of
-    which the first with a true condition counts; None for other expressions.
+    """Return a sign, step function, `KroneckerDelta` or `Piecewise` of indices as ``(value, condition)`` pairs, where
+    the first pair with a true condition gives the value; None for other expressions.
 
     >>> i = sympy.Symbol("i", integer=True)
     >>> values_of(sign(i))
@@ -251,8 +251,8 @@ def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
 
 
 def _split_power(difference: Any, strict: bool, is_linear: Test) -> Any:
-    """Return ``c - f**n > 0`` or ``f**n - c > 0`` (also ``>=``) as bounds of ``f``: ``i**2 < 9`` becomes ``-3 < i <
-    3``. None for other differences.
+    """Return ``c - f**n > 0`` or ``f**n - c > 0`` (``>=`` if not `strict`) as bounds of ``f``: ``i**2 < 9`` becomes
+    ``-3 < i < 3``. None for other differences.
     """
     constant, rest = difference.as_coeff_Add()
     factor, power = rest.as_coeff_Mul()
@@ -325,8 +325,8 @@ def _split_cases(expr: Any) -> Cases | None:
 
 
 def _holds_in_cases(cases: Cases, holds: Callable[[Any], Any]) -> Any:
-    """Return the condition that ``holds(value)`` is true for the first case in ``cases``, pairs ``(value, condition)``,
-    whose condition is true.
+    """Return the condition that ``holds(value)`` is true for the value of `cases`, ``(value, condition)`` pairs of
+    which the first with a true condition counts.
     """
     result, no_earlier_case = S.false, S.true
     for value, condition in cases:

@@ -119,7 +119,7 @@ def _integer_form(node: Node) -> Affine | None:
 
 
 def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield the index forms in `part`, also those inside of others, each with a key for where it occurs. Two forms can
+    """Yield the index forms in `part`, also those inside of others, each with a key for its position. Two forms can
     match only if their keys are equal.
     """
     for position, forms in _forms_of_node(part):
@@ -165,8 +165,8 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield the extensions of ``found`` to the ``unknown`` variables that make, in each of `pairs`, the first member
-    equal to one of the alternatives in the second.
+    """Yield the extensions of the substitution ``found`` to the ``unknown`` variables under which the pairs agree: in
+    each of `pairs`, the first member becomes equal to one of the alternatives in the second.
 
     ``pairs`` has the forms of the body, each with the possible matches in the node.
     """

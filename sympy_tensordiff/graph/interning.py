@@ -212,8 +212,8 @@ class NodeTable:
         return node
 
     def read(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """Return the node of the entry ``tensor[index]``. That of an integer tensor is an index node; a computed scalar
-        is its own entry.
+        """Return the node of the entry ``tensor[index]``. For an integer tensor it is an index node; for a computed
+        scalar, which has no index, the scalar itself.
         """
         if not index and tensor.op != "tensor":
             return tensor
@@ -265,8 +265,8 @@ def _id_of(node: Node) -> int:
 
 
 def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
-    """Return whether the operation ``op`` with ``data`` has a finite value for all finite ``args``, as a sum has but
-    ``1/x`` has not.
+    """Return whether the operation ``op`` with ``data`` has a finite value for all finite ``args``: true of a sum,
+    false of ``1/x``.
     """
     if op == "pow":
         exponent = args[1].data

@@ -135,8 +135,8 @@ class Graph(Elementwise):
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Return what is needed to bind `variables` in `body`: ``(number of binders nested in the body, the
-        substitution of negative numbers for the variables, the body after it)``. Bound variables are negative.
+        """Return what is needed to bind `variables` in `body` as negative numbers: ``(number of binders nested in the
+        body, dictionary from the variables to these numbers, the body with the numbers)``.
 
         In a body that is itself closed, the numbers of the variables bound ``outer`` are taken.
         """
@@ -147,8 +147,9 @@ class Graph(Elementwise):
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """Return the sum, comprehension or other binder (`op`) of a `body` in which its variables are already negative
-        numbers, which continue from `base`. `data` are its constraints or extents, `names` the variables' names.
+        """Return the sum, comprehension or other binder (`op`) of a `body` in which the bound variables are already
+        negative numbers, the next ones after `base`. `data` are its constraints or extents, `names` the variables'
+        names.
         """
         count = len(names)
         key = (count, data) if base == body.height else (count, data, base)
@@ -189,7 +190,7 @@ class Graph(Elementwise):
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
         """Return ``(variables, constraints, body)`` of a sum or other binder, with the variables with which it was
-        built, or with new ones if some of these are in ``taken``.
+        built; if some of these are in ``taken``, with new variables.
 
         Another node may have been made of the same variables. So use this for a look inside, or for a change of the
         body that is closed again before another node is opened.
@@ -377,8 +378,8 @@ class Graph(Elementwise):
 
 
 def _is_renaming(mapping: Substitution, node: Node) -> bool:
-    """Return whether `mapping` only renames variables (and shifts them by constants), different ones to different ones,
-    so that different index forms in `node` stay different.
+    """Return whether `mapping` only renames variables (and shifts them by constants), each to another one, so that
+    different index forms in `node` stay different.
     """
     targets = set()
     for form in mapping.values():

@@ -95,8 +95,8 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Record the products of two operands that einsums in ``parts`` compute, if the result (`roots`) needs them, so
-        that other einsums may begin with one of them.
+        """Record the products of two operands that einsums in ``parts`` compute, as far as the result (`roots`) needs
+        them. Other einsums may then begin with one of these products.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}
@@ -128,7 +128,7 @@ class _Pairing(TermProducts):
         return is_new
 
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether `product` is also computed for another part of the result than the current one."""
+        """Return whether `product` is also computed for a part of the result other than the current one."""
         if product not in self.computed:
             return False
         return self.computed[product] > 1 or product not in reachable(self.last[self.current])
@@ -339,8 +339,8 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return the order in `orders` that begins with a product which other einsums need too and thereby saves the
-        most operations; None if there is none. Products larger than all other tensors do not count.
+        """Return the order in `orders` that begins with a product which other einsums need too; of several, the one
+        that saves the most operations. None if there is none. Products larger than all other tensors do not count.
         """
         best: tuple[int, Order] | None = None
         for order in orders:
@@ -358,8 +358,8 @@ class _Pairing(TermProducts):
         return None if best is None else best[1]
 
     def sum_private_labels(self, part: Labelled, uses: Counter[int], extents: Extents) -> Recursion[Labelled]:
-        """Return the operand `part` summed over the labels that only it has: `uses` counts the uses of each label by
-        operands and output. Others are unchanged.
+        """Return the operand `part` summed over the labels that neither another operand nor the output has; unchanged
+        if there are none. `uses` counts the uses of each label by operands and output.
         """
         labels = part[1]
         shared = tuple(dict.fromkeys(label for label in labels if uses[label] > 1))
@@ -370,11 +370,12 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequence[int]) -> list[int]:
-    """Return the labels like ``i`` of an operand ``inv(A)[i, j]``: no other operand has ``i``, a single one or only
-    vectors have ``j``, and `output` lacks it. The sum over ``i`` is computed after ``inv(A) @ b`` is solved as a linear
-    system. Of several matrices with ``j``, of another inverse, or of a chain of them that ends with an axis of
-    `output`, each would get an axis ``i``: these are multiplied by the sums of the inverse. `uses` counts the uses of
-    each label.
+    """Return each label ``i`` of an operand ``inv(A)[i, j]`` over which the sum is best taken after ``inv(A) @ b`` is
+    solved as a linear system: no other operand has ``i``, and ``j``, not in `output`, is a label of one other operand
+    or of vectors only. ``uses`` counts the uses of each label.
+
+    Left out are inverses next to several operands, or to another inverse, if one of these has an axis of `output`: each
+    intermediate result would get the axis ``i``. These operands are multiplied by the sums of the inverse instead.
     """
     found = []
     longer = Counter(label for node, labels in operands if len(labels) > 1 for label in set(labels))

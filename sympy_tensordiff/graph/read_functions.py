@@ -196,7 +196,7 @@ class Applications(ABC):
 
     def _read_batch_entry(self, expr: Any, matrix: Node, batch: Sequence[int]) -> Node:
         """Return a function of a matrix that depends on the indices ``batch``, such as ``inv(M_i)``, as an entry of the
-        function of the stack of all matrices.
+        same function of the stack of all these matrices.
         """
         graph = self.graph
         variables, _, body = graph.open(matrix)

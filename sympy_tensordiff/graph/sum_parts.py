@@ -17,8 +17,8 @@ _STORED = frozenset({"tensor", "inv", "scan"})
 
 
 class PrivateParts(NamedTuple):
-    """The sums and products that only one sum uses, directly or through one another: they are not computed if that sum
-    is multiplied out term by term.
+    """The sums and products that only one sum uses, directly or through one another. They need not be computed if that
+    sum is multiplied out term by term.
     """
 
     sums: Collection[Node]
@@ -62,8 +62,9 @@ class SumParts:
         return self.private[total]
 
     def shared_terms(self, total: Node) -> Mapping[Node, Fraction]:
-        """Return a dictionary from those terms of ``total`` that are products used in sums only to the share of their
-        uses that belongs to ``total``. If all these sums are multiplied out, the products need not be computed.
+        """Return a dictionary from terms of ``total``, namely products that only sums use, to the share of each
+        product's uses that belongs to ``total``. If all these sums are multiplied out, the products need not be
+        computed.
         """
         if total not in self.shares:
             own = Counter(core_of(term) for term in self.terms_of(total))
@@ -150,7 +151,9 @@ def _permutes(view: Node) -> bool:
 
 
 def _axes_of(term: Node) -> tuple[int, ...]:
-    """Return, for each axis of the operand of a permuting view, the corresponding axis of the view."""
+    """Return, for each axis of the operand of the view `term`, which permutes axes, the corresponding axis of the
+    view.
+    """
     if not is_view(term):
         return tuple(range(len(term.shape)))
     return tuple([term.data.output.index(label) for label in term.data.inputs[0]])

@@ -187,8 +187,8 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return a dictionary from the products that ``total`` has as terms in common with other sums to numbers of
-        operations: the share of ``total`` in what is saved if all these sums are multiplied out.
+        """Return a dictionary from products that are terms of ``total`` and of other sums to the operations saved, as
+        the share of ``total``, if all these sums are multiplied out.
         """
         return {
             part: int(self.work.get(part, 0) * share)
@@ -197,16 +197,16 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the operations that each use of the sum `total` saves if all its uses multiply its terms one by one,
-        so that the sum itself is not computed: an equal share of its cost. ``volume`` is its number of entries.
+        """Return the operations that each use of the sum `total` saves if all uses multiply its terms one by one, so
+        that the sum itself is not computed: an equal share of its cost. ``volume`` is its number of entries.
         """
         every = self.private_parts(total).products[-1]
         return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
         """Return ``((work, node), None)`` for `product` with `term` in place of its sum. If the result would contain
-        another shared sum, return the product of the other factors, and the `MultipliedSum` by which it is completed.
-        Products in `opened` are multiplied out.
+        another shared sum, return instead the product of the other factors with its work, and the `MultipliedSum` that
+        is still to be multiplied. Products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:
@@ -243,8 +243,8 @@ class TermProducts(SumParts):
         return self.products.volume([*product.axes, *product.operand[1]], product.extents)
 
     def is_no_more_work_first(self, product: MultipliedSum, output: tuple[int, ...]) -> bool:
-        """Return whether it is as cheap to multiply all other operands of `product` first, and by the sum last, as to
-        use the best order.
+        """Return whether multiplying all other operands of `product` first, and the sum last, is as cheap as the best
+        order.
         """
         zero, extents = self.graph.zero, product.extents
         apart = self.products.work_in_order([*product.others, product.operand], output, extents)

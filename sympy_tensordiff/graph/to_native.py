@@ -178,7 +178,7 @@ class _Native(ExpressionWriter):
 
     def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
         """Return those ``indices`` of `node`, as text, that would occur outside of their sum once SymPy merges it with
-        an outer one; "" if there are none.
+        a sum around it; "" if there are none.
         """
         outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}
@@ -263,8 +263,8 @@ def to_einsum(expr: Any) -> Any:
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
     """Return the entry `body` with the index ``q`` in place of 0 at each axis of extent 1 that it reads, ``u[k, q]``
-    for ``u[k, 0]``, so that axes of operands and result match. ``q`` is the index of the tensor's only axis of extent
-    1; if there is not exactly one, `body` is unchanged.
+    for ``u[k, 0]``, so that axes of operands and result match. Here ``q`` is the index of the tensor's only axis of
+    extent 1; `body` is unchanged if there is not exactly one.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:

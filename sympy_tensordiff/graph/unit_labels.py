@@ -38,8 +38,8 @@ def without_unit_labels(graph: Graph, roots: Sequence[Node], known: Collection[N
 
 
 def with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """Return `roots` with the diagonal of a product as a product of its own, ``Sum_j A_ij*B_ji``, where nothing needs
-    the entries beside the diagonal. Nodes in `known` are unchanged.
+    """Return `roots` in which products of which only the diagonal is needed are computed on the diagonal alone: ``Sum_j
+    A[i, j]*B[j, i]`` for the diagonal of ``A @ B``. Nodes in `known` are unchanged.
     """
     for _ in range(MAX_NESTED_DIAGONALS):
         before, roots = roots, _with_diagonals_inside(graph, roots, known)
@@ -49,8 +49,8 @@ def with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection
 
 
 def _with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection[Node]) -> Sequence[Node]:
-    """Return `roots` after one round of `with_diagonals_inside`: products whose factors are then needed on the diagonal
-    only are left for the next one.
+    """Return `roots` after one round of `with_diagonals_inside`. Products whose diagonal alone is needed because of
+    this round are left for the next one. Nodes in `known` are unchanged.
     """
     parts = reachable(*roots, known=known)
     found: dict[Node, set[tuple[int, ...]]] = {root: {()} for root in roots}

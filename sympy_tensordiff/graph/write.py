@@ -197,8 +197,9 @@ class ExpressionWriter(TensorWriter):
         return self.depth.build(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
-        """Return whether the guard `case` becomes the second branch of a `Piecewise` with its opposite: the upper part
-        of a range, the odd indices, or "not divisible". ``rest`` are the constraints that both have.
+        """Return whether the guard `case` becomes the second branch of the `Piecewise` that it forms with its opposite:
+        it is the upper part of a range, the odd indices, or "not divisible". ``rest`` are the constraints that both
+        guards have.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
@@ -418,8 +419,8 @@ def _choices_by_first_condition(node: Node) -> list[Node]:
 
 
 def _is_case(guard: Node) -> bool:
-    """Return whether `guard` is written as a `Piecewise`, because it has an inequality or contains a select, and not as
-    Kronecker deltas.
+    """Return whether `guard` is written as a `Piecewise` and not as Kronecker deltas, because it has an inequality or
+    contains a select.
     """
     inside = any(part.op in ("guard", "select") for part in breadth_first(guard.args[0], outside_of_binders))
     return inside or any(row.kind != "eq" for row in guard.data)
@@ -439,8 +440,8 @@ MAX_TERMS = 16
 
 
 def common_rows(addition: Node) -> Rows:
-    """Return the inequalities that hold in every term of `addition`, because its guard states or implies them; () if
-    there are none. They can be moved to one guard around the sum.
+    """Return the inequalities that hold in every term of `addition`, because the guard of each term states or implies
+    them; () if there are none. They can be moved to one guard around the sum.
 
     A constraint that some guards only imply is taken if two state it, and if it is all that one states: then the sum
     has as many guards as before, or fewer.

@@ -41,7 +41,7 @@ class Forms:
         """Return ``scope`` extended by a symbol for each bound variable, with a name that no other symbol there has."""
         taken = {str(symbol.name) for _, symbol in scope}
         for v, name in zip(variables, names, strict=True):
-            choice = unlike(name, taken, self.used)
+            choice = distinct_name(name, taken, self.used)
             taken.add(choice)
             scope = (*scope, (v, sympy.Symbol(choice, integer=True)))
         return scope
@@ -117,8 +117,8 @@ class Forms:
         return self.symbol(variable, scope)
 
     def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
-        """Return ``function(form/divisor)`` for floor or ceiling, in the form into which SymPy evaluates it, but where
-        possible without SymPy's slow evaluation.
+        """Return ``function(form/divisor)`` for floor or ceiling, as SymPy would evaluate it, but where possible
+        without calling SymPy's slow evaluation.
         """
         if divisor == 1:
             return self.form(form, scope)
@@ -186,9 +186,9 @@ class Forms:
         return found, rest.constant
 
     def equation(self, row: Constraint, scope: Scope) -> tuple[Any, Any]:
-        """Return the two sides of an equation as SymPy expressions. The leading term is alone on the left. If the other
-        terms have both signs, those with the sign of the leading term are on the left, too, unless only sizes then
-        remain on the right.
+        """Return the two sides of an equation as SymPy expressions, with the leading term alone on the left. If the
+        other terms have both signs, those with the sign of the leading term are on the left, too, unless only sizes
+        would remain on the right.
         """
         (lead, *others), constant = self.terms(row.form, scope)
         sign = 1 if lead[0] > 0 else -1
@@ -231,8 +231,8 @@ def _signed_sum(terms: Sequence[WrittenTerm], sign: int) -> Any:
     return sympy.Add(*(sign * c * expr for c, expr, _ in terms))
 
 
-def unlike(name: str, *taken: set[str]) -> str:
-    """Return ``name``, or ``name_1``, ``name_2``, ... if that is taken."""
+def distinct_name(name: str, *taken: set[str]) -> str:
+    """Return ``name``, or ``name_1``, ``name_2``, ... if that is in one of ``taken``."""
     choice, n = name, 0
     while any(choice in names for names in taken):
         n += 1

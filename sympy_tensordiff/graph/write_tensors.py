@@ -63,8 +63,8 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
 def order_symmetric_labels(
     operands: Sequence[tuple[Node, tuple[int, ...]]], output: Sequence[int], known: Mapping[Node, bool]
 ) -> list[WrittenOperand]:
-    """Return the operands with the two labels of each symmetric matrix (one that ``known`` maps to True) in the order
-    in which the product reads as a chain, ``x.T S y``, so that no transposed S is printed.
+    """Return the operands with the two labels of each symmetric matrix in the order in which the product reads as a
+    chain, ``x.T S y``, so that no transposed S is printed. ``known`` maps symmetric matrices to True.
 
     A path starts at the first axis of the result, or at an end.
     """
@@ -170,9 +170,9 @@ def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
 
 
 def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
-    """Return output labels without repetitions, and the unit tensors that make up for it: ``(i, i)`` becomes ``(i, j)``
-    with the operand ``delta[i, j]``, where ``j`` is a new label, a negative number. Labels whose second half repeats
-    the first, as ``(i, k, i, k)``, get one unit tensor for all of them.
+    """Return output labels without repetitions, and the unit tensors that replace the repetitions: ``(i, i)`` becomes
+    ``(i, j)`` with the operand ``delta[i, j]``, where ``j`` is a new label, a negative number. Labels whose second half
+    repeats the first, as ``(i, k, i, k)``, get one unit tensor for all of them.
     """
     new: list[int] = []
     pairs: list[tuple[int, int]] = []
@@ -237,8 +237,8 @@ def number(value: Number) -> Any:
 
 
 def axis_letters(graph: Graph, node: Node, known: dict[Node, str]) -> str:
-    """Return a letter for each axis of the tensor `node`, as the user named them, with a blank for an unknown one; ""
-    if none is known. The letters of `node` and of all nodes below are added to `known`.
+    """Return a letter for each axis of the tensor `node`, as the user named them, with a blank for an axis without a
+    name; "" if no axis has one. The letters of `node` and of all nodes below it are added to `known`.
     """
     for part in reachable(node, known=known):
         known[part] = graph.letters.get(part, "")

@@ -17,8 +17,8 @@ Kind = Literal["ge", "eq", "mod"]
 
 
 class Compound:
-    """A nonlinear integer, such as ``floor(i/2)``, ``n*i``, ``max(0, i)`` or ``idx[i]``, that serves as one variable of
-    an `Affine` form.
+    """A nonlinear integer, such as ``floor(i/2)``, ``n*i``, ``max(0, i)`` or ``idx[i]``, which counts as one variable
+    of an `Affine` form.
     """
 
     __slots__ = ("_hash",)
@@ -155,7 +155,9 @@ class Affine(_Form):
         return frozenset(found)
 
     def hidden(self) -> frozenset[Variable]:
-        """Return the variables inside of nonlinear terms: i for ``floor(i/2) + k``. The form is not linear in them."""
+        """Return the variables inside of nonlinear terms: i for ``floor(i/2) + k``. The form is not linear in these
+        variables.
+        """
         return frozenset().union(*(v.atoms() for v, _ in self.terms if isinstance(v, Compound)))
 
     def compounds(self) -> frozenset[Compound]:
@@ -229,7 +231,9 @@ class Affine(_Form):
     __rmul__ = __mul__  # type: ignore[assignment]
 
     def divided(self, divisor: int) -> Affine:
-        """Return ``floor(form/divisor)`` for a `divisor` of all coefficients; only the constant is rounded."""
+        """Return ``floor(form/divisor)`` for a `divisor` that divides all coefficients; only the constant is
+        rounded.
+        """
         return _affine_of_sorted(tuple([(v, c // divisor) for v, c in self.terms]), self.constant // divisor)
 
     def content(self) -> int:
@@ -337,8 +341,8 @@ def quotient(form: Affine, divisor: int) -> Affine:
 
 
 def _without_absorbed_remainder(form: Affine, divisor: int) -> Affine | None:
-    """Return `form` without a remainder that does not change ``floor(form/divisor)``: ``2*q`` for ``2*q + (r mod 2)``
-    and the divisor 4. None if there is none.
+    """Return `form` without a remainder that is too small to change ``floor(form/divisor)``: ``2*q`` for ``2*q + (r mod
+    2)`` and the divisor 4. None if `form` has no such remainder.
 
     ``floor((2*q + r mod 2)/4)`` is ``floor(2*q/4)``: the other terms and the divisor are even.
     """

@@ -86,16 +86,16 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether replacing ``part``, a term ``max(0, form)``, by 0 leaves more of ``variables`` in the equations of
-    ``rows`` (so that these can be solved for them) than replacing it by the form.
+    """Return whether ``part``, a term ``max(0, form)``, replaced by 0 leaves more occurrences of ``variables`` in the
+    equations of ``rows``, which can then be solved for them, than replaced by the form.
 
     The tie belongs to that case then: a clamped index has its tie where it is not clamped, and the cases at the ends
     are as small as possible.
     """
 
     def count_in_equations(value: Affine) -> int:
-        """Return the number of ``variables`` in the equations and congruences, counted for each row, after ``value`` is
-        substituted for the maximum.
+        """Return how many of the ``variables`` the equations and congruences contain, added up over all rows, after
+        ``value`` is substituted for the maximum.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)
@@ -104,8 +104,8 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
 
 
 def decide_clamps(form: Affine, facts: Rows) -> Affine:
-    """Return ``form`` with each maximum or minimum replaced by the operand that ``facts`` prove it equal to; others are
-    unchanged.
+    """Return ``form`` with each maximum or minimum that ``facts`` decide replaced by the operand to which it is equal;
+    others are unchanged.
 
     >>> from .extrema import minimum_of
     >>> i, n = Affine.variable("i"), Affine.variable("n")
@@ -120,8 +120,8 @@ def decide_clamps(form: Affine, facts: Rows) -> Affine:
 
 
 def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
-    """Return ``rows`` with each maximum and minimum replaced by the operand that ``facts`` and the other rows prove it
-    to be. ``g >= max(0, f)`` becomes two rows.
+    """Return ``rows`` with each maximum and minimum that ``facts`` and the other rows decide replaced by the operand to
+    which it is equal. ``g >= max(0, f)`` becomes two rows.
     """
     result = list(rows)
     for n, row in enumerate(rows):

@@ -49,7 +49,7 @@ class PositivePart(Compound):
         return value * (value > 0)  # of an array, too
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return the constraints ``self >= 0`` and ``self >= form``. That one of them holds with equality is left to
+        """Return the constraints ``self >= 0`` and ``self >= form``. That one of the two is an equality is left to
         `cases`.
         """
         itself = Affine.variable(self)
@@ -151,8 +151,8 @@ def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
 
 
 def outermost(form: Affine, accepts: Callable[[PositivePart, int], bool]) -> PositivePart | None:
-    """Return a term ``max(0, f)`` of ``form`` that is inside of no other such term and for which ``accepts(term,
-    coefficient)`` is true; None without one.
+    """Return the first term ``max(0, f)`` of ``form`` for which ``accepts(term, coefficient)`` is true and that is not
+    inside of another such term; None if there is none.
     """
     parts = [(v, c) for v, c in form.terms if isinstance(v, PositivePart)]
     inside = {v for part, _ in parts for v in part.form.compounds()}
@@ -187,7 +187,7 @@ def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
 
 def _with_extremum(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
     """Return ``rest + c*max(0, form)`` as ``(new rest, extremum)`` in the shortest notation: ``s + max(0, f)`` may be
-    ``max(s, s + f)``. If `alone`, the rest contains no other terms ``max(0, g)``, and constants go into the extremum,
+    ``max(s, s + f)``. If `alone`, the rest contains no other terms ``max(0, g)``, and constants move into the extremum,
     too.
     """
     size, sign = abs(c), 1 if c > 0 else -1

@@ -139,7 +139,8 @@ def _without_floors_in_lowest_terms(rows: Iterable[Constraint], variables: froze
 
 
 def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Constraint]:
-    """Return ``[row]`` if it has no floors of ``variables``; else inequalities without such floors that follow from it.
+    """Return ``[row]`` if it has no floors of ``variables``; else inequalities without such floors that follow from
+    `row`.
 
     >>> i, j = (Affine.variable(v) for v in "ij")
     >>> floors_relaxed(Constraint("ge", i - 3 * quotient(i, 3) - j), frozenset("i"))
@@ -154,8 +155,8 @@ def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Cons
 
 
 def _upper_estimate(form: Affine, variables: frozenset[Variable]) -> Affine:
-    """Return a form without floors of ``variables`` that is at least as large as some positive multiple of ``form``: if
-    ``form >= 0``, the result is also >= 0.
+    """Return a form without floors of ``variables`` that is at least as large as some positive multiple of ``form``:
+    where ``form >= 0``, it is also >= 0.
 
     A quotient by a symbol is eliminated if the symbol multiplies it, as in a remainder.
     """
@@ -178,9 +179,9 @@ BoundForms: TypeAlias = list[tuple[Affine, int]]
 
 
 def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constraint]) -> tuple[BoundForms, BoundForms]:
-    """Return ``(lower bounds, upper bounds)`` of ``variable`` from ``row``, in which a symbol multiplies it: ``M*i + r
-    >= 0`` gives ``i >= -floor(r/M)``. A bound is a pair (form, divisor). Raise LoopBoundError if ``known`` does not
-    imply the sign of M.
+    """Return ``(lower bounds, upper bounds)`` of ``variable``, as pairs (form, divisor), from an inequality ``row`` in
+    which a symbol M multiplies it: ``M*i + r >= 0`` gives ``i >= -floor(r/M)``. Raise LoopBoundError if ``known`` does
+    not imply the sign of M.
     """
     parts = slope(row.form, variable)
     for sign in (1, -1) if parts is not None else ():
@@ -262,8 +263,9 @@ def bounds_by_multiples(
 
 
 def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Constraint]) -> bool:
-    """Return whether an integer i with ``r <= M*i <= s``, two of ``rows``, may be missing although ``r <= s``, because
-    ``s - r`` may be less than ``M - 1``.
+    """Return whether the loop over ``variable`` may run empty although the bounds ``r <= M*i <= s``, two of ``rows``,
+    satisfy ``r <= s``: no multiple of M need be between r and s if ``s - r`` is less than ``M - 1``. ``known`` are
+    constraints that hold.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> rest, some = p - times(M, i), [Constraint("ge", M - 1)]
@@ -280,7 +282,9 @@ def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Con
 
 
 def _bounds_innermost(form: Affine, variables: Sequence[Variable], known: Sequence[Constraint]) -> bool:
-    """Return whether ``form >= 0`` is a bound of the innermost of ``variables`` that it contains."""
+    """Return whether ``form >= 0`` bounds the innermost of ``variables`` that it contains; ``known`` are constraints
+    that hold.
+    """
     innermost = next((v for v in reversed(variables) if v in form.atoms()), None)
     parts = None if innermost is None else slope(form, innermost)
     return parts is not None and (_is_positive(parts[0], known) or _is_positive(-parts[0], known))

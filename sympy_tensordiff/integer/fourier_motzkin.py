@@ -98,7 +98,7 @@ def project(
 
 
 def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tuple[Constraint, ...] | None:
-    """Return the constraints on the other variables that hold at an integer point exactly if integers for the variables
+    """Return the constraints without ``drop`` that hold at an integer point if and only if integers for the variables
     in ``drop`` complete it to a point of ``rows``. None if the method may not find such constraints.
 
     Examples
@@ -147,8 +147,8 @@ def _with_affine_occurrences(rows: Iterable[Constraint], variables: Collection[V
 
 
 def _elimination_cost(rows: Collection[Constraint], variable: Variable) -> tuple[int, int]:
-    """Return a sort key for the variable to eliminate next: how many combinations are not exact over the integers, then
-    how many constraints are added.
+    """Return a sort key that is least for the variable to eliminate next: first, how many combinations of its bounds
+    are not exact over the integers; then, how many constraints its elimination adds.
     """
     lows: list[int] = []
     highs: list[int] = []
@@ -192,8 +192,8 @@ def _check_is_affine(row: Constraint, variable: Variable, coefficient: int) -> N
 def constraints_on_union(
     systems: Sequence[Sequence[Constraint]], variables: Iterable[Variable]
 ) -> tuple[Constraint, ...]:
-    """Return constraints that hold wherever one of ``systems`` does: those that all have, and for each of ``variables``
-    the weakest of their bounds.
+    """Return constraints that hold wherever one of ``systems`` does: those that all systems have, and for each of
+    ``variables`` the weakest of its bounds in them.
 
     A variable that all systems bound is bounded by the greatest or least of these bounds.
 

@@ -177,8 +177,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without redundant ones, as `remove_redundant` does. But a row without tensor entries is dropped
-    only if ``facts`` and other rows without entries imply it: rows with tensor entries do not count.
+    """Return ``rows`` without redundant ones, as `remove_redundant` does. To drop a row without tensor entries,
+    however, only ``facts`` and other rows without entries count.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))
@@ -264,8 +264,8 @@ def _system_with(form: Affine, rows: Sequence[Constraint]) -> System:
 
 
 def complexity(row: Constraint) -> tuple[int, int, int]:
-    """Return a sort key of constraints: short ones first. Redundant rows are removed from the end, so that the simpler
-    ones stay.
+    """Return a sort key of constraints that puts short ones first. Redundant rows are removed from the end of this
+    order, so that the simpler ones stay.
     """
     return (_KIND_RANK[row.kind], *_notation_size(row.form))
 

@@ -41,7 +41,9 @@ class IndirectIndex(Compound):
         self._hash = hash(("data", tensor, index))
 
     def key(self) -> tuple[Any, ...]:
-        """Return the tuple that identifies the entry in comparisons: tensor name, rank and index, without the range."""
+        """Return ``(tensor name, rank, index)``, by which two entries of integer arrays are compared; the range of the
+        values is left out.
+        """
         return self.tensor, len(self.index), self.index
 
     def forms(self) -> tuple[Affine, ...]:
@@ -93,8 +95,8 @@ def data_entries(forms: Iterable[Affine]) -> list[IndirectIndex]:
 
 
 def bound_of_data(form: Affine, sign: int) -> Affine | None:
-    """Return an upper bound (``sign`` 1) or lower bound (-1) of ``form`` in which tensor entries are replaced by the
-    ends of their declared ranges; None if an entry has no declared range or is inside a quotient.
+    """Return an upper bound (``sign`` 1) or lower bound (-1) of ``form``: tensor entries in it are replaced by the ends
+    of their declared ranges. None if an entry has no declared range or is inside a quotient.
 
     >>> entry, n = Affine.variable(IndirectIndex("idx", (), Affine.variable("n"))), Affine.variable("n")
     >>> bound_of_data(2 * entry + 1, 1), bound_of_data(n - entry, 1)
@@ -201,8 +203,8 @@ def data_terms(form: Affine) -> dict[Compound, int]:
 
 
 def eliminate_shared_entries(rows: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    """Return ``rows`` with equations combined so that each tensor entry occurs in one equation only, if possible: ``p
-    == 2*x[i]`` and ``q == 4*x[i]`` give ``q == 2*p``.
+    """Return ``rows`` with equations combined so that, if possible, each tensor entry occurs in one equation only: ``p
+    == 2*x[i]`` and ``q == 4*x[i]`` become ``p == 2*x[i]`` and ``q == 2*p``.
 
     >>> p, q, i = (Affine.variable(v) for v in "pqi")
     >>> entry = Affine.variable(IndirectIndex("idx", (i,)))
@@ -237,7 +239,7 @@ def variables_in_indirect_indices(form: Affine) -> frozenset[Variable]:
 
 
 def data_depth(form: Affine) -> int:
-    """Return how deeply tensor entries are nested in each other's indices in a form; 0 without entries.
+    """Return how deeply the tensor entries of a form are nested, one in the index of another; 0 without entries.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))
@@ -292,8 +294,8 @@ def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[V
 
 
 def _enclosing_loops(enclosing: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:
-    """Return the variables of ``start`` and of all loops around them: ``enclosing`` maps each variable to those
-    directly around it.
+    """Return the variables of ``start`` and of all loops around them, where ``enclosing`` maps each variable to those
+    of the loops directly around it.
     """
     reached: set[Variable] = set()
     waiting = list(start)

@@ -124,8 +124,8 @@ class _Reduction:
                 later[k] = -later[k]
 
     def _reduce(self, k: int, i: int) -> None:
-        """Subtract a multiple of row ``i`` from row ``k``, so that the entry of row k under the pivot of row i becomes
-        small, or ``b[k]`` shorter.
+        """Subtract a multiple of row ``i`` from row ``k`` so that, in the column of row i's pivot, the entry of row k
+        becomes small; if row i is 0, so that ``b[k]`` becomes shorter.
         """
         lead = self.lead[i]
         q = nearest(self.a[k][lead], self.a[i][lead]) if lead < self.width else nearest(self.mu[k][i], self.d[i + 1])
@@ -158,7 +158,7 @@ class _Reduction:
 
 
 def canonical_basis(basis: Rows) -> Rows:
-    """Return the vectors of a reduced basis, each made shorter by the others, in a fixed order and with fixed signs.
+    """Return the vectors of a reduced basis, each shortened by the others, in a fixed order and with fixed signs.
 
     The first non-zero entry of each vector is positive. Vectors with few non-zero entries come first, short ones first
     among those.

@@ -190,8 +190,8 @@ def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Vari
 
 
 def _innermost_selector(row: Constraint, variables: Sequence[Variable]) -> Variable | None:
-    """Return the innermost loop variable that occurs in `row` if it occurs in the index of a tensor entry, as ``j`` in
-    ``i <= p[j]``; else None.
+    """Return the innermost loop variable of `row` if it occurs in the index of a tensor entry, as ``j`` in ``i <=
+    p[j]``; else None.
     """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     return innermost if not linear((row,)) and innermost in variables_in_indirect_indices(row.form) else None
@@ -244,8 +244,8 @@ def _with_affine_occurrences(rows: Sequence[Constraint], variable: Variable) -> 
 def _without_weaker_than_multiples(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return ``rows`` without bounds of ``variable`` that rows with a symbolic multiple of it imply: ``i >= 0`` follows
-    from ``M*i >= 3``.
+    """Return ``rows`` without those bounds of ``variable`` that follow, given ``known``, from rows with a symbolic
+    multiple of it: ``i >= 0`` follows from ``M*i >= 3``.
 
     The simplex method sees this only for the negated constraint, whose products with known rows are formed. This must
     not be done for several loops together: projection does not use the rows with a symbolic multiple.
@@ -296,8 +296,8 @@ def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[C
 def _innermost_cost(
     rows: Sequence[Constraint], variable: Variable, loops: Sequence[Variable], known: Sequence[Constraint]
 ) -> tuple[int, ...]:
-    """Return a sort key for the choice of the innermost loop: the variable with the least key is the best, because its
-    bounds are exact and do not complicate the other loops.
+    """Return a sort key for the choice of the innermost loop: least for the variable whose bounds are exact and whose
+    elimination complicates the other loops least.
 
     Rows that multiply it by a symbol give no outer bounds and count as inexact pairs. If such rows may leave it without
     a value, as ``0 <= n*t - 2*u < m``, it should be an outer loop: as the inner one it would be empty for most ``u`` if

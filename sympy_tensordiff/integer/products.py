@@ -62,7 +62,9 @@ class IndexProduct(Compound):
 
 
 class SymbolicQuotient(Compound):
-    """The integer ``floor(form / divisor)`` by a form that is positive; built by `quotient_by`."""
+    """The integer ``floor(form / divisor)``, where the divisor is itself an affine form, and positive; built by
+    `quotient_by`.
+    """
 
     __slots__ = ("divisor", "form")
     rank = 2
@@ -179,7 +181,8 @@ def quotient_by(form: Affine, divisor: Affine) -> Affine:
 
 
 def divide_with_rest(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
-    """Return ``(quotient, rest)`` with ``form == quotient*divisor + rest``, divided as long as the rest gets shorter.
+    """Return ``(quotient, rest)`` with ``form == quotient*divisor + rest``, by polynomial division as long as the rest
+    gets shorter.
 
     >>> M, i, p = (Affine.variable(v) for v in "Mip")
     >>> divide_with_rest(times(M + 2, i) + p, M + 2), divide_with_rest(Affine.of(12), Affine.of(4))
@@ -250,8 +253,8 @@ def slope(form: Affine, variable: Variable) -> tuple[Affine, Affine] | None:
 
 
 def quotients_in(form: Affine) -> list[Quotient | SymbolicQuotient]:
-    """Return the quotients in a form that are its variables or factors of its products; those nested in others are left
-    out.
+    """Return the quotients that are variables of the form, or factors of its products; quotients nested in others are
+    left out.
     """
     factors = (f for v, _ in form.terms for f in _factors(v))
     return [f for f in factors if isinstance(f, (Quotient, SymbolicQuotient))]
@@ -269,7 +272,7 @@ def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
 
 def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list[Affine]:
     """Return inequalities about products that follow from ``form >= 0`` for all ``forms``: ``M*i <= M*N - M`` follows
-    from ``i <= N - 1`` and ``M >= 0``. Only products that occur in `forms` and in `also` are considered.
+    from ``i <= N - 1`` and ``M >= 0``. Only products that occur in `forms` or in `also` are bounded in this way.
 
     For a product ``v*w`` every inequality with ``v`` may be multiplied by ``w`` if another one says that ``w`` is not
     negative (the first level of the reformulation-linearisation technique of Sherali & Adams 1990).
@@ -299,5 +302,7 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
 
 
 def _is_lower_bound(form: Affine) -> bool:
-    """Whether ``form >= 0`` is like ``v >= 0`` or ``v >= 1``: a single positive term and no positive constant."""
+    """Return whether ``form >= 0`` is a lower bound of one variable, like ``v >= 0`` or ``v >= 1``: a single positive
+    term and no positive constant.
+    """
     return len(form.terms) == 1 and form.terms[0][1] > 0 and form.constant <= 0

@@ -78,8 +78,8 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)`` for a `form` that contains ``Mod(f, m)`` with its floor `quotient` in another
-    notation, for instance over a common denominator; ``(form, [])`` if it contains none.
+    """Return ``(rest, remainders)`` for a `form` that contains a remainder ``Mod(f, m)`` whose floor, `quotient`, is
+    written in another way, for instance over a common denominator; ``(form, [])`` if it contains none.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))
@@ -166,7 +166,7 @@ def _as_variable(form: Affine) -> Any:
 
 
 def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
-    """Return whether ``rest + factor*Mod(f, divisor)`` is like ``divisor - 1 - Mod(f, divisor)``: a remainder counted
+    """Return whether ``rest + factor*Mod(f, divisor)`` is like ``divisor - 1 - Mod(f, divisor)``, a remainder counted
     from the other end.
     """
     if divisor.is_constant:

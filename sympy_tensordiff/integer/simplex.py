@@ -99,8 +99,8 @@ class Dictionary:
         return copy
 
     def _choose_first_basis(self, rows: Sequence[Sequence[int]]) -> None:
-        """Set up the first basis. A variable with a bound ``x + b >= 0`` or ``b - x >= 0`` is replaced by the slack of
-        that row at once.
+        """Set up the first basis, in which a variable with a bound ``x + b >= 0`` or ``b - x >= 0`` is already replaced
+        by the slack of that row.
         """
         size = self.size
         anchors: dict[int, int] = {}

@@ -99,8 +99,8 @@ def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint,
 
 
 def _digit_order(floor: FloorQuotient) -> int:
-    """Return the divisor of a quotient (0 if it is symbolic), as a sort key. The quotient with the largest divisor is
-    replaced first.
+    """Return a sort key of the quotient ``floor``: its divisor, or 0 if it is symbolic. The quotient with the largest
+    divisor is replaced first.
     """
     return floor.divisor if isinstance(floor, Quotient) else 0
 
@@ -135,8 +135,8 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Return a row that bounds ``p`` as a bound of ``t = floor(p/M)``: ``t >= s`` for ``p >= M*s``. Other rows are
-    returned unchanged.
+    """Return a row that bounds ``p`` as a bound of the quotient ``t = floor(p/M)``: ``t >= s`` for ``p >= M*s``. Other
+    rows are returned unchanged.
 
     To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
     """
@@ -153,8 +153,8 @@ def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tupl
 
 
 def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[Constraint]:
-    """Return the equations from which variables in ``kept`` can be solved: they are linear in these, and no variable to
-    be solved is in the index of a tensor entry in any of them.
+    """Return the equations of ``rows`` that can be solved for variables in ``kept``: they are linear in these, and none
+    of them has such a variable in the index of a tensor entry.
     """
     result: list[Constraint] = []
     unknowns: frozenset[Variable] = frozenset()
@@ -243,8 +243,8 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Return ``(values, kernel)`` of the solutions ``values + kernel*z`` with another origin and other signs, so that
-    the solutions are near 0 and grow with the parameters z. Then loops over them read well.
+    """Return the solutions ``values + kernel*z`` with another origin and other signs, as new ``(values, kernel)``: they
+    are then near 0 and grow with the parameters z, so that loops over them read well.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.

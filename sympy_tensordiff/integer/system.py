@@ -17,8 +17,8 @@ Direction: TypeAlias = tuple[int, ...]
 
 
 class EquationSolver:
-    """Solves equations over the integers: it replaces the variables by fewer independent ones (columns), and tightens
-    the inequalities on these.
+    """Eliminates the equations of a system over the integers: it replaces the variables by fewer independent ones
+    (columns), and tightens the inequalities on these.
     """
 
     def __init__(self, variables: Iterable[Variable], forms: list[Affine], equations: list[Affine]) -> None:
@@ -343,8 +343,8 @@ def system(rows: tuple[Constraint, ...], also: tuple[Compound, ...] = ()) -> Sys
 
 
 def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constraint, ...]]) -> list[Affine]:
-    """Return inequalities that hold for integers because a floor can be rounded: ``p <= 2*q + 1`` implies ``floor(p/2)
-    <= q``.
+    """Return inequalities that hold because variables are integers, so that a floor can be rounded: ``p <= 2*q + 1``
+    implies ``floor(p/2) <= q``.
 
     ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
     """
@@ -410,7 +410,7 @@ def _inequalities_and_equations(
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
     """Return the inequalities ``derived`` without those that cannot help a proof: they contain a product like ``i*j``,
-    not in ``stated``, that no other inequality bounds from the opposite side.
+    not in ``stated``, which no other inequality bounds from the opposite side.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -97,8 +97,8 @@ def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
 
 
 def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
-    """Return ``({variable: value}, guards)`` if a variable can have one value only, such as v for ``p <= 3*v <= p +
-    2``. The value exists where the guards are true. None without such a variable.
+    """Return ``({variable: value}, guards)`` for a variable that can have one value only, such as v for ``p <= 3*v <= p
+    + 2``, where the value exists if the guards are true. None if there is no such variable.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
     ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.
@@ -118,8 +118,8 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Return ``(value, form)`` if two constraints ``l <= c*v <= h`` leave at most one value for ``v``, ``floor(h/c)``;
-    it satisfies them where ``form >= 0``. None if they leave more values.
+    """Return ``(value, form)`` if two constraints ``l <= c*v <= h`` leave at most one value for ``v``: the value
+    ``floor(h/c)``, which satisfies both where ``form >= 0``. None if they leave more values.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:
@@ -159,8 +159,8 @@ def _projection_on(v: int, variables: Sequence[int], rows: Rows) -> Rows:
 
 
 def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> bool:
-    """Return whether the constraints determine ``v`` from the variables that are not in ``variables``: no two points
-    differ in it.
+    """Return whether the constraints determine ``v``: no two points that agree in all variables outside of
+    ``variables`` differ in it.
 
     The pairs of points are the same cached system for all ``v``.
     """
@@ -188,8 +188,8 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return ``rest`` without its first term ``v`` with ``0 <= v < factor``, the remainder of a division by ``factor``;
-    unchanged if it has none.
+    """Return ``rest`` without its first term ``v`` for which ``0 <= v < factor``, such as the remainder of a division
+    by ``factor``; unchanged if it has none.
     """
     for v, c in rest.terms:
         remainder = Affine({v: 1})
@@ -274,8 +274,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at the values of ``bound`` variables for which it is hardest to satisfy; it then implies ``row``
-    for all other values. None if these values are unknown.
+    """Return ``row`` at those values of the ``bound`` variables at which it is hardest to satisfy; the result then
+    implies ``row`` at all values. None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst
@@ -360,8 +360,8 @@ def _enumerate_points(
 def points_of_nest(
     nest: Sequence[Bounds], known: Mapping[Variable, int] | None = None, limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
-    """Yield the points of a loop nest, in order, where the other variables have the values ``known``. All points are
-    one dictionary, which changes. Raise `ValueError` after ``limit`` steps.
+    """Yield the points of a loop nest, in order, where the other variables have the values ``known``. One dictionary is
+    yielded each time, with changed values. Raise `ValueError` after ``limit`` steps.
     """
     values = dict(known or {})
     if not nest:

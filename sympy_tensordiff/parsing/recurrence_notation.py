@@ -26,8 +26,8 @@ class RecurrenceReader(Protocol):
         """Return whether `name` is that of a declared tensor."""
 
     def expression(self, text: str, left: str | None = None, letter: str = "") -> Any:
-        """Return the expression that `text` stands for. ``left`` has the indices of the left side in index notation,
-        ``letter`` is the name of a time.
+        """Return the expression that `text` stands for. In index notation, ``left`` has the indices of the entry that
+        the text defines, which the text may use; ``letter`` is the name of the time variable, such as ``t``.
         """
 
 

@@ -217,8 +217,9 @@ class Accesses:
     def cases(
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Split `node` by its outermost guards and yield each case with its context. Before each case come the reads of
-        integer tensors in its conditions. `tests` are constraints of the loops around `node` that are tested with them.
+        """Split `node` by its outermost guards, and yield each case with its context, after the reads of integer
+        tensors in the conditions of the case. `tests` are constraints of the loops around `node` that are tested
+        together with these conditions.
 
         Guarded cases are left out unless `conditional` is set. `tests` are constraints that the loops around test.
         """
@@ -234,7 +235,8 @@ class Accesses:
                 yield case, around.with_rows([row for row in rows if row not in tests])
 
     def reads_in_conjunction(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
-        """Yield the reads of integer tensors, such as ``p[i]``, in the constraints `rows`, which are tested together.
+        """Yield the reads of integer tensors, such as ``p[i]``, in the constraints `rows`, which are tested together in
+        the context `around`.
 
         An entry counts as read only where the other constraints hold: one that fails decides, whatever the entry is.
         """
@@ -343,9 +345,9 @@ class _Check:
         return f"{text}; {mend}"
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
-        """Return the values of the loop indices in `bound` at which the constraint `inside` is closest to being
-        violated, innermost first. None if they are not unique, or if the loops, with the constraints `around`, do not
-        reach them for every size.
+        """Return the values of the loop indices in `bound`, innermost first, at which the constraint `inside` is
+        closest to being violated. None if they are not unique, or if not every size has such a point in the loops
+        (whose constraints are `around`).
         """
         found = least_slack_point(inside, bound, around)
         known = substitute_all(around, found)

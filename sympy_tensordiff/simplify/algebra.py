@@ -189,7 +189,9 @@ def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> lis
 
 
 def _remaining_nodes(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
-    """The nodes below `roots` that remain when the nodes in `inside` are merged into their users, arguments first."""
+    """Return the nodes below `roots`, arguments first, that remain when the nodes in `inside` are merged into the nodes
+    that use them.
+    """
     seen = set(roots)
     stack = list(roots)
     while stack:
@@ -253,8 +255,8 @@ def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node
 
 
 def _operands_to_merge(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
-    """Return the operands of the product `node` that are to be merged into it, the lightest first, within limits of
-    labels and operands. The resulting numbers of labels and operands are stored in `weights`.
+    """Return those operands of the product `node` that are themselves products to be merged into it, the lightest
+    first, within limits of labels and operands. The resulting numbers of labels and operands are stored in `weights`.
     """
     candidates = [arg for arg in node.args if uses[arg] == 1 and (arg.op == "mul" or (arg in weights and arg.shape))]
     weight = {arg: weights.get(arg, (0, len(arg.args))) for arg in candidates}
@@ -296,7 +298,7 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
     """Return ``x`` if `term` is a product ``x*(a + c)`` of a tensor ``x`` and a sum of a scalar ``a`` and a number
-    ``c``, because an addition can join it with multiples of ``x``; else None.
+    ``c``; an addition can join it with multiples of ``x``. None for other terms.
     """
     factors = graph.factors(term)
     for factor in factors:

@@ -19,7 +19,7 @@ from sympy_tensordiff.errors import LoopBoundError, UnsupportedError
 from sympy_tensordiff.graph.index_tests import conjuncts, unequal_forms
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
-from sympy_tensordiff.graph.write_forms import unlike
+from sympy_tensordiff.graph.write_forms import distinct_name
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows, gist, has_clamps_over
 from sympy_tensordiff.integer.extrema import extrema_text
@@ -179,8 +179,8 @@ class _Tighten:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node`, a product, maximum or minimum over a range, with a tightened body and with bounds in which
-        each index depends on outer indices only.
+        """Return `node`, a product, maximum or minimum over a range, with a tightened body and bounds; each index is
+        then bounded by outer indices only.
         """
         graph = self.graph
         variables, rows, body = graph.open_shared(node, atoms_in(facts))
@@ -258,7 +258,7 @@ class _Tighten:
         return rewrite_in_fewest_indices(self.graph, body, row, solution, self.sizes)
 
     def needed_rows(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """Return the constraints `rows` of a guard around `body` without the superfluous ones: wherever these fail, a
+        """Return the constraints `rows` of a guard around `body` without superfluous ones: those that fail only where a
         sum in `body` is empty, so that `body` is 0 without a test.
 
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
@@ -354,7 +354,7 @@ class _Tighten:
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
     """Return whether each term of `node` is one sum times other factors, at least one of which may be undefined, such
-    as a quotient. A guard around `node` may then be what keeps it from being evaluated.
+    as a quotient. A guard around `node` may then be needed to keep that factor from being evaluated.
     """
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(
@@ -404,7 +404,7 @@ def _text_of_part(graph: Graph, part: Any) -> str:
         return str(graph.names[part])
     names: dict[Variable, str] = {}
     for v in sorted(part.form.atoms()):
-        names[v] = unlike(graph.names[v], set(names.values()))
+        names[v] = distinct_name(graph.names[v], set(names.values()))
     form = part.form.substitute({v: Affine.variable(name) for v, name in names.items()})
     return f"{extrema_text(form)} {'>=' if part.kind == 'ge' else '=='} 0"
 

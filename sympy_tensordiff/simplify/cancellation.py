@@ -167,8 +167,8 @@ class _Rewriter:
         """From differences that became choices between two forms to the differences as they were written."""
 
     def form_or_spread(self, node: Node) -> Node:
-        """Return the form of the entry `node` by the rules. If no rule applies to an addition, its products are
-        multiplied out, and the rules are tried on that; `node` itself is returned if this fails too.
+        """Return the entry `node` rewritten by the rules against cancellation. If no rule applies to an addition, its
+        products are multiplied out, and the rules are tried on the result; `node` itself is returned if this fails too.
         """
         found = self.form(node)
         is_addition = node.op == "add" and not node.shape and len(node.args) <= MAX_TERMS
@@ -219,8 +219,8 @@ class _Rewriter:
         return node.op != "mul" or self.has_parts_of_products(node)
 
     def has_parts_of_products(self, node: Node) -> bool:
-        """Return whether `node`, or the formula of an entry that it reads, contains a function with a rule for
-        products, or an addition with a number.
+        """Return whether `node`, or the formula of an entry that it reads, contains a part to which a rule for products
+        may apply: a function with such a rule, or an addition with a number.
         """
         pending = [node]
         while pending:
@@ -291,8 +291,8 @@ class _Rewriter:
         return node
 
     def with_plain_exponentials(self, node: Node) -> Node:
-        """Return `node`, a logarithm or a product with exponentials, with its rewritten differences ``exp(a) - exp(b)``
-        undone, since a later pass divides all exponentials by the largest one.
+        """Return `node`, a logarithm or a product with exponentials, with rewritten differences ``exp(a) - exp(b)`` in
+        it written as differences again, since a later pass divides all exponentials by the largest one.
         """
         graph, args = self.graph, node.args
         for n, arg in enumerate(args):
@@ -373,8 +373,8 @@ class _Rewriter:
 
     def of_terms_multiplied_out(self, node: Node) -> Node | None:
         """Return the addition `node` with its products multiplied out and a rule applied to a pair of the terms:
-        ``expm1(x) + x*exp(x)`` for ``(1 + x)*exp(x) - 1``. None if no rule applies, or if that adds more than one
-        function. If terms cancel so that no more than before remain, no rule is needed.
+        ``expm1(x) + x*exp(x)`` for ``(1 + x)*exp(x) - 1``. If terms cancel so that no more than before remain, no rule
+        is needed. None if no rule applies, or if more than one function is added.
         """
         graph = self.graph
         terms: list[Node] = []
@@ -429,8 +429,8 @@ class _Rewriter:
         return None
 
     def functions_less_number(self, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum of several functions and a number that is minus the sum of their factors, as ``2*cos(u) + cos(v)
-        - 3``, with a rule applied to each function less 1; None for other sums.
+        """Return a sum of several functions and a number, ``2*cos(u) + cos(v) - 3``, as ``2*(cos(u) - 1) + (cos(v) -
+        1)`` with a rule applied to each difference; None for other sums.
         """
         graph = self.graph
         numbers = [term.factor for term in terms if term.base is graph.one]
@@ -467,8 +467,8 @@ class _Rewriter:
         return found
 
     def inside_choice(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` with `other` added to both forms of the choice `one`, if it cancels a term of one of
-        these: ``log(exp(u) - 1) - u`` is ``log1p(-exp(-u))`` for large u. None for other terms.
+        """Return ``one + other`` for a choice `one`, with `other` added to both values of the choice. None unless
+        `other` cancels a term of a value: ``log(exp(u) - 1) - u`` is ``log1p(-exp(-u))`` for large u.
         """
         graph, choice = self.graph, one.base
         if choice.op != "select" or not any(form.op == "add" for form in choice.args[1:]):
@@ -571,8 +571,8 @@ class _Rewriter:
         return self.graph.select(condition, near, self.graph.add((one, self.graph.neg(other))))
 
     def with_common_factors(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` with their common factors in front of a rewritten difference; None if no rule applies
-        to the difference.
+        """Return ``one + other`` as the common factors of both times a difference that a rule has rewritten; None if no
+        rule applies to the difference.
         """
         graph = self.graph
         powers = self.powers_of(one.base), self.powers_of(other.base)
@@ -599,8 +599,8 @@ class _Rewriter:
         return self.powers[product]
 
     def less_tangent(self, factor: Number, one: Node, other: Node) -> Node | None:
-        """Return ``factor*(one - other)`` without cancellation if `one` is ``c*((1 + u)**p - 1)`` and `other` is
-        ``c*p*u*(1 + u)**(p - 1)``, its linear part as in derivatives of annuities; else None.
+        """Return ``factor*(one - other)`` without cancellation if `one` is ``c*((1 + u)**p - 1)`` and `other` its
+        linear part, ``c*p*u*(1 + u)**(p - 1)``, as in derivatives of annuities; else None.
         """
         graph = self.graph
         for part in graph.factors(one):
@@ -643,8 +643,8 @@ class _Rewriter:
         return None
 
     def difference_of_tails(self, factor: Number, u: Node, v: Node) -> Node:
-        """Return ``factor*(erf(u) - erf(v))``. Where `u` and `v` are both above 1/2 or both below -1/2, it is a
-        difference of the small numbers ``erfc``, so that no digits cancel.
+        """Return ``factor*(erf(u) - erf(v))`` without cancellation: where `u` and `v` are both above 1/2 or both below
+        -1/2, as a difference of the small numbers ``erfc``.
         """
         graph = self.graph
 
@@ -824,8 +824,8 @@ def _powers(graph: Graph, product: Node) -> dict[Node, Number]:
 
 
 def _is_part(exponent: Number, other: Number) -> bool:
-    """Return whether the power ``b**exponent`` may be taken out of ``b**other``: what is left is an integer power of
-    the same sign, as for 1/2 of 3/2 or -1 of -2.
+    """Return whether the power ``b**exponent`` may be taken out of ``b**other``: the rest is an integer power of the
+    same sign. This holds for 1/2 and 3/2, or -1 and -2.
     """
     rest = Fraction(other) - Fraction(exponent)
     return rest == 0 or (rest.denominator == 1 and rest * exponent > 0)
@@ -847,7 +847,9 @@ def _without(factors: Sequence[Node], factor: Node) -> list[Node]:
 
 
 def _calls(node: Node) -> int:
-    """Return the number of different function calls in `node`, without absolute values and functions of numbers."""
+    """Return the number of different function calls in `node`, where absolute values and functions of numbers do not
+    count.
+    """
     calls = [part for part in reachable(node) if part.op == "call" and part.data is not sympy.Abs]
     return sum(any(arg.op != "const" for arg in part.args) for part in calls)
 

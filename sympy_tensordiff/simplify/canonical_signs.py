@@ -47,11 +47,12 @@ class Signed(NamedTuple):
 def with_canonical_signs(
     graph: Graph, nodes: Sequence[Node], *, for_readers: bool = True, mixed: bool = False
 ) -> list[Node]:
-    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, which is computed once. With
-    `for_readers`, common divisors of terms are taken out, too, and indices from outside come first; without, the sign
-    of ``x[i] - y[j]`` is the same whichever indices a sum binds, so that all results agree, comprehensions in
-    tensor algebra included. Nodes of whole tensors are unchanged; so are the expressions that read entries of these,
-    unless `mixed`.
+    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, which is computed once. Nodes of whole
+    tensors are unchanged; so are the expressions that read entries of these, unless `mixed`.
+
+    With `for_readers`, common divisors of terms are taken out, too, and indices that are bound outside come first.
+    Without it, the sign of ``x[i] - y[j]`` is the same whichever indices a sum binds, so that all results agree,
+    comprehensions in tensor algebra included.
     """
     work = _Signs(graph, for_readers, mixed)
     if not for_readers:
@@ -123,8 +124,9 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
-        """Return the select `node` as a number times a select: the sign of its first value and the number that leaves
-        the shortest values are taken out. `args` are its condition and its values in this form.
+        """Return the select `node` as a number times a select: the sign of its first value is taken out and, with
+        ``for_readers``, the number that leaves the shortest values. `args` are its condition and its values in this
+        form.
         """
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
@@ -205,7 +207,9 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
-    """Return ``-node`` by swapping a difference inside of it, ``b - a`` for ``a - b``; None if none can be swapped."""
+    """Return ``-node`` with a difference inside of `node` swapped, ``b - a`` for ``a - b``, so that no minus sign is
+    needed; None if there is no such difference. `uses` counts the uses of nodes.
+    """
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
         usual = graph.one in node.args or all(term.op == "read" and abs(c) == 1 for c, term in terms)
@@ -245,8 +249,8 @@ def _signs_of(number: int | Fraction, is_sum: bool) -> int:
 
 
 def _opposite_choice(graph: Graph, choice: Node, uses: Counter[Node]) -> Node | None:
-    """Return ``-choice`` without a minus sign in front: in each of its values a difference is swapped, or the sign
-    moves into an odd function. None if a value has neither.
+    """Return ``-choice`` without a minus sign in front: in each value of the choice a difference is swapped, or the
+    sign moves into an odd function. None if a value has neither.
     """
     values = []
     for value in choice.args[1:]:
@@ -287,7 +291,7 @@ not have.
 
 def content_of(numbers: Sequence[Number]) -> int | Fraction:
     """Return the number to take out of an addition with the coefficients `numbers`: 1/2 for ``a/2 + 3*b``, which is
-    ``(a + 6*b)/2``, and 1 for ``a/10 + b``. It is 1 if a coefficient is a float.
+    ``(a + 6*b)/2``; 1 for ``a/10 + b``, and if a coefficient is a float.
 
     >>> content_of([Fraction(1, 2), 3]), content_of([4, 6]), content_of([Fraction(1, 10), 1])
     (Fraction(1, 2), Fraction(2, 1), Fraction(1, 1))

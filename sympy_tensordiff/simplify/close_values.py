@@ -98,10 +98,14 @@ _DIFFERENCES = {
 def _call_of(
     function: Any, factor: Number = 1, of_argument: Number = 1, power: int = 1
 ) -> Callable[[Graph, Node], Node]:
-    """Return the function from graphs and arguments ``u`` to ``factor*function(of_argument*u)**power``."""
+    """Return the function that builds the node of ``factor*function(of_argument*u)**power`` for a graph and an argument
+    ``u``: a row of a table of what ``function(u) - 1`` is without cancellation.
+    """
 
     def rule(graph: Graph, u: Node) -> Node:
-        """Return ``factor*function(of_argument*u)**power``."""
+        """Return ``factor*function(of_argument*u)**power``, by which a difference such as ``cos(u) - 1`` is
+        replaced.
+        """
         value = graph.call(function, (graph.scale(of_argument, u),))
         return graph.scale(factor, graph.pow(value, graph.const(power)))
 
@@ -174,8 +178,8 @@ _ANGLES: dict[Any, Any] = {sympy.atan: _arctangent, sympy.asin: _arcsine, sympy.
 
 
 def power_near_one(graph: Graph, power: Node) -> Node | None:
-    """Return ``(1 + u)**p`` by exp and log1p where ``abs(u) < 1/2`` if `u` has a divisor that occurs in `p`, as
-    ``(1 + r/m)**(m*t)``; None for others.
+    """Return ``(1 + u)**p`` computed by exp and log1p where ``abs(u) < 1/2``, if a divisor in `u` occurs in `p`, as in
+    ``(1 + r/m)**(m*t)``; None for other powers.
 
     The rounding error of ``1 + u`` is multiplied by `p`, which is large where `u` is small.
     """
@@ -203,7 +207,8 @@ def power_less_one(graph: Graph, base: Node, exponent: Node) -> Node | None:
 
 
 def value_less_tangent(graph: Graph, u: Node, p: Node) -> tuple[Node, Node]:
-    """Return ``(1 + u)**p - 1 - p*u*(1 + u)**(p - 1)`` for ``u > -1``, and ``p*u*(1 + u)**(p - 1)``.
+    """Return ``(value, linear part)``, two nodes without cancellation: ``(1 + u)**p - 1 - p*u*(1 + u)**(p - 1)`` for
+    ``u > -1``, and ``p*u*(1 + u)**(p - 1)``.
 
     With ``v = log1p(u)`` the first is ``p*exp(p*v)*(v - u/(1 + u)) - exp(p*v)*(expm1(-p*v) + p*v)``.
     """
@@ -217,7 +222,7 @@ def value_less_tangent(graph: Graph, u: Node, p: Node) -> tuple[Node, Node]:
 
 
 def excess_over_one(graph: Graph, base: Node) -> Node | None:
-    """Return ``u`` for the sum ``1 + u``; None for other nodes."""
+    """Return ``u`` if `base` is a sum ``1 + u``; None for other nodes."""
     if base.op != "add" or graph.one not in base.args:
         return None
     return graph.add([arg for arg in base.args if arg is not graph.one])

@@ -39,7 +39,7 @@ Rows = frozenset[Constraint]
 
 class Key(NamedTuple):
     """The value by which subexpressions are compared: the subexpression with its bound variables renamed to standard
-    names, and the extents of these. Equal keys mean that only names differ.
+    names, and the extents of these variables. Subexpressions with equal keys differ in names only.
     """
 
     node: Node
@@ -82,8 +82,8 @@ class NamedPart(NamedTuple):
 
 
 class Parts:
-    """The common subexpressions of several nodes that are worth a name. It finds them, also under other names of bound
-    variables, and replaces them by tensors.
+    """The common subexpressions of several nodes that are worth a name. Equal ones are recognised whatever their bound
+    variables are called, and replaced by reads of a named tensor.
 
     The variables in `free`, sizes and free indices, are never bound; `facts` are the constraints on them. Nodes in
     `wanted` get a name wherever they occur, whatever their size. Constraints in `ranges` bound indices
@@ -188,7 +188,7 @@ class Parts:
 
     def _conditions_of_choices(self, roots: Sequence[Node]) -> dict[Node, frozenset[Node]]:
         """Return a dictionary from nodes to the conditions of the choices around them: a node is evaluated exactly
-        where these are true. Conditions on bound variables that the node does not have are left out.
+        where these are true. Conditions on bound variables that do not occur in the node are left out.
 
         A node has no entry if its uses are under different conditions, none of which implies the others, or under more
         than ``MAX_CONDITION_COMBINATIONS``.
@@ -219,8 +219,8 @@ class Parts:
         return found
 
     def _always_finite(self) -> set[Node]:
-        """Return the nodes that may be computed outside of a condition: those that are finite whenever the entries that
-        they read are, and those without indices that are computed unconditionally.
+        """Return the nodes that may be computed outside of a condition: nodes that are finite for all finite entries
+        that they read, and nodes without indices that are computed unconditionally.
         """
         found: set[Node] = set()
         for node in self._nodes:
@@ -307,8 +307,9 @@ class Parts:
         return found[0] if found else None
 
     def _conditions_on_entries(self, node: Node) -> tuple[Node, ...] | None:
-        """Return the conditions under which a table of the values of `node` computes an entry; its other entries are 0.
-        None if no table may be made, because the value may be undefined and its uses are under different conditions.
+        """Return the conditions under which the table that stores the values of `node` computes an entry; other entries
+        of the table are 0. None if `node` gets no table, because its value may be undefined and its uses are under
+        different conditions.
         """
         if node.op == "comprehension" or node in self._numbers:
             return ()
@@ -398,8 +399,8 @@ class Parts:
         return tuple(Axis(v, 0, only[v]) for v in self._occurring(node, bound))
 
     def _axes_of_box(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """Return the bound variables as tensor axes that contain all their ranges, such as ``0 <= j < n`` for ``j < i``
-        and ``j > i``; None if these have no such bounds.
+        """Return the bound variables as tensor axes that contain all ranges of the variables, such as ``0 <= j < n``
+        for ``j < i`` and ``j > i``; None if there are no such bounds.
 
         That is for parts that are numbers everywhere and read inside their tensors there.
         """
@@ -424,8 +425,8 @@ class Parts:
         return axes if next(Accesses(self.graph, self._facts).unproven([table]), None) is None else None
 
     def _box(self, rows: Rows, bound: frozenset[int]) -> dict[int, tuple[int, Affine]]:
-        """Return the first and the last value of each variable in `bound` that has one of each in `rows`, without
-        other bound variables: a number, and a form of sizes.
+        """Return the first and the last value, a number and a form of sizes, of each variable in `bound` for which
+        `rows` give one of each without other bound variables.
         """
         found = {}
         plain = [row for row in rows if row.kind == "ge" and not row.form.compounds()]
@@ -597,7 +598,7 @@ def _other_halves(nodes: Iterable[Node]) -> set[Node]:
 
 
 def _core(node: Node) -> Node:
-    """Return the tensor that `node` only transposes, scales or reads entries of, ``A`` for ``-2*A.T``; `node` itself
+    """Return the tensor ``A`` if `node` only transposes, scales or reads entries of it, as ``-2*A.T``; `node` itself
     otherwise.
     """
     while node.op in _TRANSPARENT and not (node.op == "ein" and not node.view):

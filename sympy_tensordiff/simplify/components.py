@@ -67,8 +67,8 @@ def _with_sums(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
 
 
 def _with_index(graph: Graph, term: Node, number: int, place: Affine) -> Node:
-    """Return `term` with index `place` instead of the number `number` on axes of constant extent: ``x[0]*y[0]`` as
-    ``x[c]*y[c]``.
+    """Return `term` with the index `place` instead of the number `number` at each axis of constant extent:
+    ``x[c]*y[c]`` for ``x[0]*y[0]``.
     """
 
     def moved(node: Node) -> Node:

@@ -67,8 +67,8 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint]
 
 
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], body: Node) -> Node:
-    """Return the sum of `body` over the variables `kept`, after all equations have been solved. Constraints that cannot
-    be loop bounds become a guard of the body.
+    """Return the sum of `body` over the variables `kept`, in the range `rows`, in which all equations have been solved.
+    Constraints that cannot be loop bounds become a guard of the body.
 
     Constraints without the variables `kept` are a guard around it, the others its ranges.
     """
@@ -100,7 +100,9 @@ def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -
 
 
 def _bounded_by(row: Constraint, variables: Sequence[int]) -> list[tuple[int, int]]:
-    """Return ``(variable, sign)`` for each of `variables` that `row` bounds: 1 from below, -1 from above."""
+    """Return ``(variable, sign)`` for each of `variables` that the inequality `row` bounds: the sign is 1 for a lower
+    bound, -1 for an upper one.
+    """
     held = row.form.atoms().intersection(variables) - variables_in_indirect_indices(row.form)
     return [(v, 1 if row.form.coefficient(v) > 0 else -1) for v in sorted(held)]
 
@@ -113,8 +115,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the bounds ``0 <= i < n`` that reads ``p[i]`` in `rows` imply, on those sides on which the rows outside of
-    `tests` leave a variable unbounded.
+    """Return the bounds ``0 <= i < n`` that make reads ``p[i]`` in `rows` be in bounds, as far as they are needed:
+    where `rows` without `tests` leave a variable unbounded on that side.
     """
     bounds = [row for row in rows if row not in tests]
     found = []
@@ -249,8 +251,8 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Constraint, bool]) -> Node:
-    """Return `body` with decided constraints removed from `guards`: ``known`` maps constraints to truth values. A guard
-    with a false constraint becomes 0.
+    """Return `body` with the constraints that ``known`` maps to truth values removed from `guards`. A guard with a
+    false constraint becomes 0.
     """
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others

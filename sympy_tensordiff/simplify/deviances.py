@@ -60,7 +60,6 @@ def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
 def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node | None:
     """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate for a close to b, with ``g(u) = u -
     log1p(u)`` in place of the logarithms. None unless the other terms cancel the linear parts of the logarithms.
-
     `arguments` maps the results of `log_of_close_quotient` to the quotients.
     """
     if not any(_argument(part, arguments) is not None for term in node.args for part in graph.factors(term)):
@@ -70,7 +69,7 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 
 def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node], power: int) -> Node | None:
-    """Return `deviance` of `node` with each ``log(a/b)`` read as ``log((a/b)**power)/power``."""
+    """Return what `deviance` returns if each ``log(a/b)`` in the sum `node` is taken as ``log((a/b)**power)/power``."""
     logarithms: list[tuple[Node, Node, Node, Node]] = []  # terms, their linear parts, c and u of the rest c*g(u)
     rest: list[Node] = []
     for term in node.args:
@@ -104,7 +103,8 @@ def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node]
 
 def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
     """Return ``one - other`` as ``other*(a - b)/b``, where ``one/other = a/b`` and ``a - b`` is known exactly or has
-    fewer terms than ``b``. None if there is no such quotient, or if the result has more divisors than both.
+    fewer terms than ``b``. None if there is no such quotient, or if the result has more divisors than `one` and
+    `other`.
     """
     if not (_has_divisor(graph, one) or _has_divisor(graph, other)):
         return None
@@ -135,7 +135,8 @@ def difference_of_quotients(graph: Graph, one: Node, other: Node) -> Node | None
 
 
 def zero_times_logarithm(graph: Graph, product: Node, arguments: dict[Node, Node]) -> Node:
-    """Return `product` with the logarithm of ``a/b`` replaced by 1 where a factor a is 0: ``a*log(a/b)`` is 0 there.
+    """Return `product`, such as ``a*log(a/b)``, with a logarithm of 1 where its factor a is 0, so that the product is 0
+    there.
 
     Other products stay as they are. `arguments` maps logarithms to their arguments, and gets the new one.
     """
@@ -172,7 +173,7 @@ def _to_power(graph: Graph, quotient: tuple[Node, Node, Node], power: int) -> tu
 
 
 def _argument(logarithm: Node, arguments: Mapping[Node, Node]) -> Node | None:
-    """Return the argument of a logarithm, also of one that is in `arguments`; None for other nodes."""
+    """Return the argument of a logarithm, or of a rewritten one that `arguments` contains; None for other nodes."""
     own = logarithm.args[0] if logarithm.op == "call" and logarithm.data is sympy.log else None
     return arguments.get(logarithm, own)
 

@@ -27,13 +27,13 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
     Nodes in `written` are the user's and stay as they are.
     """
     nodes = reachable(*roots)
-    if not any(_is_made(node, written) for node in nodes):
+    if not any(_is_made_by_program(node, written) for node in nodes):
         return list(roots)
     uses = counted(nodes, roots)
     changed: dict[Node, Node] = {}
     for node in nodes:
         new = graph.with_args(node, [changed.get(arg, arg) for arg in node.args])
-        if _is_made(node, written):
+        if _is_made_by_program(node, written):
             found = _as_einsum(graph, new)
             new = new if new.op == "comprehension" and _needs_ones(found, written) else found
         elif _is_transposed(new) and uses[node.args[0]] == 1:
@@ -43,9 +43,9 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
     return [changed.get(root, root) for root in roots]
 
 
-def _is_made(node: Node, written: Collection[Node]) -> bool:
-    """Whether `node` is a comprehension or sum that the program made (it is not in `written`), and that uses no index
-    of an outer sum.
+def _is_made_by_program(node: Node, written: Collection[Node]) -> bool:
+    """Return whether `node` is a comprehension or sum that the program made (it is not in `written`) and that uses no
+    index of an outer sum.
     """
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 
@@ -59,16 +59,16 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Whether an addition below `found` would print a tensor of ones, because a term repeats its operand along a last
-    axis. Terms in `written` do not count.
+    """Return whether an addition below `found` would print a tensor of ones, because one of its terms repeats an
+    operand along a last axis. Terms in `written` do not count.
     """
     additions = (part for part in reachable(found) if part.op == "add" and part.has_tensor_ops)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
 
 
 def _is_repeated(term: Node) -> bool:
-    """Whether `term` repeats its operand along an axis that is not leading; broadcasting repeats it along leading axes
-    without help.
+    """Return whether `term` repeats its operand along an axis that is not leading. (Along leading axes, broadcasting
+    repeats operands.)
     """
     if not (is_view(term) and term.args and term.args[0].shape):
         return False

@@ -131,8 +131,8 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """A factor that several terms of a sum may share, with the roles of its axes (an axis of the result, or summed) and
-    those of the other factors' axes. Terms with equal records can share the factor.
+    """The key by which terms of a sum are searched for a common factor: the factor, the roles of its axes (an axis of
+    the result, or summed), and those of the other factors' axes. Terms with equal keys can share the factor.
 
     `power` is True for a divisor, else None: ``1/s`` is a factor of ``1/s`` and ``1/s**3``. Equal candidates of several
     terms are a common factor.
@@ -192,7 +192,9 @@ def is_repeated(node: Node) -> bool:
 
 
 def _may_share(node: Node) -> bool:
-    """Whether two terms of the sum `node` may have a common factor: a cheap necessary test."""
+    """Return whether two terms of the sum `node` may have a common factor: a cheap test that is necessary, not
+    sufficient.
+    """
     known: set[Node] = set()
     for term in node.args:
         product = operand_of_view(term)
@@ -272,8 +274,8 @@ class _Sum:
         return None
 
     def _candidate(self, term: ContractionParts, place: int) -> CommonFactor | None:
-        """Return the record by which terms are searched for a common factor, for operand number `place` of `term`; None
-        if its labels rule out a common factor.
+        """Return the key by which `term` may share its operand number `place` with other terms; None if the labels of
+        the operand rule out a common factor.
         """
         node, labels = term.parts[place]
         base = _base(node)
@@ -293,8 +295,9 @@ class _Sum:
         return CommonFactor(base, power, own, others)
 
     def _merge_repeated(self) -> None:
-        """Add to each common factor the terms whose other operands lack some axes: ``c*A`` is added to the terms with
-        the factor ``A`` like ``A*B``, because their sum is ``A*(B + c)``. A divisor of rows is treated alike.
+        """Add to each common factor the terms whose other operands lack some axes: ``c*A`` joins the terms with the
+        factor ``A`` such as ``A*B``, because their sum is ``A*(B + c)``. A factor that divides each row is treated
+        alike.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
@@ -315,8 +318,8 @@ class _Sum:
         return m in full and len(full) > 1
 
     def _merge_diagonals(self) -> None:
-        """Add the term ``u[i]*B[i, j]`` to the group of ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u)`` times ``B``, so
-        both share the factor ``B``.
+        """Let the term ``u[i]*B[i, j]`` share the factor ``B`` with ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u) @
+        B``.
         """
         for candidate in list(self.places):
             sums = [role for role in candidate.roles if role[0] == "sum"]
@@ -330,7 +333,7 @@ class _Sum:
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
         """Return the common factor times the sum of the terms' other factors; None if that is longer or costs more than
-        the terms. `where` maps the number of each term to the position of the factor in it.
+        the terms. `where` maps the number of each term to the position of the common factor in the term.
         """
         graph = self.graph
         terms = [self.terms[n] for n in where]
@@ -393,7 +396,7 @@ class _Sum:
         freed = self._used_only_by(old, leaves)
         edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
         top = operand_of_view(product)  # what reads a view reads its operand
-        added = [node for node in _above(top, leaves) if node in freed or not self.uses[node]]
+        added = [node for node in _nodes_above(top, leaves) if node in freed or not self.uses[node]]
         heavier = self._weight(node for node in added if not is_repeated(node)) - self._weight(freed) - edges
         return heavier <= most and (scalar or self._costs_no_more(product, old, leaves))
 
@@ -409,7 +412,7 @@ class _Sum:
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
         """Return whether computing `product` takes no more operations than computing the terms `old` that it replaces,
-        whichever size is the largest.
+        whichever size is the largest. ``leaves`` are computed in both cases.
         """
         known = leaves.difference(old)
         before, after = self.model.of([self.graph.add(old)], known), self.model.of([product], known)
@@ -423,15 +426,17 @@ class _Sum:
         """
         inside: Uses = Counter(terms)
         freed: set[Node] = set()
-        for node in sorted({node for term in terms for node in _above(term, leaves)}, key=lambda n: -n.id):
+        for node in sorted({node for term in terms for node in _nodes_above(term, leaves)}, key=lambda n: -n.id):
             if inside[node] >= self.uses[node]:
                 freed.add(node)
                 inside.update(node.args)
         return freed
 
 
-def _above(top: Node, leaves: set[Node]) -> list[Node]:
-    """Return the nodes that are found from `top` downwards without entering `leaves`; the leaves are not included."""
+def _nodes_above(top: Node, leaves: set[Node]) -> list[Node]:
+    """Return the nodes below `top`, itself included, that are reached without passing through `leaves`; the leaves are
+    not included.
+    """
     found = breadth_first(top, lambda node: () if node in leaves else node.args)
     return [node for node in found if node not in leaves]
 

@@ -101,8 +101,8 @@ def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
     """Yield each node below `root` that is evaluated for certain, under no condition and in no loop that may be empty,
-    as ``(node, constraints of the loops around it, their variables, innermost first)``. `known` are constraints that
-    hold; pairs in `seen` are skipped, new ones are added.
+    as ``(node, constraints of the loops around it, variables of these loops, innermost first)``. `known` are
+    constraints that hold; pairs in `seen` are skipped, new ones are added.
     """
     stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
     while stack:
@@ -150,8 +150,8 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Return for each index below `roots` that is divided by `divisor` the constraints of the loops and guards around
-    it. Constraints that contain quotients are left out.
+    """Return, for each index below `roots` that is divided by `divisor`, the constraints of the loops and guards around
+    this index. Constraints that contain quotients are left out.
     """
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
@@ -247,8 +247,8 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
 
 
 def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
-    """Return the names of the integer tensors in indices inside of a computed tensor from which an entry or a diagonal
-    is read, as ``p`` in ``[x[p[i]]]_i[j]``.
+    """Return the names of integer tensors such as ``p`` in ``[x[p[i]]]_i[j]``: they occur in indices inside of a
+    computed tensor from which an entry or a diagonal is read.
     """
     parts = reachable(*roots)
     inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]

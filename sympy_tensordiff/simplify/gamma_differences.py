@@ -128,7 +128,7 @@ def _difference(graph: Graph, x: Node, a: Node, order: int) -> Node:
 
 
 def _product_minus_one(graph: Graph, x: Node, a: Node) -> Node:
-    """Return the product of ``1 + a/(x + k)`` over k, less 1."""
+    """Return ``prod_k (1 + a/(x + k)) - 1`` without cancellation."""
     excess = graph.zero
     for k in range(SHIFT):
         share = graph.mul((a, _inverse(graph, graph.add((x, graph.const(k))))))
@@ -156,7 +156,7 @@ def _coefficients(order: int) -> list[Fraction]:
 
 
 def _divided_difference(graph: Graph, r: Node, last: Node, coefficients: Sequence[Fraction]) -> Node:
-    """Return ``(p(r) - p(last))/(r - last)`` for the polynomial p with these `coefficients`."""
+    """Return ``(p(r) - p(last))/(r - last)`` without cancellation, for the polynomial p with these `coefficients`."""
     value, found = graph.zero, graph.zero
     for c in reversed(coefficients[1:]):
         value = graph.add((graph.const(_number(c)), graph.mul((last, value))))
@@ -165,8 +165,8 @@ def _divided_difference(graph: Graph, r: Node, last: Node, coefficients: Sequenc
 
 
 def _powers_above(graph: Graph, r: Node, coefficients: Sequence[Fraction]) -> Node:
-    """Return the terms of the polynomial in `r` with these `coefficients` above the power `EXACT`; every other one of
-    these is 0.
+    """Return the terms of the polynomial in `r` with these `coefficients` whose power is above `EXACT`. Every other
+    coefficient is 0.
     """
     first = next(k for k in range(EXACT + 1, len(coefficients)) if coefficients[k])
     square, value = graph.pow(r, graph.const(2)), graph.zero

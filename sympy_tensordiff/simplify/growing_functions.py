@@ -268,8 +268,8 @@ def _contains_square(graph: Graph, square: Node, term: Node) -> bool:
 
 
 def _with_exponential_outside(graph: Graph, product: Node) -> Node:
-    """Return a product with ``erfc`` and a sum, whose terms have a common exponential, with this exponential moved in
-    front of the sum; another product unchanged.
+    """Return a product of ``erfc`` and a sum whose terms have a common exponential, with this exponential in front of
+    the sum; another product unchanged.
     """
     if not any(is_call(part, sympy.erfc) for factor in product.args for part in (factor, *factor.args[:1])):
         return product
@@ -289,8 +289,8 @@ def _square(graph: Graph, u: Node) -> Node:
 
 
 def _distributed(graph: Graph, product: Node, exponential: Node, others: Sequence[Node]) -> Node:
-    """Multiply an exponential into a sum that contains ``erfc``, if that removes the exponential from every term;
-    otherwise return `product` unchanged.
+    """Return `product` with `exponential` multiplied into a sum that contains ``erfc``, if that removes the exponential
+    from every term; otherwise `product` unchanged. `others` are the remaining factors.
     """
     for factor in others:
         if factor.op == "add" and any(is_call(part, sympy.erfc) for term in factor.args for part in (term, *term.args)):
@@ -364,8 +364,8 @@ def with_slopes(graph: Graph, total: Node) -> Node:
 
 
 def with_bounded_quotients(graph: Graph, product: Node, order: int = 1) -> Node:
-    """Return a product with ``exp(u)/expm1(u)`` as ``-1/expm1(-u)`` and ``cosh(u)/sinh(u)`` as ``1/tanh(u)``, so that
-    it does not overflow. The divisor may have a power up to `order`; other products are unchanged.
+    """Return a product in a form that does not overflow: ``exp(u)/expm1(u)`` as ``-1/expm1(-u)``, and
+    ``cosh(u)/sinh(u)`` as ``1/tanh(u)``. The divisor may have a power up to `order`; other products are unchanged.
     """
     product = _with_divisors_outside(graph, product)
     for divisor in product.args:
@@ -411,7 +411,7 @@ def _with_divisors_outside(graph: Graph, product: Node) -> Node:
 
 
 def _is_divided(factor: Node, below: Node) -> bool:
-    """Return whether `factor` is a divisor that is a power of `below`."""
+    """Return whether `factor` is a power of ``below`` with a negative exponent."""
     return (
         factor.op == "pow"
         and factor.args[0] is below

@@ -121,7 +121,7 @@ def _choose_fewest_indices(
 
 
 def _nth(forms: Sequence[Node], n: int) -> Node:
-    """Return form number `n` of a part; a part that no rewriting changes has one form only, which is returned for every
+    """Return form number `n` of a part. A part that no rewriting changes has one form only, which is returned for every
     `n`.
     """
     return forms[n] if len(forms) > 1 else forms[0]
@@ -135,8 +135,8 @@ def _arguments(part: Node) -> Sequence[Node]:
 
 
 def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: Node) -> Node:
-    """Return `part` without tensor entries such as ``p[i]``: the equation `row` says which index they equal, and
-    `solution` (a mapping of variables) is substituted first.
+    """Return `part` without tensor entries such as ``p[i]``: each is replaced by the index that the equation `row` says
+    it equals, after the substitution `solution` (a mapping of variables).
 
     Tests of indices that differ keep their entries, as guards do: the two are recognised as opposite by their forms.
     """
@@ -190,10 +190,8 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 
 
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
-    """Return `terms` with guards ``[p == 0]`` and ``[p >= 1]`` written as ``[p <= 0]`` and ``[p >= 1]`` where ``p >=
-    0`` is known. They are then one choice, with an if and an else.
-
-    So the two are one choice.
+    """Return `terms` with a guard ``[p == 0]`` next to a guard ``[p >= 1]`` written as ``[p <= 0]`` where ``p >= 0`` is
+    known: the two are then opposites, an if and an else.
     """
     guards = {term.data for term in terms if term.op == "guard"}
     return [_as_opposite(graph, term, guards, facts) if term.op == "guard" else term for term in terms]
@@ -217,8 +215,8 @@ MAX_GUARDED_TERMS = 32
 
 
 class GuardedTerm(NamedTuple):
-    """One summand of a guarded term of an addition: the constraints of the guard, the summand's body, the position of
-    the term in the addition, and the summand as it is in the term.
+    """One summand of a guarded term of an addition: the constraints of the guard, the body of the summand, the position
+    of the term in the addition, and the summand as it is written in the term.
 
     `place` is the position of the term in the addition, `summand` the node in the body of the term.
     """
@@ -282,8 +280,8 @@ class GuardJoiner:
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
     def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
-        """Return one body that both guarded terms could have, as ``i`` for the bodies ``i`` and (where ``i == 0``)
-        ``0``: it equals each body wherever the guard of that body holds. None if there is none.
+        """Return a body for the union of two guarded terms: it equals the body of each term wherever the term's guard
+        holds. For the bodies ``i`` and (where ``i == 0``) ``0`` it is ``i``. None if there is none.
         """
         if one.body is two.body:
             return one.body

@@ -75,8 +75,8 @@ def with_large_squares(graph: Graph, product: Node) -> Node:
 
 
 def _growing(graph: Graph, factors: Sequence[Node], u: Node) -> tuple[Node, Node, int]:
-    """Return ``(factor, leading coefficient, degree)`` for the first factor that is ``u**n`` or ``k + c*u**2`` with
-    numbers of any sign; the degree is 0 if there is none.
+    """Return ``(factor, leading coefficient, degree)`` for the first of `factors` that grows with `u`: ``u**n``, or ``k
+    + c*u**2`` with numbers of any sign. The degree is 0 if there is none.
     """
     for factor in factors:
         if factor is u or (factor.op == "pow" and factor.args[0] is u and _exponent(factor) > 0):

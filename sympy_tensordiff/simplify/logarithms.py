@@ -96,7 +96,9 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_tangent(self, node: Node) -> Node | None:
-        """Return the logarithm of ``a + a*tanh(u)`` as ``log(2*a) + log(sigmoid(2*u))``; None for other additions."""
+        """Return the logarithm of the addition ``a + a*tanh(u)`` as ``log(2*a) + log(sigmoid(2*u))``; None for other
+        additions.
+        """
         graph = self.graph
         number, *rest = sorted(node.args, key=lambda term: term.op != "const")
         factor, tangent = graph.split_view(rest[0])
@@ -195,7 +197,9 @@ class Logarithms:
         return sign_facts(self.graph, node).sign + 1
 
     def is_wide(self, node: Node) -> bool:
-        """Whether `node` may overflow or underflow although its tensors have moderate entries, as ``exp(x)``."""
+        """Return whether `node` may overflow or underflow although the entries of all tensors are moderate, as
+        ``exp(x)`` may.
+        """
         for part in reachable(node) if node not in self.wide else ():
             if part not in self.wide:
                 self.wide[part] = self._is_wide(part)
@@ -240,7 +244,9 @@ def _as_power(graph: Graph, node: Node) -> tuple[Node, Node]:
 
 
 def exponents_of(graph: Graph, node: Node) -> tuple[Node, Node] | None:
-    """Return ``(u, v)`` for ``exp(u) + exp(v)``, and ``(0, v)`` for ``1 + exp(v)``; None for other nodes."""
+    """Return the two exponents of a sum of exponentials: ``(u, v)`` for ``exp(u) + exp(v)``, and ``(0, v)`` for ``1 +
+    exp(v)``; None for other nodes.
+    """
     if node.op != "add" or len(node.args) != 2:
         return None
     found = [arg.args[0] for arg in node.args if arg.op == "call" and arg.data is sympy.exp]

@@ -82,7 +82,7 @@ class PairJoiner(ABC):
 
     @abstractmethod
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are already rewritten, after the rules of this class are applied to it."""
+        """Return `node`, whose arguments are already rewritten, with the rules of this class applied."""
 
     @abstractmethod
     def may_join(self, factor: Node) -> bool:
@@ -153,8 +153,8 @@ class _Logistic(PairJoiner):
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """Return an addition with ``a - a*sigmoid(u)`` in it replaced by ``a*sigmoid(-u)``; other and long additions
-        are unchanged. For numbers, ``a - 2*a*sigmoid(u)`` becomes ``-a*tanh(u/2)``, which is exact around 0.
+        """Return an addition with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; other additions and long ones are
+        unchanged. With ``numbers``, ``-a*tanh(u/2)`` replaces ``a - 2*a*sigmoid(u)``, and is exact around 0.
 
         Of whole tensors ``s*(1 - s)`` stays.
         """
@@ -181,8 +181,8 @@ class _Logistic(PairJoiner):
         return node
 
     def is_replaceable(self, base: Node) -> bool:
-        """Whether to write ``1 - sigmoid(u)`` as ``sigmoid(-u)``: not if a further sigmoid, which costs more than a
-        subtraction, would have to be computed.
+        """Return whether to write ``1 - sigmoid(u)`` as ``sigmoid(-u)``. It is not if one more sigmoid, which costs
+        more than a subtraction, would have to be computed.
         """
         return self.uses[base] < 2 or self.uses[self.sigmoid(self.graph.neg(base.args[0]))] > 0
 
@@ -295,7 +295,7 @@ class _Readable(_Logistic):
         return self.one_sigmoid(min(found, key=_number_of_terms)) if found else node
 
     def common(self, products: Sequence[Node]) -> list[Node]:
-        """Return the factors that all `products` have in common, numbers excluded."""
+        """Return the factors that occur in each of `products`, numbers excluded."""
         own = [self.graph.factors(product) for product in products]
         return [factor for factor in own[0] if factor.op != "const" and all(factor in other for other in own)]
 

@@ -82,7 +82,7 @@ MAX_PRODUCT_TERMS = 16
 
 
 def product_less_term(graph: Graph, product: Node, term: Node) -> Node | None:
-    """Return ``product - term`` if `term` is one of the terms of `product` multiplied out, so that it cancels: ``(1 +
+    """Return ``product - term`` without cancellation if `term` is one of the terms of `product` multiplied out: ``(1 +
     u)*(1 + v) - 1`` is ``u*(1 + v) + v``. None for other terms, or if the product has too many.
     """
     factors = graph.factors(product)
@@ -130,7 +130,9 @@ def _middle(graph: Graph, a: Node, b: Node) -> Node:
 
 
 def _at_middle(graph: Graph, function: Any, a: Node, b: Node, d: Node) -> Node:
-    """Return ``function((a + b)/2)`` for the sine or cosine, accurate also for large angles; `d` is ``a - b``."""
+    """Return ``function((a + b)/2)``, where the function is sine or cosine, accurate also for large angles; `d` is ``a
+    - b``.
+    """
     middle = _middle(graph, a, b)
     value = graph.call(function, (middle,))
     exact = [(part, sign) for part, sign in ((b, 1), (a, -1)) if part.op != "add"]
@@ -158,8 +160,8 @@ def _cosines(graph: Graph, a: Node, b: Node, d: Node) -> Node:
 
 
 def _hyperbolic(of_middle: Any) -> Callable[[Graph, Node, Node, Node], Node]:
-    """Return the rule for ``f(a) - f(b)`` of sinh or cosh: ``2*g((a + b)/2)*sinh((a - b)/2)``, with ``g`` given as
-    `of_middle`.
+    """Return the rule for ``f(a) - f(b)``, where f is sinh or cosh: ``2*g((a + b)/2)*sinh((a - b)/2)``. The function g,
+    given as `of_middle`, is cosh for sinh and sinh for cosh.
     """
 
     def rule(graph: Graph, a: Node, b: Node, d: Node) -> Node:
@@ -299,8 +301,8 @@ _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
 
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(a/b)`` as ``log1p((a - b)/b)`` where a is close to b. None unless b is a sum, and ``a - b`` has
-    fewer terms than a or b or is exact near 0.
+    """Return ``log(a/b)``, given its argument, as ``log1p((a - b)/b)`` where a is close to b. None unless b is a sum,
+    and ``a - b`` has fewer terms than a or b or is exact near 0.
     """
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)
@@ -317,8 +319,8 @@ def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
 
 
 def is_exact_near_zero(difference: Node) -> bool:
-    """Return whether `difference` is like ``x - 1`` or ``2*x - 1``: computed without a rounding error where it is close
-    to 0.
+    """Return whether `difference`, such as ``x - 1`` or ``2*x - 1``, is computed without a rounding error where it is
+    close to 0.
     """
     terms = difference.args if difference.op == "add" else ()
     if len(terms) != 2 or not any(term.op == "const" for term in terms):
@@ -348,7 +350,7 @@ def _times_logarithm(graph: Graph, factor: Number, one: Node, other: Node) -> No
 
 
 def _under_logarithm(graph: Graph, product: Node) -> Node | None:
-    """Return ``a`` for the product ``a*log(a)``, else None."""
+    """Return ``a`` if `product` is ``a*log(a)``, else None."""
     if len(product.args) != 2:
         return None
     for a, logarithm in (product.args, product.args[::-1]):
@@ -361,8 +363,8 @@ def _under_logarithm(graph: Graph, product: Node) -> Node | None:
 
 
 def reciprocals(graph: Graph, node: Node, terms: Sequence[tuple[Number, Node]]) -> Node | None:
-    """Return a sum with three or more `terms` like ``1/(x - 1) - 2/x + 1/(x + 1)`` as one fraction, in which nothing
-    cancels; None if the sum has no such terms.
+    """Return a sum with three or more `terms` like ``1/(x - 1) - 2/x + 1/(x + 1)`` as one fraction without
+    cancellation; None if the sum has no such terms.
 
     The terms are given as factors and bases.
     """

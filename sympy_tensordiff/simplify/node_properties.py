@@ -33,8 +33,8 @@ class NodeProperties:
         self.reads: dict[Node, dict[Node, None]] = {}
 
     def is_defined(self, node: Node, facts: Rows, row: Constraint | None = None) -> Recursion[bool]:
-        """Return whether `node` has a value wherever `facts` hold (and `row`, if given, does not): no division by 0,
-        all reads in bounds. To be run by `trampoline`.
+        """Return whether `node` has a value wherever `facts` hold (with a ``row``, only where this constraint fails as
+        well): no division by 0, all reads in bounds. To be run by `trampoline`.
 
         So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
         nothing behind guards and in ranges that imply it is evaluated.
@@ -101,8 +101,8 @@ class NodeProperties:
         return defined and bool((yield self.vanishes_without(node, row, facts)))
 
     def vanishes_without(self, node: Node, row: Constraint, facts: Rows) -> Recursion[bool]:
-        """Return whether `node` is 0 wherever `facts` hold and `row` fails, because guards or ranges inside of it imply
-        `row`.
+        """Return whether `node` is 0 wherever `facts` hold and `row` fails, because guards or ranges inside of it hold
+        only where `row` does.
         """
         if node.is_guard_free:
             return node is self.graph.zero
@@ -121,8 +121,8 @@ class NodeProperties:
         return self.zero[key]
 
     def parts_vanish_without(self, node: Node, row: Constraint, facts: Rows) -> Recursion[bool]:
-        """Return whether a product, addition or select is 0 wherever `facts` hold and `row` fails: one factor of a
-        product must be 0, or every term or branch.
+        """Return whether the product, addition or select `node` is 0 wherever `facts` hold and `row` fails: one factor
+        of a product must be 0 there, or every term or branch.
 
         Of a product one factor has to be 0, of the others all parts.
         """
@@ -133,62 +133,62 @@ class NodeProperties:
         return every
 
 
-def is_chosen(graph: Graph, node: Node) -> bool:
-    """Return whether `node` contains a condition, a guard or a select with a branch 0, that makes it exactly 0 where it
-    is false. The answer is False if more than ``MAX_VISITED_NODES`` nodes would have to be visited.
+def is_conditional(graph: Graph, node: Node) -> bool:
+    """Return whether `node` is exactly 0 where some condition fails, because it contains a guard or a select with a
+    branch 0. The answer is False if more than ``MAX_VISITED_NODES`` nodes would have to be visited.
     """
-    return _is_chosen(graph, node, [MAX_VISITED_NODES])
+    return _is_conditional_within(graph, node, [MAX_VISITED_NODES])
 
 
-def _is_chosen(graph: Graph, node: Node, budget: list[int]) -> bool:
-    """Return whether `node` contains a condition, a guard or a select with a branch 0, that makes it exactly 0 where it
-    is false. Each visited node decreases ``budget[0]``; the answer is False if the budget is used up.
+def _is_conditional_within(graph: Graph, node: Node, budget: list[int]) -> bool:
+    """Return whether `node` is exactly 0 where some condition fails, because it contains a guard or a select with a
+    branch 0. Each visited node decreases ``budget[0]``; the answer is False if the budget is used up.
     """
     budget[0] -= 1
     if budget[0] < 0:
         return False
     match node.op:
         case "add":
-            return all(_is_chosen(graph, term, budget) for term in node.args)
+            return all(_is_conditional_within(graph, term, budget) for term in node.args)
         case "select":
             sides = node.args[1:]
-            return any(map(graph.is_zero, sides)) or any(_is_chosen(graph, side, budget) for side in sides)
+            return any(map(graph.is_zero, sides)) or any(_is_conditional_within(graph, side, budget) for side in sides)
         case "mul" | "sum" | "ein" | "comprehension":
-            return any(_is_chosen(graph, part, budget) for part in node.args)
+            return any(_is_conditional_within(graph, part, budget) for part in node.args)
     return node.op == "guard"
 
 
-def count_chosen(graph: Graph, node: Node) -> Node:
-    """Return a node for the number of terms of `node` whose conditions hold, 1 for a node without conditions: ``[i < j]
-    + [i == j]`` for ``[i < j]*a + [i == j]*b``.
+def count_true_terms(graph: Graph, node: Node) -> Node:
+    """Return a node that counts the terms of `node` whose conditions hold: ``[i < j] + [i == j]`` for ``[i < j]*a + [i
+    == j]*b``; 1 for a node without conditions.
 
     It counts the selected terms. The value of `node` does not show this: selected terms may cancel where a derivative
     is not 0.
     """
     if graph.is_zero(node):
         return node
-    if not is_chosen(graph, node):
+    if not is_conditional(graph, node):
         return graph.broadcast(graph.one, node.shape) if node.shape else graph.one
     match node.op:
         case "select":
-            return graph.select(node.args[0], *(count_chosen(graph, side) for side in node.args[1:]))
+            return graph.select(node.args[0], *(count_true_terms(graph, side) for side in node.args[1:]))
         case "guard":
-            return graph.guard(node.data, count_chosen(graph, node.args[0]))
+            return graph.guard(node.data, count_true_terms(graph, node.args[0]))
         case "add":
-            return graph.add([count_chosen(graph, term) for term in node.args])
+            return graph.add([count_true_terms(graph, term) for term in node.args])
         case "sum":
             variables, rows, body = graph.open(node)
-            return graph.sum(variables, rows, count_chosen(graph, body))
+            return graph.sum(variables, rows, count_true_terms(graph, body))
         case "mul":
-            return graph.mul([count_chosen(graph, factor) for factor in node.args])
+            return graph.mul([count_true_terms(graph, factor) for factor in node.args])
         case "ein":
             operands = list(zip(node.args, node.data.inputs, strict=True))
             extents: dict[Hashable, Affine] = dict(enumerate(node.data.extents))
-            chosen = [(count_chosen(graph, part), own) for part, own in operands if is_chosen(graph, part)]
+            chosen = [(count_true_terms(graph, part), own) for part, own in operands if is_conditional(graph, part)]
             return graph.ein(1, chosen, node.data.output, extents)
         case "comprehension":
             variables, _, body = graph.open(node)
-            return graph.comprehension(variables, node.data, count_chosen(graph, body))
+            return graph.comprehension(variables, node.data, count_true_terms(graph, body))
     return graph.select(graph.compare("ne", node, graph.zero), graph.one, graph.zero)
 
 
@@ -234,8 +234,8 @@ def divisor_constraints(forms: Iterable[Affine]) -> Rows:
 
 
 def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:
-    """Yield each integer-tensor entry in `rows`, such as ``p[i]``, as ``(node, constraints)``; the constraints are true
-    where the entry is read.
+    """Yield ``(node, constraints)`` for each integer-tensor entry in `rows`, such as ``p[i]``: the constraints are true
+    where the entry is read. ``rows`` are a guard's, or the bounds of loops over `variables`.
 
     The rows of a range are tested where the loops around it run, those of a guard where the others hold.
     """
@@ -247,8 +247,8 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that are known to be true where `row`, one of them, is tested: all others in a
-    guard, those of outer loops in a loop nest over `variables`. Constraints that contain `entry` are left out.
+    """Yield the constraints in `rows` that are known to be true where `row`, one of them, is tested: in a guard all
+    others, in a loop nest over `variables` those of outer loops. Constraints that contain `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 
@@ -265,8 +265,8 @@ MOST_CASES = 8
 
 
 def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
-    """Return `value` split by its guards into ``(constraints, value there)``; the cases are disjoint and cover all
-    points. With more than ``MOST_CASES`` cases, `value` itself is the only one.
+    """Return `value` split by its guards into pairs ``(constraints, value where these hold)``; the cases are disjoint
+    and cover all points. With more than ``MOST_CASES`` cases, `value` itself is the only one.
 
     A choice by indices that differ is split as well: the first of them that differs is less or greater. Guards inside
     of binders stay.
@@ -348,7 +348,7 @@ def unconditional(root: Node) -> set[Node]:
 
 
 class FiniteNodes(Container[Node]):
-    """The set of nodes that are finite wherever a given function is finite. Multiplying such a node by 0 gives 0.
+    """The set of nodes that are finite wherever a given function is finite. Such a node times 0 is 0.
 
     These are the nodes that the function evaluates unconditionally, and nodes for which
     `is_finite_for_finite_arguments` proves that they are finite for all finite entries of the tensors. A quotient that

@@ -67,8 +67,8 @@ class _Norms:
         self.bound: set[int] = set()
 
     def within(self, root: Node) -> Node:
-        """Return `root` with powers and comparisons of sums of squares replaced by powers and comparisons of norms,
-        also inside of sums and other binders.
+        """Return `root` with powers and comparisons of sums of squares expressed by norms, also inside of sums and
+        other binders.
         """
         if not any(is_root(part) or self.is_use_of_norm(part) for part in reachable(root)):
             return root
@@ -89,8 +89,8 @@ class _Norms:
         return done[root]
 
     def is_use_of_norm(self, node: Node) -> bool:
-        """Return whether `node` is a negative power of an entry of an array, or the comparison of such an entry with 0,
-        where the array stores sums of squares and has an array of square roots.
+        """Return whether `node` uses a norm: it is a negative power of an entry of an array of sums of squares, or
+        compares the entry with 0, and another array stores the square roots of these sums.
         """
         if node.op not in ("pow", "compare") or node.args[0].op != "read" or node.args[1].op != "const":
             return False
@@ -99,8 +99,8 @@ class _Norms:
 
     def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
         """Return a power or comparison of a sum of squares in `bases` in terms of its norm: ``norm**(2*p)`` for
-        ``base**p``, ``norm > 0`` for ``base > 0``. `old` is `node` before its arguments were rewritten; other nodes are
-        unchanged.
+        ``base**p``, ``norm > 0`` for ``base > 0``; other nodes are unchanged. `old` is `node` before its arguments were
+        rewritten.
         """
         if old.op not in ("pow", "compare") or old.args[0] not in bases or old.args[1].op != "const":
             return node
@@ -111,8 +111,8 @@ class _Norms:
         return self.graph.compare(old.data, norm, self.graph.zero) if old.args[1] is self.graph.zero else node
 
     def norm(self, base: Node) -> Node | None:
-        """Return the square root of `base`, or the array entry that stores it; None if `base` is not a sum of
-        squares.
+        """Return the square root of `base` as a norm, or the array entry that stores this norm; None if `base` is not a
+        sum of squares.
         """
         if base not in self.norms:
             if base.op == "mul":

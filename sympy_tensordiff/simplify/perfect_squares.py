@@ -13,8 +13,8 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 
 
 def perfect_square(graph: Graph, total: Node) -> Node | None:
-    """Return the sum `total` with three terms that are a square, up to a factor, joined to one; None without such
-    terms.
+    """Return the sum `total` with three terms such as ``a**2 + 2*a*b + b**2``, up to a factor, joined to one square;
+    None if it has no such terms.
     """
     if len(total.args) < 3:
         return None
@@ -38,7 +38,9 @@ def perfect_square(graph: Graph, total: Node) -> Node | None:
 
 
 def _root(graph: Graph, ratio: Node) -> tuple[Node, Node] | None:
-    """Return ``(a, b)`` with ``(a/b)**2`` equal to the product `ratio`; None if there is none with integer powers."""
+    """Return ``(a, b)``, products with integer powers, such that ``(a/b)**2`` is the product `ratio`; None if there are
+    none.
+    """
     parts: tuple[list[Node], list[Node]] = [], []
     for factor in graph.factors(ratio):
         if factor.op == "const":

@@ -59,8 +59,8 @@ def monomial(node: Node, bases: Mapping[Node, Number]) -> tuple[Number, int] | N
 def series_of(
     node: Node, bases: Mapping[Node, Number], length: int, memo: dict[Node, Series | None] | None = None
 ) -> Series | None:
-    """Return the series of the scalar `node` in ``t`` about 0, computed with `length` coefficients, of which
-    cancellation may leave fewer; None if it is not known. `bases` are those of `monomial`.
+    """Return the series of the scalar `node` in ``t`` about 0, computed with `length` coefficients, of which fewer may
+    remain if terms cancel; None if it is not known. `bases` are those of `monomial`; `memo` caches the series of nodes.
 
     `node` has no free variables but ``t``. `memo` caches the series of nodes for the same `bases` and `length`.
     """
@@ -163,8 +163,8 @@ def shifted(series: Series, order: int) -> Series:
 
 
 def _call(function: Any, arg: Series, length: int) -> Series | None:
-    """Return the first ``length`` terms of the series of ``function(arg)``; None if `arg` is not 0 at 0 (1 for the
-    logarithm), or if all these terms are 0.
+    """Return the first ``length`` terms of the series of ``function(arg)``. None if the series `arg` is not 0 at 0 (1
+    for the logarithm), or if all these terms are 0.
     """
     inner: list[Fraction] = [*[Fraction(0)] * max(arg.order, 0), *arg.coefficients][:length]
     if function is sympy.log:
@@ -224,8 +224,8 @@ def _exp(a: Coefficients) -> list[Fraction]:
 
 
 def _circular(a: Coefficients, sign: int) -> tuple[list[Fraction], list[Fraction]]:
-    """Return the coefficients of ``(sin(a), cos(a))`` for ``sign=-1``, of ``(sinh(a), cosh(a))`` for ``sign=1``;
-    ``a[0]`` is 0.
+    """Return the coefficients of ``(sin(a), cos(a))`` for ``sign=-1``, and of ``(sinh(a), cosh(a))`` for ``sign=1``.
+    The first coefficient of `a` must be 0.
     """
     sine, cosine = [Fraction(0)], [Fraction(1)]
     for n in range(1, len(a)):
@@ -240,8 +240,8 @@ def _quotient(a: Coefficients, b: Coefficients) -> list[Fraction]:
 
 
 def _inverse_function(sign: int, power: Fraction) -> Callable[[Coefficients], list[Fraction]]:
-    """Return the function from the coefficients of `a` to those of ``f(a)``, where ``f(0) = 0`` and ``f'(x) = (1 +
-    sign*x**2)**power``. Arcus and area functions have this form.
+    """Return the function that maps the coefficients of `a` to those of ``f(a)``, for f with ``f(0) = 0`` and ``f'(x) =
+    (1 + sign*x**2)**power``. Arcus and area functions have this form.
     """
 
     def of(a: Coefficients) -> list[Fraction]:

@@ -175,8 +175,8 @@ def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
     """Return the axes of `other` that correspond to `axes`, over which ``sum(exponential)`` sums, so that
-    ``other/sum(exponential)`` is a softmax; `labels` are the axes of `other`, `rest` those of the sum. None unless both
-    exponentials are the same tensor up to the order of axes.
+    ``other/sum(exponential)`` is a softmax. None unless both exponentials are the same tensor up to the order of axes.
+    `labels` are the axes of `other`, `rest` those of the sum.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """
@@ -229,7 +229,7 @@ def summed_axes(node: Node) -> tuple[int, ...] | None:
 
 
 def softmax_of(graph: Graph, tensor: Node, axes: tuple[int, ...]) -> Node:
-    """Return the softmax ``exp(tensor - lse(tensor))``, with the log-sum-exp over `axes`."""
+    """Return the softmax ``exp(tensor - L)`` of a tensor, where L is its log-sum-exp over `axes`."""
     labels = range(len(tensor.shape))
     rest = [axis for axis in labels if axis not in axes]
     shift = graph.ein(-1, [(graph.logsumexp(axes, tensor), rest)], labels, dict(enumerate(tensor.shape)))
@@ -259,8 +259,8 @@ def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _shifts(graph: Graph, exponent: Node) -> list[Node]:
-    """Return the two terms of `exponent`, without coefficients, transposition or repetition: one of them may be a
-    log-sum-exp, which makes the exponential a softmax. [] unless there are two terms.
+    """Return the two terms of `exponent` without coefficients, transposition or repetition; [] unless there are two. If
+    one of them is a log-sum-exp, the exponential is a softmax.
     """
     while exponent.op == "ein" and exponent.args and is_view(exponent):
         exponent = exponent.args[0]
@@ -326,7 +326,7 @@ RULES: tuple[Callable[[Graph, ContractionParts], list[Operand] | None], ...] = (
 
 
 def may_cancel(parts: Sequence[Node]) -> bool:
-    """Whether a rule for products may apply to `parts`: a cheap necessary test."""
+    """Return whether a rule for products may apply to `parts`: a cheap test that is necessary, not sufficient."""
     for part in parts:
         base = _base(part)
         if base.op == "inv" or (base.op == "call" and base.data in (sympy.exp, sympy.sign)):
@@ -359,8 +359,8 @@ def _power(graph: Graph, base: Node, exponent: int) -> Node:
 
 
 def _occurrences(product: ContractionParts, label: Label) -> int:
-    """Return how often `label` occurs in the operands of `product`; for a label of the result, a number too large for a
-    rule that needs a summed label.
+    """Return how often `label` occurs in the operands of `product`. For a label of the result, return a large number,
+    so that no rule takes it for a summed label.
     """
     if label in product.output:
         return len(product.parts) + 3

@@ -30,7 +30,7 @@ from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.integer.values import are_ranges_nonempty, bound_rows, length_of_range
 from sympy_tensordiff.simplify.common_factors import factor_out_common
-from sympy_tensordiff.simplify.node_properties import is_chosen
+from sympy_tensordiff.simplify.node_properties import is_conditional
 
 Limits = Sequence[Bounds]
 
@@ -39,8 +39,8 @@ MAX_TERMS_SUMMED = 8
 
 
 class ProductsOfSums:
-    """Builds nested sums of products, with each factor inside of only those sums on whose index it depends: ``Sum_i
-    a[i] * Sum_j b[j]``.
+    """Builds sums of products as nested sums with each factor outside of all sums on whose index it does not depend:
+    ``Sum_i a[i] * Sum_j b[j]``.
 
     The variables in `sizes` are never bound. `may_evaluate` says whether a node may be evaluated where it was not
     before, given the constraints that hold there. With `flat`, sums over several variables stay as they are, for passes
@@ -74,8 +74,8 @@ class ProductsOfSums:
         )
 
     def may_leave(self, choice: Node, limits: Limits, facts: Rows) -> bool:
-        """Return whether the select `choice`, a factor of a sum, may be moved out of it: its condition does not depend
-        on `limits`, and is defined even if the sum is empty.
+        """Return whether the select `choice`, a factor of a sum, may be moved out of the sum: its condition does not
+        depend on the indices of `limits`, and is defined even where the sum is empty.
         """
         if not self.graph.is_choice(choice):
             return False
@@ -108,7 +108,7 @@ class ProductsOfSums:
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
         runs = are_ranges_nonempty(limits, facts)
-        chosen = any(is_chosen(self.graph, factor) for factor in factors if factor not in free)
+        chosen = any(is_conditional(self.graph, factor) for factor in factors if factor not in free)
         outside = [f for f in free if (runs and (f.total or not chosen)) or self.may_evaluate(f, facts)]
         inside = [factor for factor in factors if factor not in outside]
         groups = [] if self.flat or len(free) > len(outside) else self.groups(limits, inside)
@@ -136,9 +136,9 @@ class ProductsOfSums:
         ]
 
     def may_split_sum(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``, given the `groups` of
-        bounds and factors. Unless all ranges are known to be nonempty (`run`), each group must be defined even where
-        another range is empty.
+        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``, for sums over the `groups`
+        of bounds and factors. Unless all ranges are known to be nonempty (`run`), each group must be defined even where
+        the range of another one is empty.
         """
         if run:
             return True
@@ -181,8 +181,9 @@ class ProductsOfSums:
         return self.sum(limits, graph.mul(factors), facts)
 
     def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
-        """Return the number of values that the variable of `limit` takes: a sum whose `factors` do not depend on it is
-        this number times the factors. None if the number is unknown, or if factors may be undefined when it is 0.
+        """Return the number of values that the variable of `limit` takes, by which a sum over factors that do not
+        depend on the variable is multiplied. None if the number is unknown, or if one of `factors` may be undefined
+        when it is 0.
         """
         count = length_of_range(limit)
         if count is None or are_ranges_nonempty([limit], facts):
@@ -192,8 +193,8 @@ class ProductsOfSums:
         return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Whether moving the factors `free` out of the `inner` sum splits that sum, or makes it depend on fewer
-        indices.
+        """Return whether moving the factors `free` out of the sum over `inner` splits that sum in two, or makes it
+        depend on fewer indices.
         """
         if len(self.groups(inner, bound)) > 1:
             return True
@@ -221,8 +222,8 @@ class ProductsOfSums:
     def quotient_sum(
         self, base: Node, inner: Limits, limits: Limits, factors: Sequence[Node], rows: Rows, facts: Rows
     ) -> Node | None:
-        """Return the sum of `factors` over `limits`, guarded by `rows`, if its part over `inner` is a multiple of
-        `base`; else None.
+        """Return the sum of `factors` over `limits`, guarded by `rows`, with its part over `inner` simplified, if this
+        part is a multiple of `base`; else None.
         """
         outer = [limit for limit in limits if limit not in inner]
         variables = frozenset(limit.variable for limit in inner)
@@ -249,8 +250,8 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits` if all but at most one of its terms cancel when they are
-        summed one by one, over all of `limits` or over the innermost one; else None.
+        """Return the sum of the addition `body` over `limits`, taken term by term, if all but at most one of the
+        resulting sums cancel; the innermost index alone is tried, too. None if they do not cancel.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
@@ -259,8 +260,8 @@ class ProductsOfSums:
         return None
 
     def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits` if its terms, summed one by one, cancel so that at most
-        one remains; else None.
+        """Return the sum of the addition `body` over `limits`, taken term by term, if at most one of the resulting sums
+        remains after others cancel; else None.
         """
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)
@@ -310,5 +311,5 @@ def _other_orders(limits: list[Bounds]) -> list[list[Bounds]]:
 
 
 def _atoms(limit: Bounds) -> frozenset[int]:
-    """Return the variables in the loop bounds `limit`, the loop variable included."""
+    """Return the variables in the loop bounds `limit`, and the loop variable itself."""
     return atoms_in(bound_rows([limit]))

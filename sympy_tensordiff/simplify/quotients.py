@@ -114,7 +114,7 @@ def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
 
 
 def _parts(node: Node) -> Iterable[Node]:
-    """Return the factors of the product `node` (also of a multiple of one); `node` alone if it is a power; () for other
+    """Return the factors of `node` if it is a product or a multiple of one; `node` alone if it is a power; () for other
     nodes.
     """
     if node.op not in ("mul", "ein"):
@@ -123,7 +123,9 @@ def _parts(node: Node) -> Iterable[Node]:
 
 
 def _has(node: Node, op: str) -> bool:
-    """Return whether the product `node` has a factor with the op `op`. A power counts only if it is a divisor."""
+    """Return whether the product `node` has a factor with the op `op`; a factor that is a power counts only if it is a
+    divisor.
+    """
     return any(part.op == op and (op != "pow" or _is_divisor(part)) for part in _parts(node))
 
 
@@ -188,8 +190,8 @@ class Quotients:
         return node
 
     def _keeps_digits(self, node: Node, form: Node) -> bool:
-        """Return whether `form` is no less accurate than `node`, to which it is equal: it keeps each difference of
-        inputs such as ``a - b``, or has fewer additions and divisions.
+        """Return whether `form`, which is equal to `node`, is no less accurate: it keeps each difference of inputs such
+        as ``a - b``, or has fewer additions and divisions.
 
         ``(a - b)/a`` keeps the digits of a small difference, which ``1 - b/a`` loses to the rounding of the quotient. A
         difference of computed values has lost them before.
@@ -199,8 +201,8 @@ class Quotients:
         return not lost or (after != before and all(map(operator.le, after, before)))
 
     def _sums_of_letters(self, node: Node) -> set[frozenset[Node]]:
-        """Return the additions of plain variables, entries and numbers in `node`, such as ``a - 2*b``; each as the set
-        ``{a, b}`` of its terms without coefficients.
+        """Return the additions of plain variables, entries and numbers in `node`, each as the set of its terms without
+        coefficients: ``{a, b}`` for ``a - 2*b``.
         """
         found: set[frozenset[Node]] = set()
         for part in reachable(node):
@@ -210,7 +212,9 @@ class Quotients:
         return found
 
     def forms(self, node: Node) -> Iterator[Node]:
-        """Yield equal forms of the sum or product `node`, as one fraction, factored, or multiplied out."""
+        """Yield nodes that are equal to the sum or product `node`: one fraction, a factored form, the form with
+        products multiplied out.
+        """
         for form in self._sums(node) if node.op == "add" else self._products(node):
             with suppress(_Inexact):
                 yield form()
@@ -261,11 +265,11 @@ class Quotients:
         while stack:
             factor, exponent = stack.pop()
             if factor.op == "const":
-                coefficient *= _exact(factor.data) ** _whole(exponent)
+                coefficient *= _as_fraction(factor.data) ** _as_int(exponent)
                 continue
             is_power = factor.op == "pow" and factor.args[1].op == "const" and factor.args[0].shape == factor.shape
             if is_power and exponent.denominator == 1:
-                stack.append((factor.args[0], exponent * _exact(factor.args[1].data)))
+                stack.append((factor.args[0], exponent * _as_fraction(factor.args[1].data)))
                 continue
             inner = self.graph.factors(factor)
             inner = inner if len(inner) > 1 else self._factors_of_all_axes(factor)
@@ -370,7 +374,7 @@ class Quotients:
         return self._built_sum(self._polynomial(_times(rest, self.term(own)) for own in sums[0].args), sums[0].shape)
 
     def _with_power_joined(self, term: Term) -> Term:
-        """Return the product `term` with a factor of the base of a power joined with it, ``b*(x/b)**a`` for
+        """Return the product `term` with a factor joined with a power that contains it: ``b*(x/b)**a`` for
         ``x*(x/b)**(a - 1)``; raise `_Inexact` without such a power.
         """
         for power, times in term.powers.items():
@@ -507,14 +511,14 @@ def _is_entrywise(node: Node) -> bool:
     return all(not labels or labels == node.data.output for labels in node.data.inputs)
 
 
-def _exact(number: object) -> Fraction:
+def _as_fraction(number: object) -> Fraction:
     """Return an integer or fraction as a fraction; raise `_Inexact` for floating point numbers."""
     if not isinstance(number, (int, Fraction)):
         raise _Inexact
     return Fraction(number)
 
 
-def _whole(number: Fraction) -> int:
+def _as_int(number: Fraction) -> int:
     """Return the integer `number` as an int; raise `_Inexact` for another fraction."""
     if number.denominator > 1:
         raise _Inexact
@@ -562,8 +566,8 @@ def _content_of(
 
 
 def _common_roots(polynomial: Polynomial) -> dict[Node, Fraction]:
-    """Return the sums whose exponents in all terms of `polynomial` differ by integers but are none, with the least
-    exponent of each: ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``.
+    """Return the sums whose exponents in all terms of `polynomial` are fractions that differ by integers, each with its
+    least exponent: ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``.
     """
     keys = [dict(key) for key in polynomial]
     found: dict[Node, Fraction] = {}

@@ -39,8 +39,8 @@ MOST_TRIES = 60
 
 
 def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: Sequence[Node] = ()) -> list[Node]:
-    """Return `nodes` with a guard ``[0 <= i < n]`` around each read that is not proven in bounds, neither by `facts`
-    nor by the reads of the original ``function``.
+    """Return `nodes` with a guard ``[0 <= i < n]`` around each read that may be out of bounds. Reads that `facts` prove
+    in bounds, or that the original expressions ``function`` make themselves, need none.
 
     Reads of ``function`` itself are in bounds: a call with other arguments is refused.
 
@@ -52,8 +52,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """A constraint ``form >= 0`` that the user's function implies because one of its reads is in bounds. It holds for
-    all values of ``variables`` that satisfy the constraints ``rows``, under the ``conditions``.
+    """A constraint ``form >= 0`` that the user's function implies, because one of its reads is in bounds only if it
+    holds. It holds for all values of ``variables`` that satisfy the constraints ``rows``, under the ``conditions``.
 
     It holds for all values of `variables`.
     """
@@ -92,9 +92,9 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether the constraint `row` is an instance of the bound of `read`: some values of its variables turn
-        one into the other, and its ranges and conditions follow from `facts` and `conditions` there. False after a
-        limited number of tries.
+        """Return whether the constraint `row` is an instance of the bound of `read`: the two are equal for some values
+        of the variables of `read`, and the ranges and conditions of `read` at these values follow from `facts` and
+        `conditions`. False after a limited number of tries.
         """
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
@@ -111,8 +111,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield the ways to extend `forms`, a dictionary from some variables of `read` to index forms, to all its
-        variables, such that each constraint of `read` on the new ones becomes one of `facts`.
+        """Yield dictionaries from all variables of `read` to index forms, which extend `forms` (from some of them).
+        Each constraint of `read` on a new variable becomes one of `facts` by the substitution.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -134,11 +134,12 @@ class WrittenReads:
         """Yield a bound ``form >= 0`` for each read of the original function that is not provably in bounds."""
         for access, _, row in Accesses(self.graph, self.facts).unproven(self.function):
             around = access.around
-            yield from self._cases(row.form, around.variables, around.rows, frozenset(around.choices))
+            yield from self._written_cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
-    def _cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield a record of ``form >= 0`` for each case of the minima and maxima in `form`. `known` and `conditions`
-        hold where the read is made; variables in `bound` that are not needed are eliminated from `known`.
+    def _written_cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
+        """Yield ``form >= 0`` with the facts under which it holds: first as it stands, then once for each way to
+        resolve the maxima and minima in `form`; cases that cannot occur are left out. `known` and `conditions` hold
+        where the read is made; variables in `bound` that are not needed are eliminated from `known`.
         """
         system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
@@ -211,8 +212,8 @@ class _Explicit:
         return tuple([row for row in without_implied(rows, facts) if not self.proven(row, facts)])
 
     def proven(self, row: Constraint, facts: Rows) -> bool:
-        """Return whether `row` follows from `facts`, multiplied by divisors if need be, or from a read of the original
-        function.
+        """Return whether `row` follows from `facts` (if need be after multiplication by divisors), or from a read of
+        the original function.
         """
         more = times_divisors(facts) if row.form.compounds() else ()
         return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
@@ -281,8 +282,8 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return the constraints among `rows` that do not contain `entry`; None if one that does contain it fails when
-        the entry is minus infinity.
+        """Return the constraints among `rows` that do not contain `entry`, if all others are true when the entry is
+        minus infinity; None if one of them is false then.
         """
         left: list[Constraint] = []
         for row in rows:

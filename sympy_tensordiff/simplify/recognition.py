@@ -40,7 +40,9 @@ LEVELS = 4
 
 
 class Facts(NamedTuple):
-    """Data for the rules of this module: how often each node is used, and which matrices are known to be symmetric."""
+    """The data that the rules of this module need: how often each node is used, and which matrices are known to be
+    symmetric.
+    """
 
     uses: Uses
     symmetric: dict[Node, bool]
@@ -274,7 +276,7 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _leaves(graph: Graph, choice: Node) -> list[Node]:
-    """Return the nonzero values between which `choice`, with the selects nested in its branches, chooses."""
+    """Return the nonzero values between which the select `choice`, with the selects nested in its branches, chooses."""
     sides = [side for side in choice.args[1:] if not graph.is_zero(side)]
     return [leaf for side in sides for leaf in (_leaves(graph, side) if graph.is_choice(side) else [side])]
 
@@ -342,8 +344,8 @@ def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
-    """Take sums in `node` term by term where terms then cancel, also in sums nested up to `levels` deep; None if none
-    do.
+    """Take the sums in `node` term by term if terms then cancel, also in sums nested up to `levels` deep; None if none
+    cancel.
     """
     for terms in _distributions(graph, node):
         found = graph.add([_without_zero(graph, term, levels) for term in terms])
@@ -354,9 +356,9 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
-    """Yield, for each addition among the operands of the contraction `node`, the list of contractions in which one of
-    its terms replaces it; their sum is `node`. With `is_alone`, an addition counts only if it has a summed index that
-    no other operand has.
+    """Yield, for each addition among the operands of the contraction `node`, a list of contractions whose sum is
+    `node`: in each, one term of the addition takes its place. With `is_alone`, an addition counts only if it has a
+    summed index that no other operand has.
     """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))
@@ -371,8 +373,8 @@ def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterat
 
 
 def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Take one sum in the addition `node` term by term, if its terms then cancel with other terms of `node`; None if
-    none do.
+    """Take one sum in the addition `node` term by term, if the resulting terms cancel with other terms of `node`; None
+    if none do.
     """
     for term in node.args:
         coefficient, core = graph.split_view(term)
@@ -395,8 +397,8 @@ def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
 
 
 def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
-    """Return `product` times one more operand, `term` with the labels `labels`, as a node. A scalar `term` becomes a
-    tensor of ones of `shape` and scalar operands.
+    """Return `product` with one more operand, `term` with the labels `labels`, as a node. For a scalar `term`, a tensor
+    of ones of this `shape` is an operand, too.
     """
     coefficient, term = graph.split_view(term)
     ones = (graph.filled(1, shape), labels)
@@ -433,7 +435,7 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: a number that all terms of an operand have moves in front. None if
+    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: a number that all terms of an operand share moves in front. None if
     there is none.
     """
     if not is_core(node):

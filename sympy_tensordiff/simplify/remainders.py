@@ -77,7 +77,7 @@ def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[R
 
 
 def _reduced(factor: Affine, modulus: int) -> Affine:
-    """Return `factor` with its coefficients and constant reduced modulo `modulus`."""
+    """Return the affine form `factor` with its coefficients and constant reduced modulo `modulus`."""
     return Affine({v: c % modulus for v, c in factor.terms}, factor.constant % modulus)
 
 
@@ -119,8 +119,9 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return the constraint `row` without the variable `v`, for which `equation` holds: a row linear in `v` is
-    multiplied by the coefficient of `v` in the equation, so that nothing is divided; else `value` is substituted.
+    """Return the constraint `row` without the variable `v`, for which `equation` holds. A row linear in `v` is
+    multiplied by the coefficient of `v` in the equation, so that nothing is divided; in another row `value` is
+    substituted.
     """
     parts = slope(row.form, v)
     if parts is None:

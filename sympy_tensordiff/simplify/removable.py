@@ -81,8 +81,8 @@ _LARGEST_FRACTION = 10**6
 
 
 class Powers(dict[Node, Number]):
-    """The variable ``u`` of a power series as a dictionary from bases to exponents, ``{x: 1, y: -1}`` for ``u = x/y``.
-    It also caches series in ``u``.
+    """The variable ``u`` of a power series, as a dictionary from bases to exponents: ``{x: 1, y: -1}`` for ``u = x/y``.
+    It also caches the series of nodes in ``u``.
     """
 
     def __init__(self, exponents: Mapping[Node, Number]) -> None:
@@ -176,8 +176,8 @@ def regular_at_zero(
 
 
 class SeriesChoice(NamedTuple):
-    """A series that replaces terms of an entry near 0: where the node ``condition`` is true, ``series`` is computed in
-    place of the sum of the terms ``members``.
+    """A series that replaces some terms of an entry near 0: where the node ``condition`` is true, ``series`` is
+    computed in place of the sum of the terms ``members``.
 
     The members are terms of the entry, an addition, or the entry itself as the only one.
     """
@@ -188,8 +188,8 @@ class SeriesChoice(NamedTuple):
 
 
 def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done: Mapping[Node, Node]) -> Node:
-    """Return the entry `node` with a choice between series and direct form for each of `chosen`. `done` has the direct
-    forms: of `node`, and of its terms.
+    """Return `node` with a choice between the series (near the point) and the direct form, for each group of terms or
+    factors in `chosen`. `done` has the direct forms of `node` and of its terms.
     """
     if chosen[0].members == (node,):
         condition, near, _ = chosen[0]
@@ -205,8 +205,8 @@ def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done
 
 
 def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
-    """Return the entries and scalars that are factors of both `product` and its series `near`; written in front of the
-    choice between the two, they leave it fewer indices.
+    """Return the entries and scalars that are factors of both `product` and its series `near`. They are written in
+    front of the choice between the two, so that the choice depends on fewer indices.
     """
     factors = graph.factors(near)
     return [arg for arg in product.args if arg.op in ("read", "scalar") and arg in factors]
@@ -222,8 +222,7 @@ def _with_entries_of(
     graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> dict[Node, Node]:
     """Return a dictionary from `nodes` to equal nodes in which reads of the stored `arrays` are replaced by the
-    formulas of these entries, if simple, so that rules see inside. `choices` has formulas for some reads, which are
-    preferred.
+    formulas of these entries, if simple, so that rules see inside. Formulas in `choices` are preferred.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -321,8 +320,8 @@ def _is_inside_of_term(
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
-    """Return the choice by which one series near 0 replaces the whole entry `node`, a sum of `terms`; None if `groups`
-    lack terms that may have a pole of their own, or do not share one variable.
+    """Return the choice by which one series near 0 replaces the whole entry `node`, a sum of `terms`. None if `groups`,
+    the terms that cancel, do not share one variable, or lack terms that may themselves be infinite at 0.
     """
     series = {n for group in groups for n in group.members}
     others = [term for n, term in enumerate(terms) if n not in series]
@@ -435,9 +434,9 @@ def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Vari
 def _series_of_group(
     graph: Graph, parts: ArithmeticParts, terms: Sequence[SeriesTerm], few: Series, rest: Node, variable: Variable
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest`, where the series is used below the radius; None
-    if the terms do not cancel near 0, or if another rule has already made their sum accurate. ``few`` has the first
-    coefficients of the sum.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series is used where ``abs(u)`` is below the
+    radius. None if the terms do not cancel near 0, or if another rule has already made their sum accurate. ``few`` has
+    the first coefficients of the sum.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -476,8 +475,8 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Return `groups`, whose keys are common factors and whose values are terms, split into dictionaries so that groups
-    with an addend in common stay together.
+    """Return the dictionary `groups`, from common factors to terms, split into several. Groups that share an addend
+    stay in one dictionary.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
@@ -491,7 +490,7 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 def _joined_group(
     graph: Graph, parts: ArithmeticParts, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
-    """Return `groups`, each a factor with its terms, as one group that a series replaces; None unless the terms of each
+    """Return `groups`, each a factor with its terms, as one group that a series replaces. None unless the terms of each
     group cancel where the series is used, or everywhere.
     """
     radii: list[float] = []
@@ -544,7 +543,7 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
         inner = own if isinstance(exponent, Fraction) else factor.args[0] if _is_logarithm(factor) else None
         if inner is not None and factor.data is log1p:
             inner = graph.add((graph.one, inner))
-        unit = None if inner is None else _unit(graph, inner, variable)
+        unit = None if inner is None else _leading_power(graph, inner, variable)
         if unit is None and (factor.op == "const" or variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is not None):
             factors.append(factor)
         elif unit is None or (len(sums[0]) > 0 and own is not inner):
@@ -572,14 +571,16 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
     return found
 
 
-class _Unit(NamedTuple):
-    """A sum written as ``b**degree*node``, where the factor `node` tends to 1 for large b."""
+class _LeadingPower(NamedTuple):
+    """The limit form of a sum for a large base b: the sum is ``b**degree*node``, with a factor `node` that tends to
+    1.
+    """
 
     degree: int
     node: Node
 
 
-def _unit(graph: Graph, total: Node, variable: Variable) -> _Unit | None:
+def _leading_power(graph: Graph, total: Node, variable: Variable) -> _LeadingPower | None:
     """Return the sum `total` as a power of the variable times a factor that tends to 1 for large values of the
     variable; None if it has no such form.
     """
@@ -587,7 +588,7 @@ def _unit(graph: Graph, total: Node, variable: Variable) -> _Unit | None:
     if series is None or series.order >= 0 or series.coefficients[0] != 1:
         return None
     inverse = graph.pow(variable.lead, graph.const(series.order))
-    return _Unit(-series.order, graph.add([graph.mul((inverse, part)) for part in total.args]))
+    return _LeadingPower(-series.order, graph.add([graph.mul((inverse, part)) for part in total.args]))
 
 
 def _is_logarithm(node: Node) -> bool:
@@ -697,7 +698,9 @@ def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
 
 
 def _base_and_exponent(factor: Node) -> tuple[Node, Number]:
-    """Return the base and the exponent of a power with a number as exponent; ``(factor, 1)`` for other nodes."""
+    """Return the base and the exponent of `factor` if it is a power with a number as exponent; ``(factor, 1)`` for
+    other nodes.
+    """
     base, exponent = factor.args if factor.op == "pow" else (factor, factor)
     return (base, exponent.data) if exponent.op == "const" and factor.op == "pow" else (factor, 1)
 
@@ -743,7 +746,7 @@ def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series 
 
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
-    """Whether a factor of `term` is infinite where ``u`` is 0; a divisor of ``u`` is not."""
+    """Return whether a factor of `term`, other than a divisor of ``u`` itself, is infinite where ``u`` is 0."""
     found = [variable.powers.series(factor, _COEFFICIENTS_TO_TELL) for factor in term.factors]
     is_divisor = variable.powers.get(variable.lead, 1) < 0
     return (term.order < 0 and not is_divisor) or any(one is not None and one.order < 0 for one in found)
@@ -787,8 +790,8 @@ def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float
 
 
 def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
-    """Return the value of `node` at `u`, and the sum of the absolute values of its terms, which bounds the rounding
-    error.
+    """Return the value of `node` at `u`, and the sum of the absolute values of its terms, from which the rounding error
+    is bounded.
     """
     if (power := monomial(node, powers)) is not None:
         value = float(power[0]) * u ** power[1]

@@ -23,8 +23,8 @@ MAX_SQUARED_TERMS = 4
 
 
 def root_less_sum(graph: Graph, node: Node) -> Node | None:
-    """Return a sum with ``sqrt(a + (b + c)**2) - b - c`` written without cancellation, which occurs where ``a`` is
-    small; None for other sums.
+    """Return the addition `node` with ``sqrt(a + (b + c)**2) - b - c`` in it computed without cancellation for small
+    ``a``; None for other sums.
     """
     for term in node.args:
         factor, root = graph.split_coefficient(term)
@@ -41,8 +41,8 @@ def root_less_sum(graph: Graph, node: Node) -> Node | None:
 
 
 def shares_less_number(graph: Graph, node: Node) -> Node | None:
-    """Return a sum of a number and several terms with one inverse root, such as ``b/s + c/s - 1`` with ``s = sqrt(a +
-    (b + c)**2)``, without cancellation for small ``a``; None for other sums.
+    """Return the addition `node` of a number and terms divided by one root, such as ``b/s + c/s - 1`` with ``s = sqrt(a
+    + (b + c)**2)``, without cancellation for small ``a``; None for other sums.
     """
     numbers = [arg for arg in node.args if arg.op == "const"]
     terms = [graph.factors(arg) for arg in node.args if arg.op != "const"]
@@ -101,7 +101,7 @@ def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
 
 
 def _rest_of_square(graph: Graph, base: Node, b: Node) -> Node | None:
-    """Return ``base - b**2`` if it has fewer terms than `base`, where squares of sums may be multiplied out; else
+    """Return ``base - b**2`` if it has fewer terms than `base`; squares of sums may be multiplied out for this. Else
     None.
     """
     rest = minus(graph, base, graph.pow(b, graph.const(2)))

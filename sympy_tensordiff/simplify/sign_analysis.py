@@ -59,7 +59,7 @@ def _const(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 def _index(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of an index form: nonnegative if its variables are free and no coefficient is negative, else
-    unknown. It counts as flat (derivative 0 where the value is 0), since its derivative is 0.
+    unknown. An index form counts as flat (derivative 0 where the value is 0), since its derivative is 0.
     """
     form = node.data
     sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)
@@ -92,17 +92,16 @@ def _addition(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFact
     """Return the sign of an addition, unknown if the sign of a term is. It is flat (derivative 0 where the value is 0)
     if all terms are.
     """
-    if len(node.args) == 2 and node.args[1].op == "const" and _is_distance(graph, *node.args):
+    if len(node.args) == 2 and node.args[1].op == "const" and _touches_zero(graph, *node.args):
         return _SQUARE
     if any(argument.sign < 0 for argument in arguments):
         return _UNKNOWN
     return SignFacts(max(argument.sign for argument in arguments), all(argument.flat for argument in arguments))
 
 
-def _is_distance(graph: Graph, term: Node, constant: Node) -> bool:
-    """Whether ``term + constant`` is like ``1 - cos(u)**2``: nonnegative, with derivative 0 where it is 0.
-
-    Its derivative is 0 wherever it is 0, since the function turns there.
+def _touches_zero(graph: Graph, term: Node, constant: Node) -> bool:
+    """Return whether ``term + constant`` is nonnegative and has the derivative 0 wherever it is 0, as ``1 - cos(u)``,
+    ``1 - cos(u)**2`` and ``cosh(u) - 1``.
     """
     factor, value = graph.split_view(term)
     if value.op == "pow" and value.args[1].op == "const" and value.args[1].data == 2:

@@ -103,9 +103,9 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """Return `addition` with sums over equal ranges merged, if the factors in front of them are equal; also in
-    additions inside, `levels` deep. With `selected`, an equation ``p == a[t]`` is a factor. The variables in `sizes`
-    are sizes, not indices.
+    """Return `addition` with sums over equal ranges merged if the factors in front of the sums are equal; additions
+    inside of them are treated alike, `levels` deep. With `selected`, an equation ``p == a[t]`` is a factor. The
+    variables in `sizes` are sizes, not indices.
     """
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
@@ -177,7 +177,7 @@ def _summed(graph: Graph, term: Node) -> Summed | None:
 
 
 def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
-    """Return the constraints of the sum `node` with its `count` bound variables renumbered from -1 down, so that sums
+    """Return the constraints of the sum `node` with its `count` bound variables renumbered to -1, -2, ..., so that sums
     over equal ranges have equal constraints.
     """
     base = node.height - count
@@ -208,8 +208,8 @@ def _merge_group(
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
 
     def joined(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
-        """Return the sum of `terms` with the factors `common` taken out. None if all `terms` are products of entries
-        only, unless they are twins such as ``X[i, j]`` and ``X[j, i]``.
+        """Return the sum of `terms` with the factors `common` in front. None if all `terms` are products of entries
+        only, unless they differ only in the order of indices, as ``X[i, j]`` and ``X[j, i]``.
         """
         if all(base.op in ENTRIES for term in terms for base in term.powers) and not _are_twins(terms):
             return None
@@ -239,7 +239,9 @@ def _with_equations(graph: Graph, body: Node) -> PowerProduct:
 
 
 def _are_twins(terms: Sequence[PowerProduct]) -> bool:
-    """Whether `terms` differ only in the order of indices of one tensor, as ``a*X[i, j]`` and ``a*X[j, i]``."""
+    """Return whether `terms` differ only in the order of the indices of one tensor, as ``a*X[i, j]`` and ``a*X[j,
+    i]``.
+    """
     items = [term.powers.items() for term in terms]
     own = [[base for base, e in item if any((base, e) not in other for other in items)] for item in items]
     reads = [factors[0] for factors in own if len(factors) == 1 and factors[0].op == "read"]

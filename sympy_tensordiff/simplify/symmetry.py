@@ -72,15 +72,15 @@ def exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _may_be_exchanged(node: Node) -> bool:
-    """Return whether exchanging two axes of `node` may leave it unchanged or change its sign only: an argument is a
-    computed tensor. It is a quick test.
+    """Return whether exchanging two axes of `node` might leave it unchanged or only change its sign, because an
+    argument is a computed tensor. It is a quick test.
     """
     return node.op in _EXCHANGED and any(arg.shape and arg.args for arg in node.args)
 
 
 def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
-    """Return the exchanges of axes in the arguments on which the symmetry of `node` in the axes `a` and `b` depends, as
-    ``(argument, its first axis, its second axis)``.
+    """Return what must be symmetric for `node` to be symmetric in the axes `a` and `b`: a list of ``(argument, its
+    first axis, its second axis)``.
     """
     if node.op in _ENTRYWISE:
         return [(arg, a, b) for arg in node.args if len(arg.shape) == len(node.shape)]
@@ -172,7 +172,7 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
 
 def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -> tuple[int, list[Operand]]:
     """Return ``(sign, operands)`` of an einsum with the axes of symmetric operands in a standard order: the first axis
-    of the result, then summed ones, then others. An exchange of two axes of an antisymmetric operand changes the sign.
+    of the result, then summed axes, then others. An exchange of two axes of an antisymmetric operand changes the sign.
     """
 
     def rank(label: Label) -> int:
@@ -239,8 +239,8 @@ def with_equal_terms_joined(graph: Graph, addition: Node, known: Mapping[Node, b
 
 
 def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return ``roots`` with products that differ only in grouping, such as ``X (W v)`` and ``(X W) v``, replaced by one
-    and the same node.
+    """Return ``roots`` in which products that differ only in grouping, such as ``X (W v)`` and ``(X W) v``, are one and
+    the same node.
     """
     nodes = reachable(*roots)
     first: dict[Node, Node] = {}
@@ -380,8 +380,8 @@ def _ordered_product(
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Whether the product may be symmetric: the operands with the first label of the result are the same tensors as
-    those with the second. This condition is necessary, not sufficient.
+    """Return whether the product may be symmetric: the operands with the first label of the result are the same tensors
+    as those with the second. This is necessary, not sufficient.
     """
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)

@@ -69,8 +69,8 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return the guarded `term` as a guard around a read of a table. The table has fewer axes, since the equations of
-    the guard fix some of `axes`; None if they fix none.
+    """Return the guarded `term` as a guard around a read of a table that has fewer axes, since the equations of the
+    guard fix some of `axes`; None if they fix none.
     """
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
@@ -142,9 +142,9 @@ def with_cancelled_entries(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:
-    """Return `roots` with comprehensions that are read at one index replaced by their body there, and with entries of
-    operations on comprehensions written in index notation. With `is_input`, for a function that will be differentiated,
-    fewer reads are replaced.
+    """Return `roots` with each comprehension that is read at one index only replaced by its body there, and with
+    entries of operations on comprehensions written in index notation. With `is_input`, for a function that will be
+    differentiated, fewer reads are replaced.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration. An entry that is used several times is at most a sum over one index and
@@ -175,7 +175,7 @@ def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
     times = Counter(node.args[0] for node in nodes if node.op == "read")
     users = Counter(arg for node in nodes for arg in node.args)
     written = {node for node in tensors if times[node] * _tree_size(node) <= WRITTEN_SIZE}
-    written |= {node for node in tensors - written if times[node] == 1 and _is_alone(node, mixed, users)}
+    written |= {node for node in tensors - written if times[node] == 1 and _has_single_uses(node, mixed, users)}
     return {node for node in nodes if node.op == "read" and node.args[0] in written}
 
 
@@ -191,9 +191,9 @@ def _tree_size(tensor: Node) -> int:
     return size
 
 
-def _is_alone(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Whether the operation `tensor` is made of comprehensions, and operations on these (the nodes that `mixed` maps to
-    True), that nothing else uses. `users` has the number of uses of each node.
+def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
+    """Return whether nothing else uses the operation `tensor`: it is made of comprehensions and of operations on these
+    (the nodes that `mixed` maps to True), each with one use. `users` has the number of uses of each node.
     """
     stack = [tensor]
     while stack:

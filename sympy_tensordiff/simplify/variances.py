@@ -125,8 +125,8 @@ def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Scaled
 
 
 def _value(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> Node | None:
-    """Return the formula of `factor`, with array entries replaced by their definitions, if it is a sum or has a sum as
-    a factor; else None.
+    """Return the formula of `factor`, with array entries replaced by their definitions, if this is a sum or has a sum
+    as a factor; else None.
     """
     if factor.op == "sum":
         return factor

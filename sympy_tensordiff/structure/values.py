@@ -80,8 +80,8 @@ class ValueKernel:
         return [n * (len(at[0]) if at else 1) for n, at in zip(self._value_counts, points, strict=True)]
 
     def coordinates(self, points: Sequence[Coordinates]) -> list[NDArray[np.int64]]:
-        """Return the arrays of index values to pass to the compiled function after the arguments of the derivative:
-        none for groups whose points are all combinations of index values.
+        """Return the arrays of index values that the compiled function takes after the arguments of the derivative. A
+        group whose points are all combinations of index values needs none.
         """
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 

@@ -18,8 +18,7 @@ def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
     """Return the statements `body`, which end with a store, with fewer accumulators: for ``y = s + t``, the terms of t
-    are added to s instead. ``axes`` maps each accumulator to its axes; those with different axes, or in ``fixed``,
-    stay.
+    are added to s instead. Only accumulators with the same axes, which ``axes`` has, and not in ``fixed`` are joined.
     """
     *rest, store = body
     if not is_store(store):
@@ -57,7 +56,7 @@ def with_joined_sums(
 
 
 def _signed_name(term: Scalar) -> tuple[str, int]:
-    """Return ``("s", 1)`` for a term ``s``, ``("s", -1)`` for ``-s``, and ``("", 1)`` for other terms."""
+    """Return ``("s", 1)`` if `term` is the name ``s``, ``("s", -1)`` for ``-s``, and ``("", 1)`` for other terms."""
     if isinstance(term, Operation) and term.function == "neg":
         return _signed_name(term.arguments[0])[0], -1
     return (term.name, 1) if isinstance(term, Name) else ("", 1)
@@ -65,7 +64,7 @@ def _signed_name(term: Scalar) -> tuple[str, int]:
 
 def with_first_additions(lines: list[str], complete: Collection[str]) -> list[str]:
     """Return the lines of code with ``s = 0`` and a following ``s = s + x`` replaced by ``s = x``. ``complete`` lists
-    the additions that set all entries.
+    those additions that set all entries of ``s``.
 
     An addition counts as the first if it is the next line that contains the accumulator, in the same block.
 

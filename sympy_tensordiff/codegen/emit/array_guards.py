@@ -47,8 +47,8 @@ class UseConditions(NamedTuple):
 
 
 def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
-    """Return, for each array and named value of `program`, the condition on its indices under which its value is used.
-    Values that are always used are left out.
+    """Return, for each array and named value of `program`, the condition on its indices under which a statement uses
+    its value. Values that are always used are left out.
     """
     result = UseConditions({}, {}, {})
     common: dict[str, Conditions] = dict.fromkeys([array.name for array in program.outputs], frozenset())
@@ -121,7 +121,7 @@ class _UsesInKernel:
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
         """Note that the entries read by `load` are used where `conditions` (rewritten in the axes of the array) are
-        true; conditions that other reads of the array do not have are dropped.
+        true; conditions that other reads of the same array lack are dropped.
         """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):
@@ -173,12 +173,12 @@ def conditions_at(stored: Iterable[Condition], index: Sequence[Affine]) -> list[
 
 
 def conditions_in(condition: Scalar) -> Conditions:
-    """Return the conditions whose conjunction the boolean expression `condition`, made by `as_scalar`, is."""
+    """Return the conditions that the boolean expression `condition`, made by `as_scalar`, joins by "and"."""
     return frozenset([*condition_rows(condition, True), *(mapped(one, {}) for one in nonzero_forms(condition))])
 
 
 def axis_name(number: int) -> str:
-    """Return the variable name that stands for axis `number` in the conditions on an array."""
+    """Return the name of the variable that, in the conditions on an array, is the index along axis `number`."""
     return f"axis {number}"
 
 
@@ -193,8 +193,8 @@ def _names(condition: Condition) -> set[str]:
 
 
 def mapped(condition: Condition, images: Mapping[str, Affine]) -> Condition:
-    """Return `condition` with its variables substituted by `images`. Of a condition that a form is not 0, the form and
-    its negative mean the same: the one whose text is sorted last is returned.
+    """Return `condition` with its variables substituted by `images`. The condition that a form is not 0 is equivalent
+    to that of its negative; of the two, the one whose text is sorted last is returned.
     """
     if isinstance(condition, Constraint):
         return condition._replace(form=condition.form.substitute(images))

@@ -44,7 +44,7 @@ class Span:
 
 class Lanes:
     """The dimensions over which array operations are vectorised, outermost first: each is an index with its range.
-    Other indices may be forms in these (``images``).
+    ``images`` has the other indices that are forms in these.
 
     ``images`` are indices that are replaced, with their forms in the indices of the dimensions.
     """
@@ -68,7 +68,9 @@ class Lanes:
         return frozenset(self.dim(axis) for form in forms for axis in self.axes_in(form))
 
     def varying_rows(self, rows: Rows) -> Rows:
-        """Return the constraints that contain an index of a dimension; they may be true for some entries only."""
+        """Return the constraints that contain the index of a dimension, so that they may be true for some entries
+        only.
+        """
         return tuple([row for row in rows if self.dims_of(row.form)])
 
     def has(self, name: str) -> bool:
@@ -88,15 +90,17 @@ class Lanes:
         return Lanes((*spans, *self.dims), self.images)
 
     def replace(self, old: Span, new: Span, image: Affine | None = None) -> Lanes:
-        """Return the dimensions with ``new`` in place of ``old``. ``image`` is the old index as a form in the new."""
+        """Return the dimensions with ``new`` in place of ``old``. ``image`` is the old index as a form in the new
+        one.
+        """
         images = self.images
         if image is not None:
             images = {axis: form.substitute({old.axis: image}) for axis, form in images.items()} | {old.axis: image}
         return Lanes(tuple(new if dim is old else dim for dim in self.dims), images)
 
     def dims_from_first(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
-        """Yield pairs ``(dimension, is_wanted)`` for all dimensions from the first one in ``wanted`` on. These are the
-        axes that an array needs to broadcast over all dimensions; the ones that are not wanted have length 1.
+        """Yield pairs ``(dimension, is_wanted)`` for all dimensions from the first one in ``wanted`` on: the axes that
+        an array needs to broadcast over all dimensions. Axes of dimensions that are not wanted have length 1.
         """
         started = False
         for dim in self.dims:

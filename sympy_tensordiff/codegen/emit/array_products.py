@@ -72,8 +72,8 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
 
 
 def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
-    """Print ``s += a*b``, with factors along different dimensions, as one ``einsum`` call. Return False, and print
-    nothing, for other additions, or if the library's compiler does not fuse sums with their terms.
+    """Print ``s += a*b``, where a and b vary along different dimensions, as one ``einsum`` call. Return False, and
+    print nothing, for other additions, or if the library's compiler would not fuse the sum with its terms.
 
     A mask stays with the factors that vary along its dimensions only.
     """
@@ -143,14 +143,14 @@ class Arrangement(NamedTuple):
 
     @property
     def pays_in_fused_sums(self) -> bool:
-        """Whether to compute a product by ``einsum`` although the library's compiler could fuse the sum with its terms:
-        no operand is a large temporary, or it is a matrix product.
+        """Return whether an ``einsum`` is faster even if the library's compiler could fuse the sum with its terms: no
+        operand is a large temporary, or it is a matrix product.
         """
         return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
 
     def work(self) -> float:
-        """The estimated number of operations to compute the operands that are not read from memory: their entries times
-        their factors. A matrix product counts one less, so that it is preferred among equals.
+        """The estimated number of operations to compute those operands that are not read from memory: for each, its
+        entries times its factors. A matrix product counts one less, so that it is preferred among equals.
         """
         made = (operand for operand in self.operands if operand.is_computed)
         return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices
@@ -195,8 +195,9 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an einsum with one operand for each set of dimensions on which factors depend; the library chooses the
-        order of products. None if there are fewer than `fewest` operands, or one would be a large temporary.
+        """Return an einsum with one operand for each set of dimensions on which factors depend, so that the library
+        chooses the order of products. None if there are fewer than `fewest` operands, or one of them would be a large
+        temporary.
         """
         groups: dict[frozenset[Span], list[Scalar]] = {}
         with self.values.inside(self.frame._replace(block=TextBlock())):
@@ -320,9 +321,9 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return ``(dimension, first, count)`` for a loop over i whose iterations each concern only ``count`` entries of a
-    dimension, from the index ``first`` on: ``(dimension, 2*i, 2)`` for ``2*i`` and ``2*i + 1``. None if ``count`` is
-    not a small number, or ``first`` is the same for all i.
+    """Return ``(dimension, first, count)`` for a loop over i in which each iteration concerns only ``count`` entries of
+    a dimension, from the index ``first`` on: ``(dimension, 2*i, 2)`` for the entries ``2*i`` and ``2*i + 1``. None if
+    ``count`` is not a small number, or ``first`` is the same for all i.
     """
     found = sort_conditions(lanes, lanes.varying_rows(loop_rows(loop)))
     if found.mask or found.scalar or len(found.spans) != 1:
@@ -339,9 +340,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``. ``loop`` is the sum over
-    `wide`, the range of all entries, with zeros added, which can be one product; ``tests`` are the texts of tests that
-    the factors are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
+    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``. ``loop`` sums over
+    `wide`, which contains the ranges of all entries, with zeros for the other terms, and may be one product; ``tests``
+    are the texts of tests that the factors are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):
@@ -372,8 +373,8 @@ def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions
 
 
 def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> bool:
-    """Print a windowed sum such as ``sum_k w[k]*x[p - k]``, whose range the ends of x limit, as one library call.
-    Return False, and print nothing, for other loops.
+    """Print a windowed sum such as ``sum_k w[k]*x[p - k]``, whose range is limited by the ends of x, as one library
+    call. Return False, and print nothing, for other loops.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

@@ -64,9 +64,9 @@ def _guarded(conditions: Rows, body: tuple[Statement, ...]) -> tuple[Statement, 
 def find_recurrences(
     kernel: Kernel, extents: Sequence[Affine], depends: Mapping[str, frozenset[str]], prover: Prover
 ) -> dict[str, PrefixScan]:
-    """Return the sums of `kernel` that are linear recurrences along its last axis, as a dictionary from the names of
-    their accumulators. ``extents`` are the lengths of the axes; ``depends`` gives the indices on which each name
-    depends.
+    """Return a dictionary from the names of accumulators to linear recurrences: the sums of `kernel` that are linear
+    recurrences along its last axis. ``extents`` are the lengths of the axes; ``depends`` has the indices on which each
+    name depends.
     """
     found: dict[str, PrefixScan] = {}
     forms = [bound.form for loop in loops(kernel.body) for bound in bounds(loop)]
@@ -93,8 +93,8 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return body
 
     def with_neutral(value: Scalar) -> Scalar:
-        """Return a product without its factors that are 1; 1 for the name of an empty product; other values
-        unchanged.
+        """Return 1 for the name of a product over a loop without iterations, and a product without its factors 1; other
+        values unchanged.
         """
         if isinstance(value, Operation) and value.function == "mul":
             factors = [part for part in value.arguments if part != Number(1)]

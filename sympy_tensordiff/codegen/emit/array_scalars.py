@@ -67,8 +67,8 @@ class Frame(NamedTuple):
 
 
 class StoredValue(NamedTuple):
-    """A value of the generated code that has a name: the dimensions over which it was computed, those along which it
-    varies, and the mask where it is valid, if any.
+    """A value with a name in the generated code: the dimensions over which it was computed, the dimensions along which
+    it varies, and the mask of its valid entries, if any.
     """
 
     lanes: Lanes
@@ -115,8 +115,8 @@ class VectorPrinter(ScalarPrinter):
 
     @contextmanager
     def inside(self, frame: Frame) -> Iterator[None]:
-        """Context manager: print values as arrays over the dimensions of ``frame``. Arrays of the indices of its new
-        dimensions are defined at this place of its block.
+        """Context manager: print values as arrays over the dimensions of ``frame``. For its new dimensions, arrays of
+        indices are defined at this place of its block.
         """
         outer = self.lanes, self._slots, self.context, self.masks, self.frame
         slot, lanes = frame.block.slot(), frame.lanes
@@ -209,8 +209,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return ``(index, shape)`` for reading a value that was stored over other dimensions, ``home``: its index in
-        terms of the current dimensions, with length 1 and index 0 for dimensions on which it does not depend.
+        """Return ``(index, shape)`` for reading a value that was stored over other dimensions, ``home``: the index in
+        terms of the current dimensions. Dimensions on which the value does not depend have length 1 and index 0.
         """
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
@@ -268,8 +268,8 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
-        """Return ``(axis, constraint)`` for each bound that a masked read may violate; [] for a read that is in bounds
-        or is not masked.
+        """Return ``(axis, constraint)`` for each bound that a masked read may violate; [] for a read that is known to
+        be in bounds or has no mask.
         """
         load = Load(array, tuple(index))
         return self.prover.unproved_bounds(load, self.context) if self.masks else []
@@ -408,8 +408,8 @@ class VectorPrinter(ScalarPrinter):
         return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
     def in_lane_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
-        """Return the text of ``name[texts]``, broadcast against the current dimensions: its axes `dims` are transposed
-        into their order, and ``None`` is inserted for missing dimensions.
+        """Return the text of ``name[texts]`` so that it broadcasts against the current dimensions: its axes `dims` are
+        transposed into their order, and ``None`` is inserted for missing dimensions.
         """
         order = [self.lanes.dims.index(dim) for dim in dims]
         texts = list(texts)
@@ -437,7 +437,7 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """Return for each dimension by how much each index grows in a step along it; None if that is not constant."""
+        """Return by how much each index grows in a step along each dimension; None if that is not constant."""
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
         for dim, is_used in self.lanes.dims_from_first(used):
@@ -480,8 +480,8 @@ class VectorPrinter(ScalarPrinter):
         return Operation(node.function, (Operation("guarded", (first, safe)), *rest))
 
     def _guarded_text(self, value: Scalar, safe: Scalar) -> tuple[str, int]:
-        """Return ``(text, precedence)`` of ``value``, with ``safe`` in its place at entries where one of the current
-        masks is False.
+        """Return ``(text, precedence)`` of ``value``, with ``safe`` in its place at entries where a current mask is
+        False.
         """
         masks, texts = self.masks, list[str]()
         needed = [not self.is_safe_without(mask, value, safe) for mask in masks]
@@ -567,7 +567,7 @@ class VectorPrinter(ScalarPrinter):
 
 
 def is_static(condition: Scalar) -> bool:
-    """Return whether a condition depends only on integers that are known before the array operations, not on array
+    """Return whether a condition is decided by integers that are known before the array operations, and not by array
     values.
     """
     parts = [part for part in subexpressions(condition) if isinstance(part, IndexValue)]
@@ -575,8 +575,8 @@ def is_static(condition: Scalar) -> bool:
 
 
 def may_be_static(condition: Scalar) -> bool:
-    """Return whether the text of `condition` may be a Python bool rather than an array: its operands are known when the
-    code is generated, or are names.
+    """Return whether the text of `condition` may be a Python bool rather than an array, because its operands are known
+    when the code is generated, or are names.
     """
     if isinstance(condition, Operation) and condition.function in ("and", "or", "not"):
         return all(map(may_be_static, condition.arguments))

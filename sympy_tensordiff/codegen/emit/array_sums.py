@@ -133,8 +133,8 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
-        """Return the range of a loop whose bounds are the same for all entries computed together. Also return a frame
-        whose block of code runs only if the range is not empty.
+        """Return ``(range, frame)`` of a loop whose bounds are the same for all entries computed together; the code in
+        the frame runs only if the range is not empty.
         """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
@@ -144,8 +144,8 @@ class Narrowing:
 
     def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
         """Print a loop over blocks of ``span``, so that an array along it and ``others`` has at most ``times*BLOCK``
-        entries, if possible. Return the range of one block and the frame inside the loop. Without need for a loop,
-        return ``span`` and ``frame``.
+        entries, if possible. Return the range of one block and the frame inside the loop; ``span`` and ``frame`` if no
+        loop is needed.
         """
         lengths = [dim.length for dim in (span, *others)]
         if self.values.dialect.is_fused:
@@ -214,8 +214,8 @@ def _without_data(form: Affine, sign: int) -> Affine:
 
 
 def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
-    """Return the constraints on a loop variable that contain an index of the current dimensions, as ``j <= i``, or
-    array values.
+    """Return the constraints on the variable of `loop` that differ between entries computed together: they contain an
+    index of the current dimensions, as ``j <= i``, or (in a pure dialect) array values.
     """
     rows = lanes.varying_rows(loop_rows(loop))
     if not dialect.is_pure:
@@ -224,8 +224,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((row,), others)`` for the first constraint that contains exactly one dimension which no other
-    constraint contains; ``((), ())`` if there is none.
+    """Return ``((row,), others)`` for the first constraint that contains a single dimension, which no other constraint
+    contains; ``((), ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -267,7 +267,7 @@ class Additions:
         """The lines that add to all entries of an accumulator."""
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
-        """Return whether the current mask is the one of the accumulator ``name``, so that an addition in `frame` needs
+        """Return whether the mask of the accumulator ``name`` is the current mask, so that an addition in `frame` needs
         no mask of its own.
         """
         return frame.mask == self.values.stored[name].mask
@@ -372,8 +372,8 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span]]:
-        """Return ``(text, dimensions)``: an array, ``text``, added to a part of the accumulator ``name``, padded
-        to the shape of the accumulator, and the dimensions along which the array varies.
+        """Return ``(text, dimensions)``: an array that is added to a part of the accumulator ``name``, padded with
+        neutral values to the shape of the whole accumulator, and the dimensions along which it varies.
 
         XLA fuses padded arrays. It computes what ``x.at[a:b].add`` adds by an operation of its own, a scatter: programs
         with stencils took 1.14 times as long, and their compilation 1.35 times.
@@ -465,8 +465,8 @@ class Additions:
 
 
 def reduce_copies(text: str, counts: Sequence[str], reduction: Reduction) -> str:
-    """Return the text of a reduction over as many copies of one value as the product of ``counts``: ``count*value`` for
-    a sum, ``value**count`` for a product, ``value`` for an extremum.
+    """Return the text of a reduction of many copies of one value, as many as the product of ``counts``: ``count*value``
+    for a sum, ``value**count`` for a product, ``value`` for an extremum.
     """
     if not counts or reduction in EXTREMA:
         return text

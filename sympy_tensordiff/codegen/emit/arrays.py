@@ -275,8 +275,8 @@ class KernelPrinter:
         return "\n".join([head_text(self.kernel, self.passed), *lines])
 
     def masked(self, frame: Frame, condition: Scalar) -> Frame:
-        """Print the definition of a mask for `condition`, unless it is defined, and return a frame in which values are
-        computed where the mask is true.
+        """Return a frame in which values are computed where `condition` is true; the definition of its mask is printed,
+        unless the mask is defined already.
         """
         key = condition, frame.mask, id(frame.block)
         if key not in self.used_masks:
@@ -320,9 +320,8 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """If only one loop of `body` depends on a condition that is rarely true, print the rest of the kernel twice,
-        without that loop (for calls in which the condition is never true) and with it, and return True. Else return
-        False.
+        """If a single loop of `body` depends on a condition that is rarely true, print the rest of the kernel twice and
+        return True: without that loop, for calls in which the condition is never true, and with it. Else return False.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -460,7 +459,7 @@ class KernelPrinter:
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
         """Return how many trailing axes of the filled array are written completely, each along one dimension, so that
-        slices can be used instead of index arrays.
+        slices can be used for them instead of index arrays.
         """
         count, shape = 0, self.values.shapes[self.kernel.array]
         pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
@@ -542,8 +541,9 @@ class KernelPrinter:
         )
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Print a loop over ``i`` that adds to entries ``2*i + a``, with few values of ``a``, as a Python loop over
-        ``a`` around array operations over all ``i``. Return False, and print nothing, if the loop has another form.
+        """Print a loop over ``i`` that adds to the entries ``2*i + a`` for a few values of ``a``: as a Python loop over
+        ``a``, in which array operations handle all ``i``. Return False, and print nothing, if the loop has another
+        form.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.

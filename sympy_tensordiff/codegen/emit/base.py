@@ -123,8 +123,8 @@ class ScalarPrinter(FormPrinter):
         return self.names(name)
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        """Return the text of ``value if condition else otherwise``, and its precedence. Only the chosen value is
-        computed.
+        """Return the text of ``value if condition else otherwise``, of which only the chosen value is computed, and its
+        precedence.
         """
         first, second = self.scalar(condition, CHOICE + 1), self.scalar(value, CHOICE + 1)
         return self.choice.format(first, second, self.scalar(otherwise)), CHOICE
@@ -261,8 +261,8 @@ class ScalarPrinter(FormPrinter):
 
 
 def split_off_sign(node: Scalar) -> tuple[bool, Scalar]:
-    """Return ``(is_negative, rest)``: (True, a*b) for ``-a*b``, where the rest has no minus sign in front or in its
-    factors.
+    """Return ``(is_negative, rest)``: ``(True, a*b)`` for ``-a*b``. The rest has no minus sign, neither in front nor in
+    its factors.
     """
     negative = False
     while isinstance(node, Operation) and node.function == "neg":
@@ -323,7 +323,9 @@ class NestPrinter(ScalarPrinter):
         self.lines: list[str] = []
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the text of a function call, converted to the type of the results if it may have another one."""
+        """Return the text of a function call, converted to the type of the results if its own type may be another
+        one.
+        """
         text = super().call(function, arguments)
         return f"real({text})" if function in WIDENED else text
 

@@ -70,8 +70,8 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 class CFile:
-    """Prints a program as a C file. The search for out-of-bounds indices is a program too, which another object prints
-    as static functions of the file.
+    """Prints a program as a C file. The search for out-of-bounds indices is a program, too; a second `CFile` prints it
+    as static functions of the same file.
     """
 
     language = "C99"
@@ -305,8 +305,8 @@ class CFile:
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
 
     def most_scratch_function(self, time: str) -> str:
-        """Return the C function that computes the scratch memory of a recurrence, in numbers: the maximum over its
-        steps, whose number is the C variable ``time``.
+        """Return the C function that computes the scratch memory of a recurrence, in numbers: the maximum over its time
+        steps. The number of steps is the C variable ``time``.
         """
         names, name = self.names.copy(), self.options.name
         own, most, length = names(time), names.fresh("most"), names.fresh("length")
@@ -394,7 +394,7 @@ class CFile:
         return text
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that call the function of a step, guarded if its array may be empty."""
+        """Yield the lines that call the function of a step, which are guarded if its array may be empty."""
         text = f"{'code |= ' * found.has_code}{functions(step)};"
         if some := self.temporaries.nonempty_condition(self.temporaries.work_extents(step)):
             yield f"{INDENT}if ({some}) {{"
@@ -416,7 +416,7 @@ class CFile:
 
     def refusals(self) -> Iterator[tuple[str, int | str]]:
         """Yield ``(C condition, return code)`` for each case in which the C function refuses a call. With the code 0,
-        the text is a line to be printed in between, such as a declaration.
+        the text is a line, such as a declaration, to be printed between the tests.
         """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]
@@ -451,14 +451,15 @@ class CFile:
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. It is a
-        generator because a subclass first yields lines that compute them.
+        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. The
+        method is a generator because a subclass first yields lines that compute both.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 
     def search_refusals(self, search: CFile, forms: CForms) -> Iterator[tuple[str, int | str]]:
-        """Yield the lines that search for out-of-bounds data and refuse the call if they find some.
+        """Yield pairs, as `refusals` does, that search for out-of-bounds data and refuse the call if there are some.
+        ``search`` is the file of the search.
 
         The search runs only if the range of the data does not rule them out.
         """

@@ -102,7 +102,10 @@ class CForms(FormPrinter):
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
-        """Return the C text of ``factor`` times a variable of a form; quotients call ``divided``, which rounds down."""
+        """Return the C text of ``factor*variable``, a term of an affine form, with a floor quotient as a call of the C
+        function ``divided``. Such a call needs no parentheses after a minus sign, so that `first_negative` changes
+        nothing.
+        """
         if not isinstance(variable, Quotient | SymbolicQuotient):
             return super()._term(variable, factor, first_negative)
         text = f"divided({self.form(variable.form)}, {self.form(Affine.of(variable.divisor))})"
@@ -205,7 +208,9 @@ class CPrinter(CForms, NestPrinter):
             self.print_statement(statement, here, first)
 
     def print_statement(self, statement: Statement, path: StatementPath, kind: str) -> None:
-        """Append the lines of a statement. ``kind`` is the C type if it also declares its target, "" otherwise."""
+        """Append the lines of a statement. If it also declares its target, ``kind`` is the C type of the target, else
+        "".
+        """
         depth = len(path)
         if isinstance(statement, Set):
             self.line(depth, f"{kind}{self.set_text(statement)};")
@@ -267,7 +272,7 @@ class CPrinter(CForms, NestPrinter):
 
     def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
         """Return the scalars to which each iteration of ``loop`` adds one term; [] if the loop has other effects. Such
-        iterations can be summed in parallel.
+        a loop can be summed in parallel.
         """
         own, found = self.declared_in(path), list[str]()
         body = loop.body
@@ -335,7 +340,7 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """Return the extent of a local array's axis as one form that is large enough: of a maximum or minimum with
+    """Return the extent `ends` of a local array's axis as one form that is large enough: of a maximum or minimum with
     constants, as ``max(n, 0)``, the form that is not constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
@@ -354,8 +359,8 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Map positions of statements (paths) to the names and C types to declare before them, for all names in ``wanted``.
-    A scalar is declared in the innermost block that contains all of its uses.
+    """Return a dictionary from positions of statements (paths) to the names and C types to declare before them, for all
+    names in ``wanted``. A scalar is declared in the innermost block that contains all of its uses.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """

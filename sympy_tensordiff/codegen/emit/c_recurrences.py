@@ -86,7 +86,9 @@ class CRecurrencePrinter:
         return self.spare.get(result, self.pointers[result])
 
     def zeroed(self, target: str, result: str) -> list[str]:
-        """Return the lines that set the entries at a pointer to 0; it has the shape of a `result` of the steps."""
+        """Return the lines that set to 0 the entries of the array at the pointer `target`, which has the shape of
+        `result`, a result of the steps.
+        """
         return self.loop_over_entries(result, f"{target}[{self.index}] = 0;")
 
     def copied(self, target: str, source: str, result: str) -> list[str]:

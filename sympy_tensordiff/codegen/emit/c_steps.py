@@ -37,7 +37,7 @@ from sympy_tensordiff.integer.products import slope
 
 class StepText(NamedTuple):
     """A printed C function of a step: its text, the names of its arguments, its work arrays with their numbers of
-    entries, and whether it returns an error code.
+    entries, and whether the function returns an error code.
 
     ``passed`` are the names of its arguments, ``work`` the numbers of entries of its work arrays by their names, and
     ``has_code`` says whether it returns a code.
@@ -338,7 +338,7 @@ class CProductPrinter:
         return f"least({TERMS}, {terms})*({ROWS} + least({COLUMNS}, {columns} + {TILE[1] - 1}))"
 
     def start(self, view: Load) -> str:
-        """Return the C pointer to an operand's first entry at the current values of the outer loops."""
+        """Return the C pointer to the first entry of an operand at the current values of the outer loops."""
         inner = {name: Affine() for group in ("rows", "columns", "terms") for name, _ in self.groups[group]}
         return f"{self.names(view.array)} + {self.forms.place(view.array, [f.substitute(inner) for f in view.index])}"
 

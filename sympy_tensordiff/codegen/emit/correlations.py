@@ -165,8 +165,8 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append code that computes the label ``solved`` from the position of a task in the result: for an index
-        ``i + k``, k is the position minus i. Return the block of code that runs if k is in range.
+        """Append code that computes the label ``solved`` from the position of a task in the result: k from the position
+        of ``i + k``, as the position minus i. Return the block of code that runs if k is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
@@ -183,8 +183,8 @@ class _TiledCorrelation:
         return lines.child(f"if {test}:")
 
     def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
-        """Return the text of the call that adds one block of the product of ``left`` and ``right`` to the sums ``own``.
-        ``strides`` are the texts of the arrays' strides.
+        """Return the text of the call that adds one block of the product of ``left`` and ``right`` to ``own``, the sums
+        of the block. ``strides`` are the texts of the arrays' strides.
         """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}

@@ -99,7 +99,9 @@ class CudaTexts(CPrinter):
         return f"for ({bounds}; {own} += {self.form(statement.step)})"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function; one of the threads of a warp gets their number."""
+        """Return the call of a function. A helper that combines the values of threads of a warp also gets the number of
+        these threads.
+        """
         if function in WARP_HELPERS:
             value, threads = arguments
             assert isinstance(threads, IndexValue)
@@ -285,8 +287,8 @@ class CudaFile(CFile):
 
     @property
     def last_code(self) -> str:
-        """The C expression for the value that the function of all steps returns: the last CUDA error, negated. 0 in the
-        body of a recurrence, whose errors the function of the whole program finds.
+        """The C expression for the value that the function of all steps returns: the last CUDA error, negated. In the
+        body of a recurrence it is 0, since the function of the whole program finds errors.
         """
         if self.is_body:
             return "0"
@@ -394,7 +396,9 @@ class CudaFile(CFile):
         return host._replace(text=f"{found.text}\n\n{host.text}", work={name: f"greatest({size}, {most})"})
 
     def in_blocks(self, loop: BlockRecurrence) -> StepText:
-        """Return the kernel in which blocks run a recurrence, and store the text of its launch in `loops`."""
+        """Return the kernel in which blocks of threads run the recurrence `loop`, and store the text of its launch in
+        `loops`.
+        """
         step = loop.step
         name = f"{self.options.name}_{step_function(step)}_in_block"
         body = CudaLoopBody(step.body, replace(self.options, name=name))
@@ -440,7 +444,7 @@ class CudaFile(CFile):
 
     def block_launch(self, function: str, rest: str, nest: BlockNest) -> Iterator[str]:
         """Yield the lines that launch ``function``, the kernel of a nest, with the needed number of blocks; ``rest`` is
-        the text of its arguments. They are guarded if there may be no blocks.
+        the text of its arguments. If there may be no blocks, a test guards the lines.
         """
         form = self.forms.form
         grid = self.forms.entries(nest.grid)
@@ -488,8 +492,8 @@ class CudaFile(CFile):
 
 
 class CudaLoopBody(CudaFile):
-    """Prints the CUDA device functions of one step of a recurrence that each thread block runs by itself. A barrier
-    follows each kernel, since the next kernel reads its results.
+    """Prints the CUDA device functions of one time step of a recurrence that each block of threads runs by itself. A
+    barrier follows each kernel, since the next kernel reads its results.
     """
 
     step_printer = CudaLoopStepPrinter

@@ -57,7 +57,7 @@ def library_arguments(step: ProductStep | Apply, names: FormNames, shapes: Shape
 
 
 def has_cupy() -> bool:
-    """Return whether CuPy can be used: it is installed, and there is a real device, not Numba's simulator."""
+    """Return whether to use CuPy: it is installed, and Numba's CUDA simulator is off."""
     is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
     return not is_simulated and importlib.util.find_spec("cupy") is not None
 

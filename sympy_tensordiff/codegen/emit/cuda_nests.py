@@ -222,8 +222,8 @@ class CudaPrinter(NestPrinter):
         self.line(depth + 1, f"{variable} += {self.form(Affine.of(statement.step))}")
 
     def stop_text(self, loop: Loop) -> str:
-        """Return the text of the end of a loop (exclusive). Short constant bounds stay literals, so that compilers can
-        unroll the loop.
+        """Return the text of the end of a loop (exclusive). A constant that makes the loop short stays a literal, so
+        that compilers can unroll the loop.
         """
         form, *others = (quotient(bound.form, bound.divisor) + 1 for bound in loop.highs)
         if not others and form.is_constant and form.constant < SHORT:
@@ -315,8 +315,8 @@ def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest
 
 
 def checked_nest(step: Kernel | FusedKernels, prover: Prover) -> tuple[Statement, ...]:
-    """Return a step as a nest of threads; raise VerificationError if that breaks a law, for example if two threads
-    write one entry.
+    """Return a step as a loop nest for threads; raise VerificationError if the nest breaks a law, for example if two
+    threads write one entry.
     """
     nest = thread_nest(step, prover.shapes)
     # Scatters add to entries atomically, or are verified separately to write distinct entries.
@@ -336,8 +336,8 @@ def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
 
 
 class KernelText(NamedTuple):
-    """A printed GPU kernel: its text, its arguments, the forms that have one value for all threads (which could become
-    arguments), and its names.
+    """A printed GPU kernel: its text, its arguments, its names, and the forms with the same value in all threads, which
+    could become arguments.
     """
 
     text: str

@@ -165,7 +165,7 @@ class _DeviceLoop:
         return f"{kernel}[(*launch(({self.entries(name, SUM)},)), stream)]({', '.join(arrays)})"
 
     def call(self, passed: Sequence[str]) -> str:
-        """Return the line that runs one step on these arguments."""
+        """Return the line that runs one step with the arguments ``passed``."""
         return f'{step_function(self.step)}({", ".join(passed)}, stream, memory.inside("steps"))'
 
     def memory_lines(self, array: str, name: str) -> list[str]:
@@ -196,8 +196,8 @@ class _DeviceLoop:
 
 
 class BlockLoopPrinter(_DeviceLoop):
-    """Prints the kernel in which blocks of threads run a recurrence, see `BlockRecurrence`; in the steps of another
-    one, the function that they call. ``axes`` are the axes of the batch.
+    """Prints the kernel in which blocks of threads run a recurrence (see `BlockRecurrence`) or, for a recurrence in the
+    steps of another one, the function that the outer one calls. ``axes`` are the axes of the batch.
     """
 
     last_parameters = ("work",)
@@ -220,7 +220,7 @@ class BlockLoopPrinter(_DeviceLoop):
         return "*".join(self.form(extent, UNARY) for extent in extents) or "1"
 
     def call(self, passed: Sequence[str]) -> str:
-        """Return the line that runs one step on these arguments."""
+        """Return the line that runs one step with the arguments ``passed``."""
         return f"step_of_{self.name}({', '.join(passed)}, work)"
 
     def memory_lines(self, array: str, name: str) -> list[str]:

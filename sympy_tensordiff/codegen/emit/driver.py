@@ -40,8 +40,8 @@ def module_names(program: Program, own: Iterable[str], kind: type[FormNames] = F
 
 
 def passed_names(kernel: Step, names: FormNames, extents: Sequence[Affine] = ()) -> list[str]:
-    """Return the names of the arguments of a step's function: arrays it fills, arrays it reads, scalars, and integers
-    (also those in ``extents``).
+    """Return the names of the arguments of a step's function: the arrays that it fills, the arrays that it reads,
+    scalars, and integers (also those in ``extents``).
     """
     used = uses(kernel)
     integers = sorted({*used.integers, *(name for extent in extents for name in extent.atoms())})
@@ -74,8 +74,9 @@ class Functions:
         passed: Sequence[str] | None = None,
         names: FormNames | None = None,
     ) -> None:
-        """Add the function of a step, given as ``text``, unless an equal function was added before. ``passed`` are its
-        arguments (by default `passed_names`), ``names`` the identifiers that differ between equal functions.
+        """Add the function of a step, given as ``text``, unless a function that is equal up to names was added before.
+        ``passed`` are its arguments (by default `passed_names`), ``names`` the identifiers in which equal functions may
+        differ.
         """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)
@@ -99,7 +100,7 @@ _SUBSCRIPTS = re.compile(rf'"[\w,.]*->\w*"|{WORD.pattern}')
 
 
 def text_up_to_renaming(text: str, names: Collection[str]) -> str:
-    """Return ``text`` with numbers in place of ``names``. Functions that differ in names only then have equal texts.
+    """Return ``text`` with numbers in place of ``names``, so that functions that differ in names only have equal texts.
 
     >>> text_up_to_renaming("x = f(y, x)", {"x", "y"}) == text_up_to_renaming("u = f(x, u)", {"u", "x"})
     True
@@ -217,8 +218,8 @@ def shape_text(shape: Iterable[Affine], printer: FormPrinter) -> str:
 
 
 class Temporaries:
-    """Answers questions about the temporaries of a program for its driver: their shapes as text (extents that may be
-    negative are clipped to 0), and whether they may be empty.
+    """Answers questions about the temporaries of a program for the code that allocates them: their shapes as text, with
+    extents that may be negative clipped to 0, and whether they may be empty.
     """
 
     def __init__(self, program: Program, printer: FormPrinter) -> None:
@@ -250,7 +251,7 @@ class Temporaries:
 
     def work_extents(self, step: Step) -> Sequence[Affine]:
         """Return extents such that the step has nothing to compute, and is not called, if one of them is 0; () if the
-        function of the step tests this itself.
+        function of the step makes this test itself.
         """
         if isinstance(step, Scatter):
             return step.extents if step.exclusive else ()
@@ -278,7 +279,8 @@ def host_driver(
     around: str = "",
     name: str = "run",
 ) -> str:
-    """Return the text of the function ``name`` that calls the functions of all steps, for arrays in host memory.
+    """Return the text of the function ``name`` that calls the functions of all steps in order, for arrays in host
+    memory. ``call`` returns the call of a step; ``around``, if given, is a ``with`` line around the calls.
 
     ``call`` returns the call of a step, ``around`` is a ``with`` line around the calls.
     """

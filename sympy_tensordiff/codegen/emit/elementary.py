@@ -87,7 +87,9 @@ class Precision:
 
     @property
     def bias(self) -> int:
-        """The greatest exponent, which is also the bias of stored exponents."""
+        """The greatest exponent of this type. It is also the bias: what is added to exponents before they are
+        stored.
+        """
         return (1 << (self.bits - self.digits - 2)) - 1
 
     def __call__(self, value: float | str) -> str:
@@ -283,8 +285,8 @@ def _nearest_integer(a: Precision) -> str:
 
 
 def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
-    """Return code for the integer ``n - less + times*bias``, with n taken from the last bits of ``shifted``: the
-    exponent field of a power of 2.
+    """Return code for the integer ``n - less + times*bias``, the exponent field of a power of 2, with n taken from the
+    last bits of ``shifted``.
     """
     return f"natural(real(shifted).view(natural) - natural({a.round_bits + less - times * a.bias}))"
 
@@ -424,7 +426,7 @@ def _softplus(a: Precision) -> str:
 
 def _sine_near(a: Precision, quarters: int) -> str:
     """Return the body, as Python text, of ``sin(x + quarters*pi/2)`` for the floating-point type ``a``, valid for
-    angles that are not large. Large angles count as 0, infinite ones give nan.
+    angles that are not large. A large angle is taken as 0; an infinite one gives nan.
     """
     rest = "t - n*{1!r} - n*{2!r}" if a.bits == 64 else "real(t - n*{1!r})"
     value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"
@@ -445,8 +447,8 @@ def _sine_near(a: Precision, quarters: int) -> str:
 
 
 def _quarter_turns(a: Precision) -> str:
-    """Return the lines of code that reduce the angle x by n quarter turns to ``t``, where n is also in the last bits of
-    ``turns``; the smaller terms of `HALF_PI` remain to be subtracted.
+    """Return lines of code that subtract n quarter turns from the angle x and store the result in ``t``; the last bits
+    of ``turns`` are n. The smaller terms of `HALF_PI` are still to be subtracted.
     """
     return f"""c = np.float64(x if abs(x) <= {a(MAX_NEAR_ANGLE)} else x - x)
     turns = c*{2 / math.pi!r} + {DOUBLE.round}
@@ -631,9 +633,10 @@ _SHIFT = 6
 
 def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str:
     """Return the lines of code that compute ``tail``, the sum of ``1/(size + k)**power`` over k = 1, 2, 3, ..., where
-    ``size = abs(x)`` and ``power`` is 2 or 3: a quotient of two polynomials for the first terms and an asymptotic
-    series for the others; for a large size only the series, less the term for k = 0. The denominator is a power of
-    the product of all ``c + k``, of which the first and the last, and so on, are multiplied first.
+    ``size = abs(x)`` and ``power`` is 2 or 3: a quotient of two polynomials for the first terms plus the asymptotic
+    `series` for the others. For a large size only the series is computed, less the term for k = 0.
+
+    The denominator is a power of the product of all ``c + k``, multiplied in pairs: the first and the last, and so on.
     """
     factors = [sympy.Poly(_X + k, _X) for k in range(1, _SHIFT)]
     others = (prod(factor for factor in factors if factor is not own) for own in factors)

@@ -120,7 +120,9 @@ class FormPrinter:
         return self._total(*extrema_in(form), level)
 
     def _total(self, form: Affine, extrema: Sequence[Extremum], level: int = CHOICE) -> str:
-        """Return the sum of a form and of maxima and minima as text."""
+        """Return the text of an affine form plus some maxima and minima (`extrema`), in parentheses if its precedence
+        is below ``level``.
+        """
         parts: list[tuple[Any, int]] = [*form.terms, *((extremum, extremum.coefficient) for extremum in extrema)]
         terms = sorted(parts, key=lambda term: term[1] < 0)
         text = ""
@@ -142,7 +144,9 @@ class FormPrinter:
         return f"({text})" if own < level else text
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
-        """Return the product of one variable of a form and a positive ``factor`` as text."""
+        """Return ``factor*variable``, one term of an affine form without its sign, as text. If it is the first term and
+        a minus sign precedes it (`first_negative`), a quotient ``a//b`` is in parentheses.
+        """
         if isinstance(variable, Extremum):
             text = self.extremum(variable)
             return text if factor == 1 else f"{factor}*{text}"

@@ -267,7 +267,7 @@ class LibraryCall:
         return ascii(f"the matrix {label}" if label is not None else f"the matrix {array} (see .plan)")
 
     def docstring(self, what: str) -> str:
-        """Return the docstring of the function, which fills the target with ``what``."""
+        """Return the docstring of the function, which says that it fills the target with ``what``."""
         return f'"""Fill {self.target} with {what}."""'
 
     # -------------------------------------------------------------- functions of one array
@@ -344,7 +344,9 @@ class LibraryCall:
         return f"{text}.reshape({', '.join(axes)})"
 
     def split(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return the text of an array with one axis per group of labels, reshaped to one axis per label."""
+        """Return the text of an array with one axis per group of labels, reshaped to one axis per label, after the
+        ``batch`` axes.
+        """
         if all(len(group) == 1 for group in groups):
             return text
         labels = [*batch, *(label for group in groups for label in group)]

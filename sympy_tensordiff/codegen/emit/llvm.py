@@ -67,8 +67,8 @@ class Module:
         return name
 
     def shared(self, name: str, text: str) -> str:
-        """Define a function and return its symbol, which replaces ``{name}`` in ``text``; if an equal text is defined
-        already, return the symbol of that one.
+        """Define a function and return its symbol, which replaces ``{name}`` in ``text``. If an equal text is defined
+        already, return the symbol of that function instead.
         """
         if text not in self._known:
             own = name if name not in self.functions else f"{name}.{len(self.functions)}"
@@ -160,7 +160,7 @@ class Builder:
     @contextmanager
     def when(self, *conditions: Callable[[], str]) -> Iterator[None]:
         """Context manager: emit a test of all ``conditions`` (functions that emit a condition) around the code of the
-        ``with`` block, which runs only if all hold. Each is evaluated only if those before it hold.
+        ``with`` block, which then runs only if all hold. A condition is evaluated only if those before it hold.
         """
         if not conditions:
             yield
@@ -202,8 +202,8 @@ class Builder:
         self.start(after)
 
     def choice(self, condition: str, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
-        """Emit a branch that executes ``yes()`` or ``no()``, and return the value of the one executed, as double if
-        either is.
+        """Emit a branch that executes ``yes()`` or ``no()``, and return the value of the one that is executed, as
+        double if the value of either is.
         """
         first, second, after = self.labels("yes", "no", "chosen")
         self.branch(condition, first, second)
@@ -254,8 +254,8 @@ class Builder:
         return reduce(lambda one, other: self.call("i64", name, [one, other], "i64"), dict.fromkeys(values))
 
     def divided(self, value: str, divisor: str) -> str:
-        """Emit a quotient by a positive integer, rounded down, and return its value. It may be executed before a test
-        of the divisor, so that a size of 0 counts as 1.
+        """Emit a quotient by a positive integer, rounded down, and return its value. The quotient may be executed
+        before the test that the divisor is positive; a size of 0 then counts as 1.
         """
         if divisor.isdigit() and not int(divisor) & int(divisor) - 1:
             return self.new(f"ashr i64 {value}, {int(divisor).bit_length() - 1}")

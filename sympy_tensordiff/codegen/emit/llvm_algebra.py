@@ -63,8 +63,8 @@ class _MatrixFunction(Builder):
             self.store(one, second)
 
     def subtract(self, array: str, row: str, factor: str, other: str, ends: tuple[str, str], width: str) -> None:
-        """Emit ``array[row] -= factor*array[other]`` for the columns between the two ``ends``; the matrix has ``width``
-        columns.
+        """Emit ``array[row] -= factor*array[other]``, in the columns between the two ``ends``, for a matrix with
+        ``width`` columns.
         """
         with self.loop(*ends) as column:
             target = self.pointer(array, row, width, column)
@@ -72,7 +72,9 @@ class _MatrixFunction(Builder):
             self.store(self.compute("fsub", self.load(target), product), target)
 
     def exchanged(self, row: str) -> str:
-        """Emit the read of the row number with which the factorization exchanged ``row``, and return its value."""
+        """Emit the read of the row number with which row ``row`` was exchanged in the factorization, and return its
+        value.
+        """
         return self.new(f"fptosi {self.real} {self.entry('%n', row)} to i64")
 
     def define(self, name: str, result: str, parameters: str, value: str) -> str:
@@ -117,15 +119,16 @@ def factorized(module: Module) -> str:
 
 
 def solved(module: Module, is_transposed: bool) -> str:
-    """Define the LLVM function that solves linear systems from the factors of their matrix (or its transpose), and
-    return its symbol. It overwrites the right sides ``%x`` by the solutions, and returns `SINGULAR` if there are none.
+    """Define the LLVM function that solves linear systems from the factors of their matrix (of the transposed one if
+    `is_transposed`), and return its symbol. The function overwrites the right sides ``%x`` by the solutions; it returns
+    `SINGULAR` if there are none.
     """
     f = _MatrixFunction(module)
     code = f.slot("i32")
     f.line(f"store i32 0, ptr {code}")
 
     def exchange(k: str) -> None:
-        """Emit the exchange of two rows of the right sides: those that step ``k`` of the factorization exchanged in the
+        """Emit the exchange of those two rows of the right sides that step ``k`` of the factorization exchanged in the
         matrix.
         """
         other = f.exchanged(k)
@@ -133,7 +136,9 @@ def solved(module: Module, is_transposed: bool) -> str:
             f.exchange("%x", k, other, "%m")
 
     def eliminate(row: str, low: str, high: str) -> None:
-        """Emit the elimination of the solved rows ``low`` to ``high - 1`` from ``row`` of the right sides."""
+        """Emit ``x[row] -= A[row, k]*x[k]`` for k from ``low`` to ``high - 1``: subtract the rows that are already
+        solved from row ``row`` of the right sides.
+        """
         with f.loop(low, high) as k:
             f.subtract("%x", row, f.entry(k, row) if is_transposed else f.entry(row, k), k, ("0", "%m"), "%m")
 
@@ -263,8 +268,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         self.line(f"store {self.real} {value}, ptr {self.entry_pointer(self.step.array, index)}")
 
     def factorize(self, target: str, place: Sequence[Affine], source: Sequence[Affine] = ()) -> None:
-        """Emit code that copies the operand's matrix at the batch index ``source`` (default: ``place``) to
-        ``target[place]``, and factorizes it there.
+        """Emit code that copies the operand's matrix at the batch index ``source`` (by default ``place``) to
+        ``target[place]``, and factorizes the copy.
         """
         with self.axes([("row", self.n), ("column", self.n)]) as index:
             value = self.load(self.operand, [*(source or place), *index])
@@ -273,8 +278,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         self.line(f"call void @{factorized(self.module)}(ptr {pointer}, i64 {self.form(self.n)})")
 
     def solve(self, factors: str, axes: Sequence[tuple[str, Affine]], batch: Sequence[Affine]) -> None:
-        """Emit code that solves the systems of a `Solve` step, or those with the unit matrix as right sides for an
-        inverse.
+        """Emit code that solves the systems of a `Solve` step or, for an inverse, systems with the unit matrix as right
+        sides.
         """
         step, is_transposed = self.step, False
         source: Callable[[Sequence[Affine]], str]
@@ -302,8 +307,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
                 return self.new(f"select i1 {is_one}, {self.real} 1.0, {self.real} 0.0")
 
             def target(index: Sequence[Affine]) -> Sequence[Affine]:
-                """Return the index in the result at which the solution's entry `index` is stored; axes may be
-                exchanged.
+                """Return the index in the result at which entry `index` of the solution is stored: the axes of the
+                result may be in another order.
                 """
                 found = [*batch, *index]
                 return [found[axis] for axis in step.axes] if step.axes else found

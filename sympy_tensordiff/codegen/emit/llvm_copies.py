@@ -28,8 +28,8 @@ from sympy_tensordiff.integer.products import times
 
 
 def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a matrix product, for BLAS. Its operands are exchanged if the result can then be written
-    in place, or, for a triangular contraction, if the label that bounds the sum is not a row of the result.
+    """Return a contraction as a matrix product, for BLAS. Its operands are exchanged if BLAS can then write the result
+    in place or, for a triangular contraction, if the label that bounds the sum is otherwise not a row of the result.
     """
     found = as_matrices(step)
     if isinstance(step, Trapezoid):
@@ -74,7 +74,7 @@ def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
 
 def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) -> Affine:
     """Return the number of parts of a step's result that can be computed independently, such as rows, blocks of rows or
-    batch entries. Each thread computes a range of them.
+    batch entries; each thread computes a range of these parts.
     """
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]
@@ -159,8 +159,8 @@ class Copies:
         self.add_copy(step.array, step.output, name, found.order)
 
     def add_correlation(self, step: Correlation) -> None:
-        """Add a kernel that copies one operand of a correlation. In the copy, the axis of vector instructions is the
-        last one, padded with zeros to whole vectors.
+        """Add a kernel that copies one operand of a correlation, with the axis of vector instructions last and padded
+        with zeros to whole vectors.
         """
         tiles = tiling(step, self.shapes)
         assert tiles is not None

@@ -191,9 +191,9 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         division: int | str = BLOCKS,
     ) -> StepFunction:
-        """Add the printed function ``text`` of `step` to the module, unless an equal one exists, and return its record.
-        If it computes a range of parts, `ends` are the parameters for the range, `extent` is the number of all parts,
-        and `division` says how threads share them.
+        """Add the printed function ``text`` of `step` to the module, unless it has an equal one, and return the
+        function's record. If the function computes a range of parts, `ends` are its parameters for the range, `extent`
+        is the number of all parts, and `division` says how threads share the parts.
         """
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}
@@ -207,8 +207,8 @@ class LlvmStepPrinter:
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
-    """Return a module in which Python calls the steps: an entry point per compiled step, and a driver that calls these
-    and libraries.
+    """Return a module with one entry point per compiled step, and a driver in Python that calls these and libraries.
+    ``found`` has the compiled function of each step, None for a step that Python computes.
     """
     names = module_names(program, LIBRARY_NAMES)
     calls, pieces, entries = {}, [], {}

@@ -69,8 +69,8 @@ class _LlvmTranslation:
         return "\n".join([head, *self.lines, f"  ret {self.real} {result}", "}"])
 
     def as_kind(self, value: tuple[str, str], kind: str) -> str:
-        """Return the text of a value, a pair of text and kind, where ``kind`` is expected: a literal is written in that
-        type, a single-precision number is extended to double.
+        """Return the text of a value, a pair of text and kind, where the kind ``kind`` is expected: a literal is
+        written in that type, and a single-precision number is extended to double.
         """
         text, own = value
         if own == "number":
@@ -176,8 +176,8 @@ class _LlvmTranslation:
         return self.new(f"call {self.real} @{name}.{self.real}({passed})"), "real"
 
     def changed(self, value: tuple[str, str], kind: str) -> tuple[str, str]:
-        """Emit the explicit conversion of a value, a pair of text and kind, to ``kind``, as the Python text of the
-        function asks for; return the new pair.
+        """Emit the explicit conversion to ``kind`` that the Python text of the function asks for, of a value that is a
+        pair of text and kind; return the new pair.
         """
         text, own = value
         if own == "number":

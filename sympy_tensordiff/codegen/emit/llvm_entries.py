@@ -89,7 +89,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self.new(f"getelementptr inbounds i8, ptr {pointer}, i64 {offset}")
 
     def read_real(self, found: str) -> str:
-        """Emit the conversion of a Python number to a floating-point number, and return its value."""
+        """Emit the conversion of the Python number ``found`` to a floating-point number, and return its value."""
         return self.convert((self.call("double", "PyFloat_AsDouble", [found], "ptr"), "double"), self.module.real)
 
     def read_arguments(self) -> None:
@@ -202,7 +202,7 @@ class EntryPrinter(LlvmNestPrinter):
         return self.arrays[name] if kind == "a" else self.numbers[name] if kind == "r" else self.atom(name)
 
     def run_in_parallel(self, step: Step, function: StepFunction) -> None:
-        """Emit code that runs a step on the threads of Numba's pool. The number of threads does not change results."""
+        """Emit code that runs a step on the threads of Numba's pool. Results do not depend on the number of threads."""
         totals = [k.array for k in step.kernels if k.array in step.totals] if isinstance(step, FusedKernels) else []
         parts = {
             name: self.allocate(f"{name} parts", [Affine.of(PARTIAL_TOTALS), *self.shapes[name]]) for name in totals
@@ -231,7 +231,7 @@ class EntryPrinter(LlvmNestPrinter):
 
     def add_parts(self, target: str, parts: str, entries: str) -> None:
         """Emit code that adds up the partial sums of all threads in ``parts`` and stores the ``entries`` totals in
-        ``target``. The order is fixed, so that results do not depend on timing.
+        ``target``, in a fixed order, so that results do not depend on timing.
         """
         real = self.module.real
         with self.loop("0", entries) as place:
@@ -296,8 +296,8 @@ class EntryPrinter(LlvmNestPrinter):
 
 
 def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]]:
-    """Return the temporaries in groups that can use the same memory: arrays of equal size, of which no two are needed
-    at the same time.
+    """Return the temporaries in groups that can share memory: arrays of equal size, of which no two are needed at the
+    same time.
 
     Constant tables have memory of their own, and so have temporaries that no step reads.
     """
@@ -336,8 +336,8 @@ def _sorted_extents(array: Array) -> tuple[int, tuple[str, ...]]:
 
 
 class TaskPrinter(LlvmNestPrinter):
-    """Prints the function that each thread runs: it computes those ranges of a step's entries that the thread is
-    assigned.
+    """Prints the function that each thread runs: it computes the ranges of a step's entries that are assigned to the
+    thread.
     """
 
     def range_count(self, driver: LlvmNestPrinter, function: StepFunction) -> str:

@@ -153,7 +153,7 @@ class LlvmFormPrinter(Builder):
         return self.greatest([self.form(quotient(b.form + (b.divisor - 1), b.divisor)) for b in bounds])
 
     def stop(self, bounds: Iterable[Bound]) -> str:
-        """Emit one more than the last value of a loop, the minimum of its upper bounds plus one, and return it."""
+        """Emit the end of a loop (exclusive), the minimum of its upper bounds plus one, and return it."""
         return self.greatest([self.form(quotient(b.form, b.divisor) + 1) for b in bounds], "smin")
 
     def ends(self, ends: Ends) -> str:
@@ -173,7 +173,7 @@ class LlvmFormPrinter(Builder):
         return found
 
     def condition(self, row: Constraint) -> str:
-        """Emit the test of the constraint ``row``; return the name of its i1 value."""
+        """Emit the test of the constraint ``row``, and return its i1 value."""
         if row.kind == "mod":
             return self.new(f"icmp eq i64 {self.new(f'srem i64 {self.form(row.form)}, {row.modulus}')}, 0")
         # Both sides have positive terms, as in other backends: optimisers know bounds of values that are not negated.
@@ -201,8 +201,8 @@ class LlvmFormPrinter(Builder):
         return self.pointer_at(self.base(array), offset, self.entry_type(array))
 
     def checked(self, place: str, extent: str) -> str:
-        """Emit code that checks that the index ``place`` is in ``range(extent)``. If it is not, the code replaces it by
-        0 and sets a flag, for which the call raises an error. Return the index.
+        """Emit code that checks that the index ``place`` is in ``range(extent)``, and return the index. An index out of
+        range is replaced by 0, and a flag is set for which the call raises an error.
         """
         self.module.declared["outside"] = "@outside = internal global i32 0"
         is_inside = self.new(f"icmp ult i64 {place}, {extent}")

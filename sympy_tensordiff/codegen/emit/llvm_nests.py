@@ -123,8 +123,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return self.new(f"add nsw i64 {low}, {whole}")
 
     def hoist_quotients(self, loop: Loop) -> bool:
-        """Emit the loop-invariant quotients by sizes before `loop`, if it contains conditions. Return False if one of
-        them cannot be moved; the loop must then not be vectorised, because LLVM 22.1 miscompiles it.
+        """Emit those quotients by sizes that do not change in `loop` before it, if it contains conditions. Return False
+        if one of the quotients cannot be moved; the loop must then not be vectorised, because LLVM 22.1 miscompiles it.
         """
         if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
             isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)
@@ -185,7 +185,7 @@ class LlvmNestPrinter(LlvmScalarPrinter):
 
 
 def _upper_extent(ends: Ends) -> Affine:
-    """Return the extent of a local array's axis as one form that is large enough: of a maximum or minimum with
+    """Return the extent `ends` of a local array's axis as one form that is large enough: of a maximum or minimum with
     constants, as ``max(n, 0)``, the form that is not constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]

@@ -181,8 +181,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, pitches, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def row_step(self, labels: Sequence[int], groups: tuple[Sequence[int], Sequence[int]], is_turned: bool) -> str:
-        """Emit the number of entries from one row in memory to the next of a matrix in an array with the axes
-        ``labels``, and return its value. ``groups`` are the labels of its rows and of its columns; 1 without columns.
+        """Emit the row stride, in entries, of an operand of a matrix product, and return its value. ``labels`` are the
+        axes of the array, ``groups`` the labels of the matrix's rows and those of its columns, exchanged if
+        `is_turned`. The stride is 1 if there are no columns.
         """
         first, second = reversed(groups) if is_turned else groups
         return self.stride(labels, first[-1]) if first and second else self.length_of(second)
@@ -212,7 +213,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
 
     def advance(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
-        """Emit pointers to result and operands advanced by ``offsets`` entries (missing: 0), and return them."""
+        """Emit pointers ``offsets`` entries (0 where one is missing) after `pointers`, those to the result and the
+        operands, and return them.
+        """
         out, left, right = (self.pointer_at(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
         return out, left, right
 
@@ -267,8 +270,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         real, flags = self.module.real, f"reassoc {FLAGS}"
 
         def entry(pointer: str, first: str, second: str, step: str, swaps: bool) -> str:
-            """Emit the read of a matrix entry, and return its value. With ``swaps``, the two indices are exchanged,
-            since the matrix is stored transposed.
+            """Emit the read of a matrix entry at the indices ``first`` and ``second``, and return its value. With
+            ``swaps``, the matrix is stored transposed, and the indices are exchanged.
             """
             first, second = (second, first) if swaps else (first, second)
             return self.new(f"load {real}, ptr {self.pointer_at(pointer, self.add(self.times(first, step), second))}")
@@ -308,8 +311,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
-        """Emit one matrix product for each block of rows of a triangular product, over the summation indices that all
-        rows of the block have. ``ends`` are the first block and the end of the blocks.
+        """Emit one matrix product for each block of rows of a triangular product; it sums over the summation indices
+        that all rows of the block have. ``ends`` are the first block and the end of the blocks.
         """
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))

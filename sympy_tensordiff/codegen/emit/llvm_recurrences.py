@@ -49,11 +49,13 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         """The slots of the pointers of the last values that are kept, by array."""
 
     def form_in_body(self, form: Affine) -> str:
-        """Emit the value of an integer form over the sizes of a time step, and return it."""
+        """Emit the value of `form`, an integer form over the sizes of a time step, and return it."""
         return self.form(form.substitute(self.forms))
 
-    def body_entries(self, shape: Sequence[Affine]) -> str:
-        """Emit the number of entries of an array of a time step, and return its value."""
+    def count_entries_in_body(self, shape: Sequence[Affine]) -> str:
+        """Emit the product of the extents `shape` of an array, computed in the body of a time step, and return the LLVM
+        value: the array's number of entries.
+        """
         return reduce(self.times, [self.greatest(["0", self.form_in_body(extent)]) for extent in shape], "1")
 
     def body_variable(self, name: str) -> Affine:
@@ -81,7 +83,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         for one in step.recorded:
             if one.kind == "last":
                 last = self.new(f"load ptr, ptr {self.lasts[one.array]}")
-                self.copy(self.base(one.array), last, self.body_entries(self.results[one.result]))
+                self.copy(self.base(one.array), last, self.count_entries_in_body(self.results[one.result]))
 
     def prepare_arguments(self) -> None:
         """Emit code for the sizes in the recurrence's body, and for the pointers to constants and first states."""
@@ -128,11 +130,11 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             if one.kind == "last":
                 self.lasts[one.array] = self.slot("ptr")
             elif one.kind == "sum":
-                self.fill_zeros(self.base(one.array), self.body_entries(self.results[one.result]))
+                self.fill_zeros(self.base(one.array), self.count_entries_in_body(self.results[one.result]))
 
     def move_to(self, time: str) -> None:
-        """Set the current time, and let the body read and fill the rows for this time of arrays that store the values
-        at all times.
+        """Set the current time: the body then reads and fills the rows for this time of the arrays that store values at
+        all times.
         """
         self.set_time(time)
         for name, array in self.step.rows:
@@ -148,8 +150,10 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.compute_sizes(timed=True)
 
     def row(self, array: str, time: str, shape: Sequence[Affine]) -> str:
-        """Emit the address of the row of an array for a time, and return the pointer."""
-        return self.pointer_at(self.base(array), self.times(time, self.body_entries(shape)))
+        """Emit the address of the row for one time in an array that stores values at all times, and return the pointer.
+        ``shape`` is the shape of a row.
+        """
+        return self.pointer_at(self.base(array), self.times(time, self.count_entries_in_body(shape)))
 
     def record(self, time: str) -> None:
         """Emit code that adds the results of one time step to the results of the whole recurrence: to a sum, as a row
@@ -158,11 +162,11 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         for one in self.step.recorded:
             shape = self.results[one.result]
             if one.kind == "sum":
-                self.add_to(self.base(one.array), self.place(one.result), self.body_entries(shape))
+                self.add_to(self.base(one.array), self.place(one.result), self.count_entries_in_body(shape))
             elif one.kind == "last":
                 self.line(f"store ptr {self.place(one.result)}, ptr {self.lasts[one.array]}")
             elif self.stacked[one.result] != one.array:
-                self.copy(self.row(one.array, time, shape), self.place(one.result), self.body_entries(shape))
+                self.copy(self.row(one.array, time, shape), self.place(one.result), self.count_entries_in_body(shape))
 
     def exchange(self) -> None:
         """Emit code that makes the results of a step the states of the next one, by exchanging the pointers to their
@@ -204,18 +208,20 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
 
     def memory(self, name: str, shape: Sequence[Affine]) -> str:
         """Emit the allocation of the array `name` of a time step, on the stack if it is small; return its pointer."""
-        entries = self.most_entries(shape) if self.step.is_timed(shape) else self.body_entries(shape)
+        entries = self.most_entries(shape) if self.step.is_timed(shape) else self.count_entries_in_body(shape)
         if is_number(entries) and int(entries) * self.module.size <= MAX_STACK_BYTES:
             return self.slot(f"[{entries} x {self.module.real}], align 64")
         return self.allocate(f"body {name}", [extent.substitute(self.forms) for extent in shape], entries)
 
     def most_entries(self, shape: Sequence[Affine]) -> str:
-        """Emit the greatest number of entries that an array of the body has in any step, and return its value."""
+        """Emit the greatest number of entries that an array of this `shape` in the body has in any step, and return its
+        value.
+        """
         most, forms, values = self.slot("i64"), dict(self.forms), dict(self.values)
         self.line(f"store i64 0, ptr {most}")
         with self.loop("0", self.form(self.step.length)) as time:
             self.set_time(time)
-            entries = self.greatest([self.new(f"load i64, ptr {most}"), self.body_entries(shape)])
+            entries = self.greatest([self.new(f"load i64, ptr {most}"), self.count_entries_in_body(shape)])
             self.line(f"store i64 {entries}, ptr {most}")
         self.forms, self.values = forms, values
         return self.new(f"load i64, ptr {most}")

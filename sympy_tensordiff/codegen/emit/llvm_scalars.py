@@ -109,7 +109,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.operation(node)
 
     def name(self, name: str) -> Value:
-        """Emit the read of a scalar variable, which may become a parameter, and return its value."""
+        """Emit the read of the scalar `name`, from its stack slot or (if no statement sets it) from a parameter of the
+        function, and return its value.
+        """
         if name in self.scalars:
             slot, kind = self.scalars[name]
             return self.new(f"load {kind}, ptr {slot}"), kind
@@ -148,7 +150,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.choice(test, lambda: self.scalar(value), lambda: self.scalar(otherwise))
 
     def truth(self, condition: Scalar) -> str:
-        """Emit a condition as a boolean (i1). A condition that an array stores is a number, and is compared with 0."""
+        """Emit a condition as a boolean, and return its i1 value. A condition that an array stores is a number, and is
+        compared with 0.
+        """
         value, kind = self.scalar(condition)
         if kind == "i1":
             return value

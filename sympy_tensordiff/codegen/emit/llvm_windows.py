@@ -26,7 +26,7 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
         """Emit the instructions of a correlation. ``copy`` is the entry of the copied right operand that a block reads,
-        without the last index: along that axis, a block computes with vectors.
+        without the last index, along which a block computes with vectors.
         """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)

@@ -161,8 +161,9 @@ class _MatrixProduct:
         return name
 
     def matrix(self, array: str, both: Labels, groups: Sequence[Labels], is_turned: bool = False) -> str:
-        """Return the text of an array as a matrix, with the axes of each group in ``groups`` merged, transposed if
-        `is_turned`. ``{}`` in it stands for the index in a batch; `both` are the labels of the batch.
+        """Return the text of an array as a matrix: the axes of each group in ``groups`` are merged, and the matrix is
+        transposed if `is_turned`. The placeholder ``{}`` in the text stands for the batch index; `both` are the labels
+        of the batch.
         """
         groups = groups[::-1] if is_turned else groups
         if len(both) > 1 or any(len(group) != 1 for group in groups):

@@ -79,8 +79,8 @@ class NumbaPrinter(NestPrinter):
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
-        """Return the text of an index, wrapped in ``at(...)`` unless it is evidently nonnegative. Numba then does not
-        test for negative indices.
+        """Return the text of an index, in ``at(...)`` unless it is evidently nonnegative; Numba then makes no test for
+        negative indices.
         """
         return self.form(form) if self.is_never_negative(form) else f"at({self.form(form)})"
 
@@ -374,8 +374,8 @@ FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
 
 
 class Decorators:
-    """The texts of Numba's decorators for the functions of one module; a function that Python calls has another
-    decorator than one that only compiled functions call.
+    """The texts of Numba's decorators for the functions of one module. Functions that Python calls and functions that
+    only compiled code calls have different ones.
 
     A function that is compiled only as part of others runs as Python if Python calls it. So are all of a body of a
     compiled recurrence, for which ``is_inside`` is true.

@@ -67,7 +67,7 @@ def print_program(program: Program) -> str:
 
 class _Printed(NamedTuple):
     """A program printed for a device: the program itself, its names, the functions of its steps, the function that
-    launches them, and whether it calls a library.
+    launches them, and whether a step calls a library.
     """
 
     program: Program
@@ -78,7 +78,9 @@ class _Printed(NamedTuple):
 
 
 def _printed(program: Program, step: str = "") -> _Printed:
-    """Return a program printed for a device; with ``step``, a recurrence's body, whose function has this name."""
+    """Return `program` printed for a device; if ``step`` is given, the program is the body of a recurrence, and its
+    function has this name.
+    """
     program, whole, products, deals = on_device(program)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own | {step})
@@ -167,9 +169,9 @@ def compute_text(
     block_loops: Mapping[str, BlockRecurrence],
     step: str = "",
 ) -> str:
-    """Return the text of the function that launches the kernels of all steps, for arrays in device memory. The four
-    mappings say how steps run that are no plain kernels, such as library calls and loops over time, by the arrays that
-    they fill.
+    """Return the text of the function that launches the kernels of all steps, for arrays in device memory. Four
+    mappings, whose keys are the arrays that steps fill, say how the steps run that are not plain kernels, such as
+    library calls and loops over time.
 
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
 
@@ -262,8 +264,8 @@ def loop_lines(
     loop: BlockRecurrence, host: Sequence[str], names: FormNames, temporaries: Temporaries, dtype: str, in_step: bool
 ) -> list[str]:
     """Return the lines that run a recurrence on the GPU. Usually one launch runs the whole loop over time; if the steps
-    turn out to be large, the lines ``host`` run, in which the host runs the loop. ``in_step`` says whether this is a
-    step of another recurrence.
+    turn out to be large, the lines ``host`` are executed, by which the host runs the loop. ``in_step`` says whether the
+    recurrence is itself a step of another one.
     """
 
     def entries(extents: Sequence[Affine]) -> str:

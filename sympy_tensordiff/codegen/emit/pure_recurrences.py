@@ -14,8 +14,8 @@ from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, scalars
 
 
 def selects_by_time(step: Recurrence) -> bool:
-    """Return whether an index, a bound or a condition in a step depends on the time. JAX cannot trace that, since the
-    time is an array there.
+    """Return whether an index, a bound or a condition in a step depends on the time. JAX cannot trace such a step,
+    since the time is an array there.
     """
     for kernel in step.body.nests:
         values = Counter(node.form for node in scalars(kernel.body) if isinstance(node, IndexValue))
@@ -73,8 +73,8 @@ class _PureLoop:
                 self.returned[kept.array] = self.carry(kept.result, is_sum=kept.kind == "sum")
 
     def carry(self, result: str, is_sum: bool) -> str:
-        """Add the last value of a step's result, or its sum over all steps if ``is_sum``, to the variables that the
-        loop passes from step to step; return the name of the new variable.
+        """Add the last value of a step's result (its sum over all steps if ``is_sum``) to the variables that the loop
+        passes from step to step; return the name of the new variable.
         """
         own, new = self.names.fresh("total" if is_sum else "last"), self.results[result]
         extents = [self.form(extent.substitute(dict(self.step.integers))) for extent in self.shapes[result]]

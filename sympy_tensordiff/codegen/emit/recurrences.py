@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the texts of a recurrence's functions, ``pieces`` and ``entries``, with the functions that `pieces` define
-    renamed so that another recurrence in the module may have functions of the same names.
+    """Return the texts of a recurrence's functions, ``pieces`` and ``entries``, with new names for the functions that
+    `pieces` define, so that another recurrence in the module may have functions of the old names.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]
@@ -115,7 +115,7 @@ def _next_states(
     step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
 ) -> Iterable[str]:
     """Yield the lines after a step that turn its results into the states of the next one; buffers are exchanged instead
-    of copied where possible. The dictionaries have the texts of arguments, results and stacks.
+    of copied where possible. `values`, `results` and `stacked` have the texts of arguments, results and stacks.
     """
     counts: dict[str, int] = {}
     for state in step.carried:

@@ -80,8 +80,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return the constraints of ``rows`` that limit the first axis to the rows of one thread, such as ``i < stop``,
-        in the weaker form that holds for all threads, ``i < n``. Other constraints are left out.
+        """Return those constraints of ``rows`` that limit the first axis to the rows of one thread, such as ``i <
+        stop``, in a weaker form that holds for all threads, ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(

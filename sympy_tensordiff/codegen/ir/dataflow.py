@@ -94,7 +94,9 @@ def _uses(key: _StepKey) -> Uses:
 
 
 def _uses_of_fused(step: FusedKernels) -> Uses:
-    """Return the names that the function of fused kernels needs as parameters, apart from the arrays that it fills."""
+    """Return the arrays, scalars and sizes that the one function made of the kernels of `step` takes as parameters; the
+    arrays that it fills are not among them.
+    """
     found = [uses(kernel) for kernel in step.kernels]
     filled = {kernel.array for kernel in step.kernels}
     extents = step.extent, *(extent for _, extent in step.inner)

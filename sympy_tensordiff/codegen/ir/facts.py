@@ -55,9 +55,9 @@ def call_facts(program: Program) -> Rows:
 
 
 def size_cases(program: Program) -> tuple[Rows, ...]:
-    """Return the cases to distinguish for sizes defined as a maximum or minimum: for ``m = max(a, b)``, the constraint
-    ``m == a`` in one case and ``m == b`` in the other. If there are too many cases, return a single one, without
-    constraints for these sizes.
+    """Return the cases to distinguish for sizes that are defined as a maximum or minimum, as lists of constraints: for
+    ``m = max(a, b)``, ``m == a`` in one case and ``m == b`` in the other. If there are too many cases, return a single
+    one, without constraints for these sizes.
     """
     choices = [
         [Constraint("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
@@ -118,8 +118,8 @@ class Prover:
         return is_empty(rows, self._simple_facts) or is_empty(rows, self._facts_of(rows)[1])
 
     def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
-        """Return ``(sizes, facts)`` for a proof about ``rows``: the sizes in them that are computed as maxima or
-        minima, and the known constraints that contain no other sizes of this kind.
+        """Return ``(sizes, facts)`` for a proof about ``rows``: those sizes in the rows that are computed as maxima or
+        minima, and the known constraints that contain no other computed sizes.
         """
         used = self._sizes_in(rows)
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
@@ -213,7 +213,7 @@ def condition_rows(condition: Scalar, holds: bool) -> Rows:
 
 
 def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return systems of constraints, at least one of which holds if the condition is true (or false, for
+    """Return systems of constraints, at least one of which holds if the condition is true (if it is false, for
     ``holds=False``): two for ``i < k or i > k``.
 
     If the product of the alternatives is too large, the parts with most alternatives are left out.
@@ -225,9 +225,9 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return systems of constraints, at least one of which is true if `condition` is true (or false, for
-    ``holds=False``): those of all operands of an "or", two for ``i != j``, one for another comparison. `condition` is
-    no conjunction.
+    """Return systems of constraints, at least one of which holds if `condition`, which is not a conjunction, is true
+    (if it is false, for ``holds=False``): those of all operands of an "or", two for ``i != j``, one for another
+    comparison.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):
@@ -250,8 +250,8 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the tuple of the constraint that follows from a comparison of integers if it is true (or false, for
-    ``holds=False``). () for another condition, and if the constraint would be ``!=``.
+    """Return ``(constraint,)`` for a comparison of integers: the constraint that follows if it is true (if it is false,
+    for ``holds=False``). () for another condition, and if the constraint would be ``!=``.
     """
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()
@@ -312,8 +312,8 @@ def integer_form(node: Scalar) -> Affine | None:
 
 
 def as_integer_or_condition(value: Scalar) -> Scalar | None:
-    """Return an expression by which a scalar variable with this value can be replaced in proofs about integers: an
-    index form or a condition on integers. None if the value is a real number.
+    """Return an index form or a condition on integers by which a scalar variable with the value `value` can be replaced
+    in proofs; None if the value is a real number.
     """
     form = integer_form(value)
     return IndexValue(form) if form is not None else value if _is_condition(value) else None

@@ -208,8 +208,8 @@ def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> No
 
 
 def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
-    """Return whether all points of a scatter's loops add to different entries, each once, so that no atomic additions
-    are needed.
+    """Return whether no two iterations of a scatter's loops add to the same entry, so that no atomic additions are
+    needed.
     """
     once: Sequence[Statement] = scatter.body
     while once := [s for s in once if any(map(is_scatter, statements([s])))]:
@@ -351,8 +351,8 @@ class NestLaws:
         self.block_variables.discard(loop.variable)
 
     def stays_in_block(self, loop: Loop, start: str, stop: str) -> bool:
-        """Return whether the range of a loop is between ``start`` and ``stop``, the ends of the block of rows that a
-        thread computes.
+        """Return whether all values of the variable of `loop` are between ``start`` and ``stop``, the ends of the block
+        of rows that a thread computes.
         """
         lows = [Bound(Affine.variable(name)) for name in (start, *self.block_variables)]
         return any(low in lows for low in loop.lows) and Bound(Affine.variable(stop) - 1) in loop.highs

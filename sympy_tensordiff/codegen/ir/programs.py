@@ -196,8 +196,9 @@ rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alo
 
 @dataclass(frozen=True, slots=True)
 class Trapezoid(ProductStep):
-    """A contraction with a triangular matrix, as ``sum(A[i, j]*B[j, k], j <= i)``. It is computed for blocks of rows i:
-    a matrix product sums the values of j that all rows of a block have, and a loop adds the others.
+    """A contraction with a triangular matrix, as ``sum(A[i, j]*B[j, k], j <= i)``, computed for one block of rows i
+    after the other: a matrix product sums over the values of j that all rows of the block have, and a loop adds the
+    other terms.
 
     The blocks are ``BLOCK`` values of the label ``row``, the first label of ``left`` alone in ``output``. Row ``i``
     itself has the terms up to ``i + shift``, or, if it ``is_upper``, those from there on.
@@ -214,7 +215,7 @@ class Trapezoid(ProductStep):
         return label
 
     def end(self, row: Affine) -> Affine:
-        """Return the last summed index (for ``is_upper`` the first) that all rows in the block of ``row`` have."""
+        """Return the last summed index (the first one if ``is_upper``) that all rows in the block of ``row`` have."""
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
 

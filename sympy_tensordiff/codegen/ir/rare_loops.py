@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition (a scalar's name or its negation) without which ``loop`` does nothing: it guards all updates
-    of accumulators from outside, so that the loop can be skipped if it is false. None if there is none.
+    """Return the condition, as the name of a scalar or its negation, that guards all updates that ``loop`` makes to
+    accumulators from outside: where it is false, the loop can be skipped. None if there is none.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """
@@ -65,9 +65,9 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the only condition, computed in `body`, without which the loops of `body` do nothing, so that they can be
-    skipped where it is false. None if there is not exactly one, if another loop is not short, or if `body` has an
-    ``if``.
+    """Return the condition, computed in `body`, without which the loops of `body` do nothing, so that they can be
+    skipped where it is false. None if there is not exactly one such condition, if another loop is not short, or if
+    `body` has an ``if``.
     """
     tests = set()
     for statement in body:
@@ -128,8 +128,9 @@ def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return statements that run a fast copy of `loop` without the inner loops that a rare condition guards, and then
-    `loop` itself if the condition occurred. None if it has no such inner loops, or adds to values from before.
+    """Return statements that run a fast copy of `loop`, without the inner loops that a rare condition guards, and
+    afterwards `loop` itself if the condition occurred. None if it has no such inner loops, or adds to values from
+    before.
 
     All entries are computed again then: they are set, not added to earlier values.
     """

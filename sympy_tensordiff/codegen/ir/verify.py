@@ -56,8 +56,8 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
 
 
 class OutOfBounds(NamedTuple):
-    """The result of the analysis of a read that may be out of bounds: the constraints on sizes under which it is,
-    whether more must be tested, and whether that is so in every call.
+    """The result of the analysis of a read that may be out of bounds: constraints on the sizes under which it may be, a
+    system whose integer points are the out-of-bounds reads, and whether there is one in every call.
     """
 
     violation: Rows
@@ -86,15 +86,15 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
     """Yield systems of constraints that together cover all cases in which a read happens out of bounds: its ``context``
-    and the select conditions ``choices`` hold, its bound ``row`` does not.
+    and the select conditions ``choices`` hold, but its bound ``row`` does not.
     """
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
 def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
-    """Return for which sizes the constraints ``rows`` have an integer solution in the variables ``inner``, so that a
-    read is out of bounds; None if for no sizes. The constraints ``facts`` hold in every call.
+    """Return an `OutOfBounds` that says for which sizes ``rows`` have an integer solution in the variables ``inner``,
+    so that a read is out of bounds; None if there are no such sizes. The constraints ``facts`` hold in every call.
     """
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)
@@ -248,7 +248,9 @@ def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> 
 
 
 class _ReadMasks:
-    """Rewrites one kernel so that its reads that may be out of bounds are masked: they give 0 where they are."""
+    """Rewrites one kernel with masks for the reads that may be out of bounds: where a read is out of bounds, it gives
+    0.
+    """
 
     def __init__(self, array: str) -> None:
         self.array = array

@@ -71,7 +71,9 @@ def declared(body: Iterable[Statement]) -> dict[str, Set]:
 
 
 def added(body: Iterable[Statement]) -> dict[str, Set]:
-    """Return a dictionary from the accumulators that ``body`` updates but does not declare to their last update."""
+    """Return a dictionary from the accumulators that ``body`` updates but does not declare to the last update of
+    each.
+    """
     inside = list(statements(body))
     own = {s.name for s in inside if defines(s)}
     return {s.name: s for s in inside if is_addition(s) and s.name not in own}
@@ -379,8 +381,8 @@ def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return a definition or addition with its value guarded: ``test and value`` for a condition, else ``value if
-        test else 0``, with the neutral element of the reduction in place of 0 for an addition. Other statements are
+        """Return a definition or addition whose value is guarded: ``test and value`` for a condition, else ``value if
+        test else 0``, where an addition has the neutral element of the reduction in place of 0. Other statements are
         unchanged.
         """
         if not (is_let(statement) or is_addition(statement)):

@@ -28,7 +28,7 @@ def with_accurate_entries(
     taken: Iterable[str],
 ) -> list[Definition]:
     """Return the array `definitions` of a program with entries rewritten to avoid cancellation and overflow. With
-    `scales_norms`, arrays of norms that do not overflow are added.
+    `scales_norms`, there are further arrays, of norms that do not overflow; their names are not in ``taken``.
 
     `tensors` are the arguments by name, `taken` names that no new array may have. With `scales_norms`, norms are
     computed in another scale where their sums of squares overflow or underflow; the norms of an array of sums of
@@ -69,8 +69,8 @@ def with_accurate_entries(
 
 
 def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
-    """Return the `entries` of arrays with each read of an array of powers like ``1/n**3``, n a norm, replaced by the
-    formula of the power: the stored power may have overflowed.
+    """Return the `entries` of arrays without reads of stored powers of norms, such as an array of ``1/n**3``: each is
+    replaced by the formula of the power, since the stored power may have overflowed.
 
     `tables` maps arrays to their entries.
     """

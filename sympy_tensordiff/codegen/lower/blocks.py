@@ -37,8 +37,8 @@ class Block:
 
 
 def nested_blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:
-    """Return `block` followed by one new block for each loop over `variables`, from outside to inside; each has the
-    loop's constraints among `rows` as its context.
+    """Return a list of `block` and a chain of new blocks inside of it, one per loop over `variables`, from outside to
+    inside. The context of each adds the constraints among `rows` that limit its loop.
     """
     found = [block]
     for n, v in enumerate(variables):

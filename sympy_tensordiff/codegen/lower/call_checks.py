@@ -89,8 +89,8 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def signature(self, access: Access, row: Constraint) -> Hashable:
-        """Return a value that is equal for two bounds checks if these fail for the same sizes and integer arrays, so
-        that only one of them is made.
+        """Return a key of the bounds check of `row`: checks with equal keys fail for the same sizes and integer arrays,
+        so that one of them is enough.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
         only ensure that there is a point: the variables are numbered in each group.
@@ -138,8 +138,8 @@ class _Checks:
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
         """Add a run-time check that refuses calls with the sizes `violation`, at which the read `load` is out of bounds
-        along `axis`; with `certain` (all sizes), raise `OutOfShapeError` now. Unless `points` is empty, a call is
-        refused only if these constraints have an integer solution.
+        along `axis`. If there are constraints `points`, the call is refused only if they have an integer solution at
+        its sizes. With `certain` (all sizes), raise `OutOfShapeError` now.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
@@ -156,8 +156,9 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the integer-array entry that the message of a failed check names: ``p[i]`` for the read ``x[p[i]]``,
-        or an entry on which the range of the index or a condition of the read depends. None if there is none.
+        """Return the integer-array entry to be named in the message of a failed check: ``p[i]`` for the read
+        ``x[p[i]]``, or else an entry on which the range of the index or a condition of the read depends. None if there
+        is no such entry.
         """
         form = row.form
         found = innermost_first([form])
@@ -174,8 +175,8 @@ class _Checks:
         return found[-1] if found else None
 
     def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:
-        """Return a node whose value is the first position in the array of ``entry`` whose integer makes the read out of
-        bounds, for the message of the failed check; `NO_POSITION` if no integer does.
+        """Return a node that finds bad data for the message of a failed check: its value is the first position in the
+        array of ``entry`` whose integer makes the read out of bounds, `NO_POSITION` if there is none.
         """
         graph, around = self.graph, access.around
         place: list[Node] = []

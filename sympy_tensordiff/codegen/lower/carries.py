@@ -41,8 +41,8 @@ def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
 
 
 def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
-    """Whether `node` is a running sum along `v` of terms like ``exp(a[w] - m[v])``, as in a softmax that is computed in
-    one pass: in each step of `v`, the sum so far is multiplied by ``exp(m[v - 1] - m[v])``.
+    """Return whether `node` is a running sum along `v` of terms like ``exp(a[w] - m[v])``, as in a softmax that is
+    computed in one pass: each step of `v` multiplies the sum so far by ``exp(m[v - 1] - m[v])``.
     """
     if node.op != "sum" or len(bound := graph.bound(node)) != 1 or not _moving_side(node.data, v, bound[0]):
         return False
@@ -55,8 +55,8 @@ def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the factor by which all terms of a running sum change in a step of ``v``, such as ``a**(v - w)`` in
-    ``Sum_{w <= v} a**(v - w)*x[w]``. None unless exactly one factor of the summand depends on ``v``, and in this form.
+    """Return the only factor of the summand of the running sum `node` that depends on ``v``: ``a**(v - w)`` in ``Sum_{w
+    <= v} a**(v - w)*x[w]``. None unless this factor multiplies all terms by one number in a step of ``v``.
     """
     if node.op != "sum":
         return None
@@ -137,8 +137,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return `order`, an order of array axes, with the axis moved to the end along which the stored running reductions
-    continue from entry to entry; None if there is no such axis.
+    """Return the axes `order` of an array with one axis moved to the end: the axis along which the stored running
+    reductions continue from entry to entry. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]
@@ -146,8 +146,8 @@ def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]
 
 
 def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the running reductions (`carried_variables`) that occur in several loops or sums; storing them in an array
-    pays. Their outer indices have standard names.
+    """Return the running reductions (`carried_variables`) that occur in several loops or sums, so that storing them in
+    arrays pays. Their outer indices have standard names.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):

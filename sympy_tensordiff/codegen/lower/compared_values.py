@@ -57,8 +57,8 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that is stored in an array, since computed twice
-    it might be rounded differently: its node, its array, and the number of its case if cases define the value.
+    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that an array stores, since it might be rounded
+    differently if computed twice: its node, its array, and the number of its case if cases define the value.
     """
 
     case: int
@@ -98,8 +98,8 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return the parts of the values under the maximum or minimum `extremum` that might be rounded differently if
-        computed twice, each with the array that stores it. Missing arrays are created.
+        """Return those parts of the values under the maximum or minimum `extremum` that might be rounded differently if
+        computed twice, each with the array that stores it; missing arrays are created.
         """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
@@ -132,8 +132,9 @@ class _Ties(LoopArrays):
         return self.done[key]
 
     def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
-        """Return `node` with the values that are compared with a maximum replaced by array entries, like `replaced`,
-        without looking up an earlier result.
+        """Return `node` with the values that are compared with their own maximum read from arrays, like `replaced`, but
+        without looking up an earlier result. The constraints `known` are true at `node`, and the forms `nonzero` are
+        not 0 there.
         """
         graph = self.graph
         if node.op in BINDERS:
@@ -157,9 +158,9 @@ class _Ties(LoopArrays):
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return `value`, which is compared with the maximum `extremum`, rewritten to read the arrays in which the
-        values under the maximum are stored; None if no part of `value` is in them. Raise `UnsupportedError` if it is
-        not clear which value attains the maximum.
+        """Return `value`, which is compared with the maximum `extremum`, rewritten to read the arrays that store the
+        values under the maximum; None if no part of `value` is stored. Raise `UnsupportedError` if it is not clear
+        which value attains the maximum. `known` and `nonzero` are as in `replaced`.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
@@ -340,8 +341,8 @@ def may_equal(value: Node, other: Node) -> bool:
 
 
 def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
-    """Return whether ``node`` has the same floating-point value wherever it is computed, since it takes at most
-    ``roundings`` operations that round. `closed` are the sizes and free indices.
+    """Return whether ``node`` has the same floating-point value wherever it is computed, because at most ``roundings``
+    of its operations round. `closed` are the sizes and free indices.
     """
     stack = [node]
     while stack:

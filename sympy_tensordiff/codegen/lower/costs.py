@@ -58,13 +58,13 @@ class ProductCost:
 
 
 def is_worth(product: ProductCost, iterations: int) -> bool:
-    """Whether a library should compute `product` in place of a loop of `iterations`."""
+    """Return whether a library should compute `product` instead of a loop of `iterations`."""
     small = product.copied + product.results <= _MOST_ENTRIES
     return small and product.units < _WORTH * iterations
 
 
 def is_worth_packing(before: int, after: int, entries: int) -> bool:
-    """Whether a product that needs `after` instead of `before` multiplications is faster, although `entries` of its
-    result have to be copied.
+    """Return whether a product becomes faster if it needs `after` instead of `before` multiplications, but `entries` of
+    its result have to be copied.
     """
     return _LIBRARY * (before - after) > _SPREAD * entries

@@ -66,16 +66,16 @@ class Scaled:
 
     @property
     def is_quotient(self) -> bool:
-        """Whether exponentials occur both above and below a fraction bar and in a sum, so that one of them may overflow
-        although the quotient does not.
+        """Return whether exponentials occur both above and below a fraction bar, and in a sum: one of them may then
+        overflow although the quotient does not.
         """
         return self.above and self.below and self.summed
 
     @property
     def grows(self) -> bool:
-        """Whether exponentials are divided by a root of their sum, as in the derivative of ``sqrt(sum(exp(u)))``, so
-        that the quotient grows like the root. Scaling it would raise the largest exponent from 700 to 1400 only, at the
-        price of a maximum and of another exponential for each term.
+        """Return whether exponentials are divided by a root of their sum only, as in the derivative of
+        ``sqrt(sum(exp(u)))``, so that the quotient grows like the root. Scaling it is not worthwhile: the largest
+        exponent would rise from 700 to 1400 only, at the price of a maximum and of another exponential for each term.
         """
         return self.degree > 0 and any(factor < 0 and factor % 1 for factor in self.shift.values())
 
@@ -121,8 +121,8 @@ class Exponentials:
         return self.done[node]
 
     def _final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten by the rules for logarithms and quotients of sums of exponentials, in its arguments
-        too.
+        """Return `node` rewritten, with its arguments, by the rules for logarithms and quotients of sums of
+        exponentials.
         """
         graph = self.graph
         if node.op in BINDERS:
@@ -188,8 +188,8 @@ class Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out if one of its factors is an addition with an exponential under a
-        guard, so that the exponential can be scaled; else `node`.
+        """Return the product `node` multiplied out if a factor is an addition with an exponential under a guard; the
+        exponential can then be scaled. Other products are unchanged.
         """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
@@ -226,8 +226,8 @@ class Exponentials:
         return self.known[node]
 
     def degree(self, exponent: Node) -> Any:
-        """Return the common factor of the terms of `exponent`, without its sign: 2 for ``2*x - 2*y``; 1 if their
-        factors differ.
+        """Return the number, without its sign, that multiplies all terms of `exponent`: 2 for ``2*x - 2*y``; 1 if they
+        have different numbers.
         """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         sizes = {abs(self.graph.split_view(term)[0]) for term in terms}
@@ -306,8 +306,8 @@ class Exponentials:
         )
 
     def _shared(self, shift: Mapping[Node, Any]) -> set[Node]:
-        """Return the nodes of `shift` that belong to quotients of terms by the sums that contain them, which are at
-        most 1; none if a divisor has no such term.
+        """Return the nodes of `shift` that belong to shares, terms divided by the sum of all of them, which are at most
+        1: the exponents of the terms and of the divisors. The set is empty if a divisor has no such term.
         """
         found = {node for node, factor in shift.items() if factor < 0}
         for greatest in [*found]:
@@ -325,8 +325,8 @@ class Exponentials:
         return instance(self.graph, term, [v for v in variables if v in term.free], node) is not None
 
     def _share(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` with its quotients of terms by their sums as ``exp(u - m)/sum(exp(v - m))``. Other
-        exponentials in it are factors as they stand: the quotients do not grow.
+        """Return the product `node` with each share, a term divided by the sum that contains it, as ``exp(u -
+        m)/sum(exp(v - m))``. Other exponentials in the product are factors as they are, since shares do not grow.
         """
         factors = yield from in_turn(map(self.scaled, node.args))
         shared = self._shared(self._multiplied(factors).shift)
@@ -336,8 +336,8 @@ class Exponentials:
         return self.graph.mul((self._quotient(quotient), *others))
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return a select between a value and 0 as ``exp(shift)*rest``. Where it is 0, the shift is very negative, so
-        that it is never the greatest.
+        """Return a select between a value and 0 as ``exp(shift)*rest``. Where the select is 0, the shift is very
+        negative, so that it is not the greatest of several.
         """
         graph = self.graph
         condition = yield self.final(node.args[0])
@@ -393,8 +393,8 @@ class Exponentials:
         )
 
     def scales(self, shifts: Sequence[Node]) -> tuple[Node, list[Node]]:
-        """Return the greatest of the exponents `shifts`, and ``exp(shift - greatest)`` for each of them. Of 0 and
-        another one, one of these is 1, so that a single exponential is computed.
+        """Return ``(greatest, factors)``: the greatest of the exponents `shifts`, and ``exp(shift - greatest)`` for
+        each of them. For 0 and one other exponent, one of the factors is 1, so that a single exponential is computed.
         """
         graph = self.graph
         greatest = graph.call(sympy.Max, shifts)
@@ -411,8 +411,8 @@ class Exponentials:
         return greatest, [graph.one if graph.is_zero(one) else graph.call(sympy.exp, (one,)) for one in below]
 
     def joined(self, terms: Sequence[Scaled], shift: Node, rests: Sequence[Node]) -> Scaled:
-        """Return ``exp(shift)*sum(rests)``, a sum of `terms`, as a `Scaled` record, whose properties are combined from
-        those of the terms.
+        """Return the `Scaled` record of ``exp(shift)*sum(rests)``, which is the sum of `terms`: its properties are
+        combined from those of the terms.
         """
         graph, rest = self.graph, self.graph.add(rests)
         is_one = [not term.shift and graph.split_view(term.rest) == (1, graph.one) for term in terms]
@@ -442,8 +442,8 @@ class Exponentials:
 
 
 def _factors_of_exponential(exponent: Node, variables: Sequence[int]) -> list[list[Node]]:
-    """Return the terms of `exponent` in groups, such that ``exp`` of each group is a factor with indices of its own:
-    terms with a common index other than `variables` are in one group. Return [] if a term does not depend on
+    """Return the terms of `exponent` in groups, such that the exponential of each group is a factor with its own
+    indices: terms that share an index other than `variables` are in one group. Return [] if a term does not depend on
     `variables`, or a group has no other index.
     """
     groups: list[tuple[set[int], list[Node]]] = []
@@ -526,8 +526,8 @@ def finite(graph: Graph, shift: Node) -> Node:
 
 
 def _behind_guards(total: Node) -> list[Node]:
-    """Return the bodies of all guards among the terms of an addition, and among the factors of its terms: b and c for
-    ``a + [i == j]*b + d*([i < j]*c)``.
+    """Return the bodies of all guards in the addition `total`, among its terms and among the factors of its terms: b
+    and c for ``a + [i == j]*b + d*([i < j]*c)``.
     """
     found, stack = [], list(total.args)
     while stack:

@@ -19,8 +19,8 @@ Implementations = dict[External, Callable[..., Any]]
 
 
 def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backend: str) -> Implementations:
-    """Return the implementation of each user function in `needed`: from the user's `functions`, else from SciPy. Raise
-    `ArgumentError` if there is none.
+    """Return the implementation of each function in `needed`: the one in the user's dictionary `functions`, else
+    SciPy's. Raise `ArgumentError` if there is none.
     """
     if not isinstance(functions, Mapping | None):
         raise ArgumentTypeError(f"functions must be a mapping from names to callables, not {functions!r}")
@@ -88,8 +88,8 @@ def show_key(external: External) -> str:
 
 
 def _without_zero_orders(orders: tuple[int, ...]) -> tuple[int, ...]:
-    """Return `orders`, the number of derivatives in each argument of a function, but () if all are 0, as for the
-    function itself.
+    """Return `orders`, the number of derivatives with respect to each argument of a function; () instead of zeros only,
+    which mean the function itself.
     """
     return orders if any(orders) else ()
 

@@ -49,8 +49,8 @@ class TriangularBound(NamedTuple):
 
     @staticmethod
     def of(terms: Terms, around: Sequence[int]) -> TriangularBound | None:
-        """Return the bound of a sum over one variable that relates it to one index of the loops `around` it, such as
-        ``j <= i``. None if there is no such bound or more than one.
+        """Return the bound, such as ``j <= i``, that relates the only variable of a sum to one index of the loops
+        `around` it. None if there is no such bound or more than one.
         """
         if len(terms.variables) != 1:
             return None
@@ -67,16 +67,16 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint on those terms of a triangular sum, next to the diagonal, that a loop must add: the
-        matrix product for a block of rows leaves them out, since not all rows of the block have them. `first` is the
-        first row of the first block.
+        """Return the constraint on the terms of a triangular sum, next to the diagonal, that a loop must add. The
+        matrix product for a block of rows lacks them, since not all rows of the block have them. `first` is the first
+        row of the first block.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """Return the first and last value of an index `label` of the matrix product; None if unknown. The summed range
-        is extended to the ends of a tensor axis if that leaves the result unchanged.
+        """Return the first and last value of an index `label` of the matrix product `split`; None if unknown. The
+        summed range is extended to the ends of a tensor axis if that leaves the result unchanged.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])
@@ -96,8 +96,8 @@ class TriangularBound(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A plan to compute a sum of products by a library: a matrix product that sums over some of the variables, and
-    loops that sum over the others.
+    """A plan to compute a sum of products: a library computes a matrix product, which sums over some of the variables,
+    and loops sum over the others.
 
     ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends on
     them; ``outer_variables`` are the other variables, with their ``rows``, and ``other_factors`` the other factors.
@@ -136,8 +136,8 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return a plan for the product of ``first`` and ``second`` alone, summed over the variables that do not occur
-        in ``others``; None if that is every summed variable, or none.
+        """Return a plan for the product of the matrices ``first`` and ``second`` alone, summed over the variables that
+        do not occur in ``others``; None if those are all of the summed variables, or none.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
@@ -157,8 +157,8 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the summed variables that occur in `matrix` only, over which it can be summed before the product.
-        `summed` are the labels that both matrices contain.
+        """Return the summed variables that only `matrix` has: it can be summed over these before the product. `summed`
+        are the labels that both matrices have.
         """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])

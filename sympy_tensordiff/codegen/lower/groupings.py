@@ -17,8 +17,8 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
 
 class FlatSum(NamedTuple):
-    """An addition ``number * sum(factor * term)`` without nested additions, in a form that is equal for multiples of
-    one addition: the first factor is 1.
+    """An addition as ``number * sum(factor * term)`` without nested additions and with first factor 1, so that
+    additions that are multiples of each other differ only in ``number``.
     """
 
     number: Fraction
@@ -79,7 +79,7 @@ def _terms(graph: Graph, term: Node) -> list[Node]:
 
 def _flat_sum(graph: Graph, addition: Node) -> FlatSum:
     """Return an addition as a `FlatSum`. Its ``terms`` are equal for two additions that differ only in the order of
-    terms and by a common factor.
+    terms and in a common factor.
     """
     terms = sorted(((core.id, Fraction(number)) for number, core in map(graph.split_view, addition.args)))
     first = terms[0][1]

@@ -38,8 +38,8 @@ def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[
 
 
 def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, bool]) -> bool:
-    """Return whether `entries` grow like exponentials: they are an exponential, or a product, sum or power that
-    contains one, or they read an array in ``growing``. Answers are stored in `known`.
+    """Return whether `entries` grow like exponentials: they contain an exponential as a factor, term or base, or read
+    an array in ``growing``. Answers are stored in `known`.
     """
     for part in reachable(entries, known=known):
         match part.op:
@@ -55,8 +55,8 @@ def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, b
 
 
 def _has_growing_term(node: Node, growing: Mapping[Node, Node]) -> bool:
-    """Return whether `node` is ``log(sum)`` or a negative power of a sum, such as ``1/sum``, of which a term reads an
-    array in `growing`, which may overflow.
+    """Return whether `node` is the logarithm or a negative power of a sum, as ``1/sum``, in which a term reads an array
+    in `growing`, which may overflow.
     """
     is_inverse = node.op == "pow" and node.args[1].op == "const" and node.args[1].data < 0
     if not is_inverse and not (node.op == "call" and node.data is sympy.log):

@@ -36,8 +36,8 @@ def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _with_scaled_vector(graph: Graph, node: Node) -> Node:
-    """Return the product of tensors `node` with its power of a norm multiplied into operands that have fewer entries
-    than the result, which saves multiplications; `node` itself if it has no such power or operands.
+    """Return the product of tensors `node` with its power of a norm multiplied into those operands that have fewer
+    entries than the result, which saves multiplications; `node` itself if it has no such power or operands.
     """
     power = next((arg for arg in node.args if not arg.shape and _inverse_power(arg) is not None), None)
     inverse = None if power is None else _inverse_power(power)
@@ -95,8 +95,9 @@ def is_inverse_root(node: Node) -> bool:
 
 
 def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
-    """Return the factors ``n**-k`` of a product, with norms ``n``. They become divisions by one norm after the other,
-    since ``n**k`` may overflow or vanish. [] for a single factor, or if one division by a norm is enough.
+    """Return the factors ``n**-k``, with norms ``n``, among the `factors` of a product. The product is divided by one
+    norm after the other, since ``n**k`` may overflow or underflow. [] for a single factor, or if one division by a norm
+    is enough.
     """
     found = [factor for factor in factors if is_inverse_norm(graph, factor)]
     divisors = [f for f in factors if f.op == "pow" and f.args[1].op == "const" and f.args[1].data < 0]
@@ -119,7 +120,7 @@ def is_inverse_norm(graph: Graph, node: Node) -> bool:
 
 
 def factors_of_root(graph: Graph, power: Node) -> tuple[Node, Node]:
-    """Return ``s**(-1/2)`` and ``s**(e + 1/2)``, whose product is `power`, ``s**e``."""
+    """Return two factors of `power`, ``s**e``: the inverse root ``s**(-1/2)``, and ``s**(e + 1/2)``."""
     base, exponent = power.args
     half = Fraction(-1, 2)
     return graph.pow(base, graph.const(half)), graph.pow(base, graph.const(exponent.data - half))

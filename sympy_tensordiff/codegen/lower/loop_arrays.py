@@ -72,8 +72,9 @@ class LoopArrays:
     # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> StorageCandidate:
-        """Return `body` as a function of as few integers as possible, which can be the axes of an array. The loops
-        around it run over `variables` within the constraints `rows`. Raise `UnsupportedError` if one has no bounds.
+        """Return `body` as a function of as few integers as possible, which become the axes of an array that stores it.
+        The loops around it run over `variables` within the constraints `rows`. Raise `UnsupportedError` if one of the
+        integers has no bounds.
 
         Raises `UnsupportedError` where their indices have no bounds.
         """
@@ -136,8 +137,8 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return a list of dictionaries from quotients in `body`, such as ``floor(i/2)``, to new variables, to be tried
-        one after the other: the first replaces all quotients with indices in ``known``, the last none.
+        """Return dictionaries from quotients in `body`, such as ``floor(i/2)``, to new variables, to be tried one after
+        the other: the first one replaces all quotients of indices in ``known``, the last one none.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
@@ -176,8 +177,8 @@ class LoopArrays:
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return a node that reads `value` from entries of `arrays`, chosen by cases if need be; None unless these
-        entries are proved to equal `value` where the constraints `known` hold and the forms `nonzero` are not 0.
+        """Return a node that reads `value` from `arrays`, chosen by cases if need be. None unless the entries that it
+        reads are proved to equal `value` where the constraints `known` hold and the forms `nonzero` are not 0.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
         single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -269,9 +270,9 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield pairs ``(substitution, inverse)`` by which a value may be written differently where the constraints
-        `known` hold: first none, then ``p[k]`` for v if ``v == p[k]``, then ``2*m`` for an even v, with the inverse
-        ``v/2`` for m.
+        """Yield pairs ``(substitution, inverse)`` for the ways to write a value where the constraints `known` hold:
+        first unchanged, then with ``p[k]`` for v if ``v == p[k]``, then with ``2*m`` for an even v, where the inverse
+        has ``v/2`` for m.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}
@@ -302,8 +303,8 @@ class LoopArrays:
                     yield found
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
-        """Yield an index, a dictionary from axes to ends of their ranges, for each corner of the array `stored` at
-        which its formula equals `value`.
+        """Yield an index of the array `stored`, a dictionary from axes to ends of their ranges, for each of its corners
+        at which its formula equals `value`.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """
@@ -338,8 +339,8 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Return whether the case `rows` cannot occur: there is no such point, or some form in `nonzero` is 0 at all of its
-    points.
+    """Return whether the case `rows` cannot occur: no point satisfies them, or some form in `nonzero` is 0 at each such
+    point.
     """
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
@@ -363,8 +364,8 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield the index ``found`` (a value per axis) of an entry of a periodic array, then an index of an equal entry for
-    each period: shifted by whole periods, so that it is not below the array's lowest index.
+    """Yield indices of entries of a periodic array that have the same value: ``found`` (a form per axis), then
+    ``found`` shifted by whole periods, so that it is not below the array's lowest index.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """

@@ -27,8 +27,8 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The memory cost of making a loop the innermost one: the number of cache lines read per iteration, then (to decide
-    between equal numbers) the ``distance`` of the axes that it reads along from the last axis.
+    """The memory cost of a loop as the innermost one: the number of cache lines read per iteration and, to decide
+    between equal numbers, how far the axes along which it reads are from the last axis (``distance``).
     """
 
     lines: int
@@ -71,8 +71,8 @@ def in_memory_order(
 
 
 def stride(parts: Sequence[Node], v: int) -> Stride:
-    """Return the memory cost of a loop over ``v`` as the innermost one: how far apart the entries are that ``parts``
-    read in successive iterations.
+    """Return the memory cost of a loop over ``v`` as the innermost one in which ``parts`` are evaluated, from the
+    distances in memory of the entries that they read in successive iterations.
     """
     lines = distance = 0
     for part in parts:
@@ -87,7 +87,9 @@ def stride(parts: Sequence[Node], v: int) -> Stride:
 
 
 def _entries_behind(read: Node, axis: int) -> int:
-    """Return how many entries a row of the axes behind ``axis`` has in memory, at most those of a cache line."""
+    """Return how many entries apart neighbours along ``axis`` are in memory: the product of the extents of the axes
+    after it, where an extent that is not constant counts as a cache line.
+    """
     extents = read.args[0].shape[axis + 1 :]
     return prod(extent.constant if extent.is_constant else CACHE_LINE for extent in extents)
 
@@ -178,7 +180,7 @@ def _is_square(power: Node) -> bool:
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
     """Return how often loops over `variables`, with the given `lengths`, evaluate the functions, divisions and inner
-    sums in `parts`. Each is hoisted out of the loops in which it does not change.
+    sums in `parts`. Each of these counts as hoisted out of the loops in which it does not change.
     """
     total = 0
     for part in parts:

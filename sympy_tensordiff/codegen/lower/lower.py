@@ -146,8 +146,9 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:
-        """Whether `node` reads a tensor at a quotient or remainder, as ``x[(i + k) % n]``, that takes fewer values than
-        the loops have iterations. Then a copy by ``i + k`` saves divisions in the loops.
+        """Return whether `node` reads a tensor at a quotient or remainder, as ``x[(i + k) % n]``, that takes fewer
+        values than the loops have iterations. A copy of the tensor with the axis ``i + k`` then saves divisions in the
+        loops.
         """
         if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
             return False
@@ -176,8 +177,8 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.large_sums
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the read ``s[r[q]]`` of an array s with one sum for each value of ``r``, in place of a reduction like
-        ``Sum_i [r[i] == r[q]]*v[i]`` that would be repeated for each q. None for other reductions, or if the array does
+        """Return a reduction like ``Sum_i [r[i] == r[q]]*v[i]``, which would be repeated for each q, as the read
+        ``s[r[q]]`` of an array s with one sum for each value of ``r``. None for other reductions, or if the array does
         not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
@@ -199,8 +200,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a sum like ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``: factors that do not depend on i
-        stay outside of the array s. None if that fails.
+        """Return a sum like ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``: factors that do not depend on i are
+        not part of the sums in the array s. None if that fails.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -274,8 +275,8 @@ class Lowering(Matrices):
         return scalars.Operation("select", (test, *values))
 
     def _holds_nearly_everywhere(self, condition: Node, branch: Node) -> bool:
-        """Return whether `condition` is like ``i != j``, so that computing `branch` always is cheaper than a test in
-        each iteration.
+        """Return whether `condition` is true at nearly all points, like ``i != j``; computing `branch` always is then
+        cheaper than a test in each iteration.
 
         Indices, and a computed number and 0, differ nearly everywhere. Entries of a mask may be 0 nearly everywhere, so
         that long sums stay conditional then.
@@ -288,8 +289,8 @@ class Lowering(Matrices):
         return all(is_short_range(part.data, v) for part in reductions for v in self.graph.bound(part))
 
     def _used_only_by(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes that are used nowhere in the kernel but in this `branch` of a select, so that they can be
-        computed under its condition.
+        """Return the nodes that only this `branch` of a select uses in the kernel, so that they can be computed under
+        its condition.
         """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
@@ -308,8 +309,8 @@ class Lowering(Matrices):
         return is_private and calls_external(node)
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
-        """Add the loops of the sums in an addition to `block` in advance, so that sums over one range share their
-        loops.
+        """Add the loops of the sums in an addition to `block` before the addition is computed, so that sums over one
+        range share their loops.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
@@ -339,8 +340,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return those of `sums` (all over one range) that share a costly function call with another of them, so that
-        one loop can compute these sums together.
+        """Return those of `sums` (all over one range) that call a costly function with the same arguments as another of
+        them, so that one loop can compute them together.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -355,8 +356,8 @@ class Lowering(Matrices):
         return [node for node, found in zip(sums, functions, strict=True) if any(counts[part] > 1 for part in found)]
 
     def _points(self, node: Node) -> tuple[Any, ...]:
-        """Return a hashable key of the range of the sum `node`: ranges that are equal up to the names of indices have
-        equal keys.
+        """Return a hashable key of the range of the sum `node`, the same for ranges that differ in names of indices
+        only.
         """
         own = self.graph.bound(node)
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
@@ -418,8 +419,8 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return loops over `variables` around a statement that adds the value of the scatter `part` to an entry of
-        `array`.
+        """Return loops over `variables` around a statement that adds the value of the scatter term `part` to an entry
+        of `array`.
         """
         blocks = nested_blocks(variables, part.rows, block)
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
@@ -433,8 +434,8 @@ class Lowering(Matrices):
     def _nest(
         self, variables: Sequence[int], rows: Rows, blocks: Sequence[Block], inside: Sequence[loops.Statement]
     ) -> tuple[loops.Statement, ...]:
-        """Return nested loops over `variables` around the statements `inside`. Each loop also has the statements of its
-        block.
+        """Return nested loops over `variables` around the statements `inside`. The body of each loop begins with the
+        statements of its block in `blocks`.
         """
         statements = tuple(inside)
         for n in reversed(range(len(variables))):
@@ -446,9 +447,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Split a reduction by `op`, such as "sum", into an outer and an inner one, if an array for the inner one has
-        fewer axes than there are loops around it. Return the outer reduction as ``(variables, constraints, body)``;
-        without such a split, the whole one.
+        """Split a reduction by `op`, such as "sum", into an outer and an inner reduction. Return the outer one as
+        ``(variables, constraints, body)``; the whole one, unless an array for the inner one has fewer axes than there
+        are loops around it.
         """
         if not self.temporaries:
             return variables, rows, body
@@ -511,9 +512,9 @@ class Lowering(Matrices):
     def _divided_by_norms(
         self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block
     ) -> Recursion[scalars.Scalar]:
-        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``. It is divided by one norm
-        after the other, since the whole power may overflow or underflow; `groups` are the other factors by the block of
-        their loop.
+        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``, as code that divides by one
+        norm after the other, since the whole power may overflow or underflow. `groups` has the other factors, by the
+        block of code in which they are computed.
         """
         inner = [factor for home, group in groups if home is block for factor in group]
         outer = [(home, group) for home, group in groups if home is not block]

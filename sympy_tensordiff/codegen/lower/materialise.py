@@ -99,7 +99,7 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that ``by`` uses `node` in the loop that fills the array `user`, several times per entry if
+        """Record that the node ``by`` uses `node` in the loop that fills the array `user`, several times per entry if
         ``repeated``. A costly node that is used a second time is stored in an array.
         """
         if node in self.arrays:
@@ -131,8 +131,8 @@ def is_dear(node: Node) -> bool:
 
 
 def is_general_power(node: Node) -> bool:
-    """Whether computing the power `node` needs a logarithm: a few products, divisions or a square root are not
-    enough.
+    """Return whether computing the power `node` needs a logarithm, since a few products, divisions or a square root are
+    not enough.
     """
     if node.op != "pow":
         return False
@@ -205,10 +205,10 @@ def solved_place(node: Node) -> int | None:
     return None
 
 
-def direction_of(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return ``(position, summed, others)`` if `node` contracts the derivative of a matrix's cofactors with a matrix X:
-    the position of X among the operands, the two labels of the derivative that X has, and its other two. None for other
-    nodes.
+def cofactor_tangent_labels(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    """Recognise the derivative of a matrix's cofactors contracted with a matrix X (a directional derivative). Return
+    ``(position, summed, others)``: where X is among the operands, the two labels of the derivative that are summed with
+    X, and its two remaining ones; None for other nodes.
     """
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):
@@ -244,7 +244,7 @@ def factorized(node: Node) -> Node | None:
         return node.args[0]
     if (found := determinant(node)) is not None:
         return found[1]
-    place = solved_place(node) if direction_of(node) is None else None
+    place = solved_place(node) if cofactor_tangent_labels(node) is None else None
     return None if place is None else node.args[place].args[0]
 
 
@@ -276,7 +276,7 @@ def array_operands(node: Node) -> tuple[Node, ...] | None:
         return (found[1],)
     if is_product(node):
         place = solved_place(node)
-        if (direction := direction_of(node)) is not None:
+        if (direction := cofactor_tangent_labels(node)) is not None:
             place = 1 - direction[0]
         return tuple([arg.args[0] if n == place else arg for n, arg in enumerate(node.args)])
     return None
@@ -306,8 +306,8 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the largest proper parts of `node` that are worth storing: scalar sums, or functions of them, that are
-    also used elsewhere and depend only on the indices `known`.
+    """Return the largest proper parts of `node` that are worth storing: scalar sums, or functions of sums, that are
+    used elsewhere too and depend on no other indices than `known`.
 
     ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
     and so is what calls a function of the user's.
@@ -365,7 +365,9 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
-    """Whether the stored values are few and depend on no argument and no size, hence are the same in all calls."""
+    """Return whether the values of `candidate` form a constant table: they are few and depend on no argument and no
+    size, so that they are the same in all calls.
+    """
     if not candidate.node.free <= frozenset(candidate.axes):
         return False
     if any(part.op == "tensor" or part in arguments for part in reachable(candidate.node)):

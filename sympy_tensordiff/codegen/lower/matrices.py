@@ -126,8 +126,8 @@ class Matrices(Storage):
         yield from self._split_sum(terms, context, slant) if slant is not None else ()
 
     def _is_excluded(self, node: Node) -> bool:
-        """Whether `node` reads at integer-array entries or calls user functions. Such values may only be computed where
-        they are needed, so not for a whole matrix.
+        """Return whether `node` reads at integer-array entries or calls user functions. Such values may be computed
+        only at the points where they are needed, and so not for a whole matrix.
         """
         if self.graph.integers and any(data_entries(index_forms(part)) for part in reachable(node)):
             return True
@@ -150,7 +150,9 @@ class Matrices(Storage):
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
-        """Return the index at which an existing array stores the value of `node`; None if there is no such array."""
+        """Return the index at which an array that exists already stores the value of `node`; None if there is no such
+        array.
+        """
         candidate = self.planner.candidate(node, context) if node in self._structures else None
         stored = None if candidate is None else self._array_containing(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
@@ -159,7 +161,7 @@ class Matrices(Storage):
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
         """Yield at most one plan for the sum `terms`: a matrix product over those variables whose ranges do not depend
-        on others, and loops over the rest. With `slant`, one bound may be triangular.
+        on others, with loops over the rest. With `slant`, one of the bounds may be triangular.
         """
         if terms is None:
             return
@@ -237,8 +239,8 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return how many reads in the operands ``first`` and ``second`` of a product have a summed index in their last
-        axis, so that they are contiguous. It decides between products of equal cost.
+        """Return how many reads in the operands ``first`` and ``second`` of a product are contiguous along a summed
+        index, because it is in their last axis. This decides between products of equal cost.
         """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
@@ -248,8 +250,8 @@ class Matrices(Storage):
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
-        """Return the range of each label of the product of a ``pair`` of matrices. None if it is not a matrix product,
-        or the labels are not independent.
+        """Return the range of each label of the product of a ``pair`` of matrices. None if this is not a matrix
+        product, or if the range of one label depends on another.
         """
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:
@@ -290,7 +292,9 @@ class Matrices(Storage):
         return total
 
     def _cost(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> ProductCost:
-        """Return the cost of the product of two matrices: its sizes, and the entries copied to make the operands."""
+        """Return the cost of the product of the matrices ``first`` and ``second``: its sizes, and the number of entries
+        copied to make the operands. ``ranges`` has the range of each label.
+        """
         roles = split.roles(first, second)
         batch, rows, columns, summed = (self._volume(labels, ranges) for labels in roles)
         copied = 0
@@ -318,7 +322,9 @@ class Matrices(Storage):
     # -------------------------------------------------------------- steps
 
     def _product_of(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> Recursion[Node | None]:
-        """Add a matrix product step, and return the read of its array; None if an operand cannot be computed."""
+        """Add a step that multiplies the matrices ``first`` and ``second``, and return the read of its array; None if
+        an operand cannot be stored in an array. ``ranges`` has the range of each label.
+        """
         first, second = self._in_order(first, second, split)
         both, rows, columns, summed = split.roles(first, second)
         cost = self._cost(first, second, ranges, split)
@@ -354,8 +360,8 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """Return the two matrices in the order, left and right, that makes the innermost index around the sum the last
-        axis of the result.
+        """Return the matrices ``first`` and ``second`` as left and right operand, in the order in which the innermost
+        index around the sum becomes the last axis of the result.
         """
         _, rows, columns, _ = split.roles(first, second)
         is_turned = max(map(split.place, rows)) > max(map(split.place, columns))
@@ -480,8 +486,8 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the sum that remains when a matrix product has summed over some variables: `product`, the read of an
-        entry of its result, times the other factors, summed over the other variables. For a triangular bound, terms
+        """Return the sum that remains after a matrix product has summed over some variables: `product` (the read of an
+        entry of its result) times the other factors, summed over the other variables. For a triangular bound, the terms
         near the diagonal are added to `product`.
         """
         graph = self.graph

@@ -64,8 +64,8 @@ class StorageCandidate:
 
     @property
     def axis_count(self) -> int:
-        """The number of axes to compare with the number of loops: one less if a form has a floor quotient, as in
-        ``x[floor(i/2)]``, since such an axis is shorter than the loop.
+        """The number of axes by which the array is compared with the loops around the value: one less than its axes if
+        a form has a floor quotient, as in ``x[floor(i/2)]``, since such an axis is shorter than the loop.
         """
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
@@ -98,8 +98,8 @@ class Stored:
 
 
 class Planner:
-    """An analysis of expressions in loops: on which integers an expression depends, such as ``i + k`` for ``x[i +
-    k]**2``, and in which ranges. These integers can be the axes of an array that stores its values.
+    """An analysis of expressions in loops: the integers on which an expression depends, such as ``i + k`` for ``x[i +
+    k]**2``, and their ranges. These integers can be the axes of an array that stores its values.
     """
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
@@ -169,8 +169,8 @@ class Planner:
         return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array: with quotients such as ``i // 2`` as axes if that takes no more
-        axes, and with ordinary index forms; [] if an index has no bounds.
+        """Return the ways to store `node` in an array: with quotients such as ``i // 2`` as axes, if that takes no more
+        axes, and then with ordinary index forms; [] if an index has no bounds.
         """
         plain = self.candidate(node, context)
         if plain is None or not (found := self.quotients(node, context)):
@@ -278,8 +278,8 @@ class Planner:
     def _over_axes(
         self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]
     ) -> Node:
-        """Return `node` as a function of `axes`: each variable in `used` is replaced by the integer combination of axes
-        in its row of `inverse`.
+        """Return `node` as a function of `axes`: row number n of `inverse` has the coefficients of the axes by which
+        variable number n of `used` is replaced.
         """
         values = [Affine.variable(axis) for axis in axes]
         sums = (sum((c * value for c, value in zip(row, values, strict=True)), Affine()) for row in inverse)
@@ -304,8 +304,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
-        """Return the constraints on new variables `axes`, which take the values of `forms`, that follow from the loops
-        of `context`; None if they contradict each other.
+        """Return the constraints on new variables `axes`, which take the values of `forms`, that follow from the
+        constraints on the loops of `context`; None if these contradict each other.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
@@ -371,8 +371,8 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
 
 
 def _in_order_of_reads(basis: list[tuple[int, ...]], node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the coefficient vectors `basis` sorted by the reads in `node` whose indices they are, reads with the most
-    variables first, so that the order of terms in an addition does not matter. `used` are the variables.
+    """Return the coefficient vectors `basis` in the order of the reads in `node` that have them as indices, reads with
+    the most variables first. So the order of terms in an addition does not matter. `used` are the variables.
     """
     keys = frozenset(used)
     reads = [part for part in reachable(node) if part.op == "read" and not keys.isdisjoint(part.free)]
@@ -431,14 +431,16 @@ def index_forms(node: Node) -> Sequence[Affine]:
 
 
 def is_rounded(node: Node, variables: frozenset[int]) -> bool:
-    """Whether `variables` occur inside of quotients, remainders, maxima or products in the indices below `node`."""
+    """Return whether the indices below `node` contain `variables` inside of quotients, remainders, maxima or
+    products.
+    """
     forms = (form for part in reachable(node) for form in index_forms(part))
     return any(not form.hidden().isdisjoint(variables) for form in forms)
 
 
 def _as_bound(form: Affine) -> Affine:
     """Return the form of a constraint, or its negative, so that its only bound variable has the coefficient -1: ``p -
-    k`` for both ``k - p >= 0`` and ``p - k >= 0``.
+    k`` for both ``k - p >= 0`` and ``p - k >= 0``, with k bound.
     """
     coefficients = [c for v, c in form.terms if isinstance(v, int) and v < 0]
     return form * -1 if len(coefficients) == 1 and coefficients[0] > 0 else form
@@ -447,8 +449,8 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return an integer matrix L with ``width`` rows and ``basis @ L == identity`` such that each of `vectors` is an
-    integer combination of the rows of `basis`; None if there is none.
+    """Return an integer right inverse L of `basis`: ``basis @ L`` is the identity, and L has ``width`` rows. None if
+    there is none, or if one of `vectors` is no integer combination of the rows of `basis`.
     """
     solution = smith.solve(basis, width)
     if solution.congruences or solution.equations:

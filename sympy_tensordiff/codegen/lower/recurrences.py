@@ -20,8 +20,8 @@ Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
 
 
 def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[Node, str], build: Build) -> Recurrence:
-    """Return the step that computes one or several results of a scan in a loop over time. ``build`` makes the program
-    of one time step. `names` are the arrays of the scans `nodes`, `operands` those of the scans' operands.
+    """Return the step that computes one or several results of a scan in a loop over time. `names` are the arrays of the
+    scans `nodes`, `operands` the arrays of what they read; ``build`` makes the program of one time step.
 
     Raise `ArgumentError` if the number of steps is 0.
     """
@@ -94,8 +94,8 @@ def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -
 
 
 def checks_of_steps(step: Recurrence) -> list[Check]:
-    """Return the checks of sizes by which all time steps of a recurrence read in bounds. Raise `UnsupportedError` if
-    this depends on the entries of an index array.
+    """Return the checks of sizes that ensure that all time steps of a recurrence read in bounds. Raise
+    `UnsupportedError` if this depends on the entries of an index array.
     """
     message = f"a scan would have {step.length} steps, which is not positive"
     found = [Check((Constraint("ge", -step.length),), message)] if step.length.terms else []
@@ -112,8 +112,8 @@ def checks_of_steps(step: Recurrence) -> list[Check]:
 
 
 def _guarded_by_data(step: Recurrence) -> list[Check]:
-    """Return checks of sizes for the reads of a time step that only some entries of index arrays cause: they must be in
-    bounds for all entries. Raise `UnsupportedError` if the index itself is such an entry.
+    """Return checks of sizes for those reads of a time step that only some entries of index arrays cause: the reads
+    must be in bounds for all entries. Raise `UnsupportedError` if the index itself is such an entry.
     """
     found = []
     for check in step.body.data_checks:
@@ -137,8 +137,8 @@ _ENDS = "least ", "greatest "
 
 
 def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
-    """Return the constraints `rows` of a time step in terms of the program's sizes and a variable for the time, with
-    the range of this variable if they contain it.
+    """Return the constraints `rows` of a time step in terms of the program's sizes and of a variable for the time; if
+    they contain this variable, its range is added.
     """
     time = Affine.variable(_time(step))
     forms = {**dict(step.integers), step.time: time}

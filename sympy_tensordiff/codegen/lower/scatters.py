@@ -135,9 +135,9 @@ MAX_SELECTIONS = 16
 
 
 def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with the summands of sums sorted by what data select: ``Sum_k ([p[k] == i] - [q[k] == i])*v[k]``
-    has one term for ``p`` and one for ``q``. Each is then a scatter, which takes one loop over k for all i. Functions
-    of i alone stand in front of it: they are called once for each i, not for each k.
+    """Return `roots` with the summand of each sum split by the entries that data select: ``Sum_k ([p[k] == i] - [q[k]
+    == i])*v[k]`` becomes two terms, one for ``p`` and one for ``q``. Each is then a scatter, one loop over k for all i.
+    Functions of i alone are in front of it, so that they are called once for each i.
     """
     return rewritten(graph, roots, partial(_sorted_by_selection, graph)) if graph.integers else list(roots)
 
@@ -220,8 +220,8 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return the integer-array entry with which a reduction compares others: ``r[q]`` in ``Sum_i v[i]*[r[i] == r[q]]``,
-    where q is one of `variables`. None if there is none.
+    """Return the integer-array entry with which a reduction compares the entries of the same array: ``r[q]`` in ``Sum_i
+    v[i]*[r[i] == r[q]]``, where q is one of `variables`. None if there is none.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
@@ -354,15 +354,15 @@ def _are_bounded_in_order(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
-    """Whether `row` is an inequality that can bound the loop over `v`: it contains none of the `later` variables, and
-    `v` only linearly, not in a quotient or remainder.
+    """Return whether the inequality `row` can bound the loop over `v`: it contains none of the `later` variables, and
+    `v` only linearly.
     """
     alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
     return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
 
 
 def _is_test(row: Constraint, variables: Sequence[int]) -> bool:
-    """Whether `row` contains some of `variables` but bounds none of them; the loop must test it."""
+    """Return whether `row` contains some of `variables` but bounds none of them, so that the loop must test it."""
     positions = [n for n, v in enumerate(variables) if v in row.form.atoms()]
     return bool(positions) and not _bounds_of(row, variables[positions[-1]], frozenset())
 
@@ -377,7 +377,8 @@ def _ordered(
     value: Node,
 ) -> ScatterTerm:
     """Return the scatter that adds `value` at `index`, with its loops in an order in which each is bounded by outer
-    ones: those bounded by sizes alone, the `free` axes, the others. ``tests`` are tested at each point.
+    ones: first those bounded by sizes alone, then the `free` axes, then the others. The constraints ``tests`` are
+    tested at each point.
 
     The first ones run in the memory order of the integer array.
     """

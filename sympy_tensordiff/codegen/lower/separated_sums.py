@@ -57,7 +57,7 @@ def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Se
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Return the sum `node` as several sums, one per index along which the entries in its terms are contiguous. It is
+    """Return the sum `node` as several sums, one for each index along which some of its terms read contiguously. It is
     unchanged if that is the same index for all terms.
 
     `axes` are the indices of the entry. Each term must have one entry of a tensor that depends on all indices, so that
@@ -115,8 +115,8 @@ def _added(graph: Graph, terms: Sequence[Scaled]) -> Node:
 
 
 def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Number]]) -> bool:
-    """Return whether terms in two groups may cancel, like ``a[i, j] - a[j, i]`` for a symmetric matrix. Computed in one
-    sum they cancel exactly.
+    """Return whether terms of the two groups may cancel, like ``a[i, j] - a[j, i]`` for a symmetric matrix. In a single
+    sum they cancel exactly, so that the groups must stay together.
 
     Entries of one tensor with numbers of different size do not cancel where the entries are equal.
     """

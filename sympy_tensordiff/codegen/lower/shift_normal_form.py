@@ -12,8 +12,8 @@ from sympy_tensordiff.integer.indirect import data_entries
 
 
 class ShiftNormaliser:
-    """Shifts the axes of values that differ by a shift only, such as ``exp(x[a])`` and ``exp(x[a + 1])``, so that they
-    become equal and share an array.
+    """Changes values that are equal up to a shift of their axes, such as ``exp(x[a])`` and ``exp(x[a + 1])``, to one
+    common value, which one array stores.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -22,8 +22,8 @@ class ShiftNormaliser:
         """The starts of the first candidate, by its node with axes that start at 0."""
 
     def with_known_axes(self, found: StorageCandidate) -> StorageCandidate:
-        """Return the candidate with its axes shifted by integers or sizes, so that candidates that differ by a shift
-        only become equal to the first of them.
+        """Return the candidate shifted along its axes by integers or sizes: if an earlier candidate differs from it by
+        such a shift only, it becomes equal to that one.
         """
         starts = _least_shifts(found)
         first = self._first.setdefault(
@@ -40,8 +40,8 @@ def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
 
 
 def _moved(graph: Graph, found: StorageCandidate, by: Sequence[Affine]) -> StorageCandidate:
-    """Return the candidate `found` with its axes moved by the forms `by`: an array that stores the same values at other
-    positions, ``x[a + 1]`` at a instead of ``x[a]``.
+    """Return the candidate `found` with its positions shifted by the forms `by`: shifted by 1, the array stores ``x[a +
+    1]`` at position a, where it stored ``x[a]``.
     """
     if all(n == Affine() for n in by):
         return found

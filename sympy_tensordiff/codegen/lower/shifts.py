@@ -91,9 +91,9 @@ class _LoopBody:
         self.stored.add(node)
         self.is_changed = True
 
-    def find(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Group the subexpressions ``values`` by structure, and return the numbers of the groups; `number` gives
-        expressions that are equal up to indices the same number. The groups are stored in `structures`.
+    def find_groups(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
+        """Sort the subexpressions ``values`` into groups of equal structure, in `structures`, and return the group
+        numbers, each once. ``number(node)`` is the group of a node: the same for nodes that are equal up to indices.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
@@ -205,7 +205,7 @@ class Shifts:
                     place.store(use.node)
 
     def is_inside(self, use: Instance, context: Context) -> bool:
-        """Return whether the array that stores a value contains all entries that its `use` needs in the loops of
+        """Return whether the array that stores a value has all entries that its `use` needs in the loops of
         `context`.
         """
         domain = self.domains[use.candidate.node]
@@ -225,7 +225,10 @@ class Shifts:
         """
         for place in places:
             if place.is_changed:
-                for number in (*place.structures, *place.find(self._found_values(place), self._structures.number)):
+                for number in (
+                    *place.structures,
+                    *place.find_groups(self._found_values(place), self._structures.number),
+                ):
                     values.pop(number, None)
         groups: dict[int, list[tuple[_LoopBody, Node, Rows]]] = {}
         for place in places:
@@ -242,15 +245,15 @@ class Shifts:
         return best
 
     def _most_saved(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> int:
-        """Return an upper bound of the operations saved if the value with these `uses` is stored; 0 if it has a single
+        """Return an upper bound of the operations saved by storing the value with these `uses`; 0 if it has a single
         use.
         """
         count = len({(place, part) for place, part, _ in uses})
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
     def _most_saving_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
-        """Return the value among `uses`, which are equal up to indices, whose storage saves the most operations; None
-        if storing does not pay.
+        """Return that value among `uses`, all equal up to indices, whose storage saves the most operations; None if
+        storing does not pay.
         """
         values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
         for place, part, guards in uses:
@@ -299,8 +302,8 @@ class Shifts:
             stack += new
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether an array for `node` takes no more memory than some tensor of the program: one with at least as
-        many axes, or one that `node` reads with all `variables` on which it depends.
+        """Return whether an array for `node` takes no more memory than some tensor of the program: a tensor with at
+        least as many axes, or one whose read in `node` contains all `variables` on which `node` depends.
         """
         if any(len(shape) >= max(2, len(node.free & variables)) for shape in self._shapes):
             return True
@@ -342,8 +345,8 @@ class Shifts:
         return without_common_factor(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return one storage candidate whose array contains the values of all `candidates`. None if its axes have no
-        bounds, if it would read out of bounds, or if it is larger than the arrays that it reads.
+        """Return one storage candidate whose array has the values of all `candidates`. None if the array would have no
+        bounds, would read out of bounds, or would be larger than the arrays that it reads.
         """
         found = self.common_domain(candidates)
         if found is None:
@@ -353,8 +356,8 @@ class Shifts:
         return found if is_small else None
 
     def common_domain(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return one storage candidate that contains the points of all `candidates`. None if it has no bounds, or would
-        read out of bounds.
+        """Return one storage candidate that has the points of all `candidates`. None if it has no bounds, or if filling
+        its array would read out of bounds.
         """
         first, facts = candidates[0], self.planner.facts
         rows = dict.fromkeys(row for one in candidates for row in one.rows)
@@ -392,8 +395,8 @@ class Shifts:
         )
 
     def _saved(self, work: int, count: int, loops: int) -> int:
-        """Return the operations saved by storing a value that costs `work` operations and is used `count` times in
-        `loops` loops. At most 0 if it is better computed again.
+        """Return the operations saved by storing a value that costs `work` operations and is used `count` times, in
+        `loops` different loops. The result is at most 0 if it is better to compute the value again.
         """
         return work * (count - 1) - READ * (count + 2) - STREAM * (loops - 1)
 
@@ -455,8 +458,8 @@ def whole(number: Fraction) -> Fraction | int:
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
     """Return ``(node, start)``: `node` with its periodic reads shifted so that the smallest shift is 0, as ``u[v] +
-    u[Mod(v + 1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. At the index ``start`` it has the value that `node` has at
-    ``v``. None if no read is shifted or ``v`` has other uses.
+    u[Mod(v + 1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``; at the index ``start`` it has the value that `node` has at
+    ``v``. None if no read is shifted, or if ``v`` also occurs outside of such reads.
 
     None also where ``v`` is not the index of a whole axis.
     """

@@ -247,13 +247,13 @@ def _result_of_two(function: Any, part: int) -> Function:
     """
     empty = np.empty
 
-    def of_two(x: float) -> Any:
-        """Return result number `part` of `function` at `x`."""
+    def one_of_two(x: float) -> Any:
+        """Return one of the two results that the C function `function` writes at `x`: the one at position `part`."""
         results = empty(2)
         function(x, results.ctypes, results[1:].ctypes)
         return results[part]
 
-    return of_two
+    return one_of_two
 
 
 def _result_of_four(function: Any, part: int) -> Function:

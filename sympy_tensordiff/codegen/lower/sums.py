@@ -48,7 +48,7 @@ class Exchanged(NamedTuple):
 
 def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     """Return ``(roots, sums)``: `roots` with nested sums interchanged where that saves operations, and the inner sums
-    that several expressions use, for which an array pays.
+    that several expressions use, so that storing them in arrays pays.
 
     The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that several
     values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
@@ -106,8 +106,9 @@ MAX_HALVED_TERMS = 6
 
 
 def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
-    """Return the ways to split each of `sums` into two sums, by terms of an addition in it, as a dictionary from the
-    first half (with outer indices renamed) to ``(sum, half, other half)``. Terms that may cancel exactly stay together.
+    """Return the ways to split each of `sums` in two, each half with half of the terms of an addition in it. The keys
+    of the dictionary are the first halves (with outer indices renamed), its values ``(sum, half, other half)``. Terms
+    that may cancel exactly stay together.
     """
     found: dict[Node, tuple[Node, Node, Node]] = {}
     for whole in sums:
@@ -156,8 +157,8 @@ MAX_SPLIT = 4
 
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
-    """Return ``(sum, inner)`` if `node` can be written as an outer sum over an inner sum in ``known``: the new sum, and
-    that inner sum. None if no choice of inner indices gives one.
+    """Return ``(sum, inner)`` if `node` can be written as an outer sum over an inner sum that is in ``known``: the new
+    sum, and that inner sum. None if there is no such inner sum.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -185,8 +186,8 @@ def _is_bounded(v: int, rows: Rows) -> bool:
 
 
 def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the sums over one outer index, such as ``S[k]``, that several of the values ``parts`` read: a maximum and
-    a sum, or ``log(S[k])`` and ``1/S[k]``.
+    """Return the sums that depend on one outer index, such as ``S[k]``, and are used several times in `parts`: by a
+    maximum and a sum, or in ``log(S[k])`` and ``1/S[k]``.
     """
     around: dict[Node, set[Node]] = {}
     for part in parts:
@@ -252,14 +253,14 @@ def _outer_variables(node: Node) -> set[int]:
 
 
 def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` with standard names for indices that are bound outside of it and for those in `opened`, so that
-    values that differ only in names become equal.
+    """Return `node` with standard names for the indices that are bound outside of it, and for those in `opened`. Values
+    that differ only in the names of these indices become equal.
     """
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
 
 def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -> int:
-    """Return how many reads have one of `variables` in their last index only, so that they are contiguous."""
+    """Return how many reads are contiguous along one of `variables`, because only their last index contains it."""
     count = 0
     for part in reachable(*factors):
         if part.op == "read" and part.data:
@@ -272,8 +273,8 @@ def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -
 
 
 class Opened(NamedTuple):
-    """A term of an addition as ``number * Sum(prod(factors))``, with the factors in front of its sum moved into it, so
-    that two such sums can be merged.
+    """A term of an addition as ``number * Sum(prod(factors))``: the factors in front of its sum are moved into the sum,
+    so that two such sums can be merged.
 
     Sums over equal ranges, which depend on the same indices, have the same ``variables``. The sum as it was depends on
     ``free``; a factor that was outside of it may depend on more.
@@ -351,8 +352,8 @@ def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[t
 
 
 def _as_single_sum(graph: Graph, one: Opened, two: Opened) -> Node | None:
-    """Return the sum of two terms as a single sum; None if their ranges differ, they share no factor that depends on
-    its index, or it would take more work.
+    """Return the sum of two terms as a single sum. None if the ranges of their sums differ, if no common factor depends
+    on the summed index, or if the single sum takes more work.
     """
     if one.range != two.range:
         return None

@@ -35,8 +35,8 @@ _SIMPLE = VALUES | {"const", "scalar", "index"}
 
 
 def is_array_entry(node: Node) -> bool:
-    """Whether a loop that needs `node` several times reads it from an array: an entry of a tensor, a reduction or a
-    call of a costly function.
+    """Return whether `node` is worth an array if a loop needs it several times: it is an entry of a tensor, a reduction
+    or a call of a costly function.
     """
     return node.op == "read" or node.op in RANGED or is_dear(node)
 
@@ -211,8 +211,8 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that sets each entry of the array `name` to `body`, or to 0 where ``guard`` is false. Terms of
-        `body` that are scatters, or 0 off a diagonal, get kernels of their own.
+        """Add the kernel that sets each entry of the array `name` to `body` where ``guard`` is true, and to 0
+        elsewhere. Terms of `body` that are scatters, or 0 off a diagonal, get kernels of their own.
         """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
@@ -298,7 +298,7 @@ class Storage:
         return stored, self._index(stored, candidate)
 
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
-        """Store those sums inside of `node` in arrays that are used elsewhere, too, and depend on no other indices than
+        """Store in arrays those sums inside of `node` that are used elsewhere too and depend on no other indices than
         the loops ``home`` around it: ``1/S`` and ``1/S**2`` then read one array of ``S``.
 
         Outermost parts only: their kernels handle the nodes below.
@@ -319,8 +319,8 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the read of an array (times a number) for `use`, a use of a value that occurs at several shifted
-        indices; a missing array is created. None if the array does not contain the entry, or is still being filled.
+        """Return the read of an array (times a number) for `use`, one of the uses of a value at shifted indices; the
+        array is created if it does not exist. None if the array does not have this entry, or is still being filled.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
@@ -336,8 +336,8 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array, preferably with axes that coincide with those of an existing
-        array.
+        """Return the ways to store `node` in an array, those whose axes coincide with the axes of an existing array
+        first.
         """
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
@@ -345,8 +345,8 @@ class Storage:
         return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
     def _array_containing(self, candidate: StorageCandidate, context: Context | None = None) -> Stored | None:
-        """Return an existing array that stores all values of `candidate`; None if there is none. If only rows are to be
-        stored, an array whose rows the loops of `context` do not run along is left out.
+        """Return an existing array that stores all values of `candidate`; None if there is none. With ``only_rows``, an
+        array that is stored row by row counts only if the outermost loop of `context` runs over its rows.
         """
         known = (*self.facts, *candidate.rows)
         for array in self.stored.get(candidate.node, ()):
@@ -427,9 +427,8 @@ class Storage:
         return found
 
     def _also_for_small_sizes(self, candidate: StorageCandidate) -> StorageCandidate:
-        """Return `candidate` without the conditions that only say that sizes are not small, as ``n >= 2`` inside of a
-        sum from 1 to ``n - 1``, if its reads are in bounds for all sizes. Uses that have no such condition then read
-        the same array.
+        """Return `candidate` without conditions that only exclude small sizes, as ``n >= 2`` inside of a sum from 1 to
+        ``n - 1``, if its reads are in bounds for all sizes. Uses without such a condition then read the same array.
         """
         sizes = [row for row in candidate.rows if _is_least_size(row, candidate.axes)]
         rest = tuple([row for row in candidate.rows if row not in sizes])
@@ -440,8 +439,8 @@ class Storage:
         return replace(candidate, rows=rest) if all(is_implied(row, known) for row in reads) else candidate
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
-        """Return the greatest (or least) of `forms`. For several, this is a size that the host computes before the
-        kernels run, named after `owner`; arrays of equal extents share it, so that one loop may fill them.
+        """Return the greatest (or least) of `forms`. For several forms it is a size, named after `owner`, that the host
+        computes before the kernels run; arrays of equal extents share it, so that one loop may fill them.
         """
         if len(forms) == 1:
             return forms[0]
@@ -476,8 +475,8 @@ class Storage:
         return axis_count < context.dimension
 
     def _is_running_reduction(self, node: Node, context: Context) -> bool:
-        """Whether `node` continues along an enclosing index, as ``Sum_{j <= i} x[j]`` does along i, so that one pass
-        fills an array of all its values.
+        """Return whether the reduction `node` continues along an index around it, as ``Sum_{j <= i} x[j]`` does along
+        i, so that one pass computes all of its values.
         """
         if not self.temporaries or node in self.chained:
             return False
@@ -518,8 +517,8 @@ class Storage:
         return any(own <= part.free for part in self._hoisted[node])
 
     def _takes_fewer(self, candidate: StorageCandidate, context: Context) -> bool:
-        """Whether an array of `candidate`, whose axes are quotients or remainders, has fewer entries than the loops
-        have iterations.
+        """Return whether an array of `candidate`, whose axes are quotients or remainders, has fewer entries than the
+        loops of `context` have iterations.
 
         ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``, and ``100*i + k`` more than
         both together.
@@ -571,7 +570,7 @@ class Storage:
 
 
 def _is_least_size(row: Constraint, axes: Collection[int]) -> bool:
-    """Return whether `row` holds for all sizes above some numbers, as ``n + m - 3 >= 0``, and has none of `axes`."""
+    """Return whether `row` contains none of `axes` and only excludes small sizes, as ``n + m - 3 >= 0``."""
     form = row.form
     return (
         row.kind == "ge"

@@ -183,8 +183,8 @@ class _TensorExponentials(Exponentials):
         return Scaled({part: c for part, c in shift.items() if c}, rest, degree, above, below, summed)
 
     def _largest(self, tensor: Node, axes: Labels, kept: Labels) -> Node:
-        """Return the maxima of `tensor` over the axes whose labels are not in `kept`; ``axes`` are the labels of all
-        axes. A maximum that is infinite becomes 0.
+        """Return the maxima of `tensor` over the axes whose labels are not in `kept`, with 0 in place of an infinite
+        maximum; ``axes`` are the labels of all axes.
         """
         graph = self.graph
         variables = {axis: graph.fresh(f"k{axis}") for axis in axes}
@@ -209,8 +209,8 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
-    """Return whether an operand already divides by exponentials, or contains exponentials that are not in its shift,
-    along summed indices. Such products occur in Sinkhorn's iteration, where shifting again would need arrays for each
+    """Return whether the operand, along summed indices, already divides by exponentials or contains exponentials that
+    are not in its shift. Such products occur in Sinkhorn's iteration, where shifting again would need arrays for each
     step.
     """
     if value.shift:

@@ -28,8 +28,8 @@ from sympy_tensordiff.codegen.lower.exponentials import finite, inverse_of_sum
 from sympy_tensordiff.codegen.lower.inverse_norms import with_scaled_vectors
 from sympy_tensordiff.codegen.lower.materialise import (
     arrays_of,
+    cofactor_tangent_labels,
     determinant,
-    direction_of,
     factorized,
     is_positive,
     is_product,
@@ -95,8 +95,8 @@ def _array(graph: Graph, name: str, node: Node) -> Node:
 
 
 def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[Node, list[Node]]:
-    """Map each scan among `nodes` to the group of scans that one loop can compute: those with the same recurrence,
-    operands and depth (see `scan_depths`).
+    """Return a dictionary from each scan among `nodes` to its group of scans that one loop can compute: those with the
+    same recurrence, operands and depth (see `scan_depths`).
     """
     groups: dict[object, list[Node]] = {}
     for node in nodes:
@@ -108,8 +108,8 @@ def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[N
 
 
 def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
-    """Return for each node the length of the longest chain of scans that read each other, up to the node itself; 0
-    without any scan.
+    """Return, for each node, the length of the longest chain of scans in which each reads the one before, up to the
+    node itself; 0 without any scan.
 
     Scans of one depth depend on none of each other, so that one loop may compute several.
     """
@@ -120,8 +120,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Return a dictionary from arrays to results of library calls: each array only transposes or scales the result,
-    which nothing else uses. The call can then fill the array directly.
+    """Return a dictionary from arrays to results of library calls, for each array that only transposes or scales such a
+    result, which nothing else uses. The call can then fill the array directly.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -223,7 +223,7 @@ class _Definitions:
         step = self.moved_step(node, name) if node in self.moved else self.step(node, name)
         if step is not None:
             return Definition(name, array, step=step)
-        return Definition(name, array, trampoline(self.entries(node)))
+        return Definition(name, array, trampoline(self.as_comprehension(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
         """Return the definitions of the arrays for all results (`nodes`) of one scan. The first one has the step that
@@ -264,7 +264,7 @@ class _Definitions:
         """Return the library call that fills the array `name` with a product: a contraction, a solution of linear
         equations, or a derivative of cofactors.
         """
-        if (found := direction_of(node)) is not None:
+        if (found := cofactor_tangent_labels(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
         place = self.solved_place(node)
         if place is None:
@@ -282,7 +282,8 @@ class _Definitions:
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
         """Return the step that computes the derivative of cofactors in the direction of the operand at ``place``.
-        ``pair`` and ``rest`` are the labels as `direction_of` returns them, ``name`` is the array to be filled.
+        ``pair`` and ``rest`` are the labels as `cofactor_tangent_labels` returns them, ``name`` is the array to be
+        filled.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
@@ -308,8 +309,10 @@ class _Definitions:
 
     # -------------------------------------------------------------- index notation
 
-    def entries(self, node: Node) -> Recursion[Node]:
-        """Return the formula of the array `node` in index notation, with reads of other arrays in it."""
+    def as_comprehension(self, node: Node) -> Recursion[Node]:
+        """Return the array `node` as a comprehension of the formula of its entries in index notation, with reads of
+        other arrays in it; a scalar as its formula.
+        """
         graph = self.graph
         if node.op == "comprehension" or not (node.shape or node.op == "ein"):
             scalar: Node = yield self.written(node)
@@ -330,8 +333,8 @@ class _Definitions:
         return self.done[node]
 
     def written(self, node: Node) -> Recursion[Node]:
-        """Return the formula of `node` in index notation, by which an array of `node` is filled: it reads other arrays,
-        but not this one.
+        """Return the formula in index notation that fills an array of `node`: it reads other arrays, but not this
+        one.
         """
         if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]
@@ -397,7 +400,9 @@ class _Logarithm:
             self.arrays[what] = graph.tensor(f"array {name}", tuple(shape))
 
     def outer(self, items: Sequence[T]) -> list[T]:
-        """Return the elements of `items` (one per axis) for the axes over which the log-sum-exp does not sum."""
+        """Return those elements of `items` (one per axis) that belong to axes over which the log-sum-exp does not
+        sum.
+        """
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
@@ -435,8 +440,9 @@ class _Logarithm:
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """Yield the definitions of the auxiliary arrays of the log-sum-exp, and last its own. The arrays "power" and
-        "share" of softmaxes are defined only if `is_shared`.
+        """Yield the definitions of a log-sum-exp: first its auxiliary arrays (the shift by the maximum, the sum of the
+        exponentials), last the log-sum-exp itself. If softmaxes share the arrays (`is_shared`), the exponentials
+        ("power") and the inverse of the sum ("share") are arrays too.
         """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]

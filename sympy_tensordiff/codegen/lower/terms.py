@@ -75,8 +75,8 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 
 
 def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
-    """Return whether `product`, a term of ``total`` whose ``factors`` are reads, depends on fewer indices than
-    ``total`` and takes an array no larger than one that it reads, so that it is worth storing.
+    """Return whether `product`, a term of ``total`` whose ``factors`` are reads, is worth storing: it depends on fewer
+    indices than ``total``, and its array is no larger than one that it reads.
     """
     return (
         product.free < total.free
@@ -87,8 +87,8 @@ def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
 
 
 def _with_choices(graph: Graph, total: Node) -> Node:
-    """Return an addition with ``[f > 0]*x + [f < 0]*x`` written as ``x if f != 0 else 0``. This is done if ``x``
-    contains a reduction, which then takes one loop instead of two.
+    """Return the addition `total` with ``[f > 0]*x + [f < 0]*x`` written as ``x if f != 0 else 0``, if ``x`` contains a
+    reduction, which then takes one loop instead of two.
     """
     terms = list(total.args) if total.op == "add" and not total.shape else []
     guards = [n for n, term in enumerate(terms) if term.op == "guard"]
@@ -228,8 +228,8 @@ def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
 
 
 def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:
-    """Return ``factor*other`` as a select that is 0 where ``factor`` is 0, even if ``other`` is infinite or nan
-    there.
+    """Return ``factor*other`` as a select that is 0 where ``factor`` is 0, even if ``other`` is infinite or nan at that
+    point.
     """
     return graph.select(graph.compare("ne", factor, graph.zero), graph.mul((factor, other)), graph.zero)
 
@@ -297,7 +297,7 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
     """Return the product or addition `node` as a list of terms, each a tuple of factors. An addition is multiplied out
-    if one of its terms depends on fewer of ``indices``; ``level`` limits the nesting.
+    if one of its terms depends on fewer of ``indices``, down to a nesting of ``level``.
     """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
@@ -378,7 +378,7 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
     """Return the costly calls, such as ``exp(Sum ...)``, that several loops or sums evaluate, with standard names of
-    indices. With `large`, include calls that depend on more indices than any array that they read has.
+    indices. With `large`, also those that depend on more indices than every array that they read has.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
@@ -470,7 +470,7 @@ def _is_covered(part: Node) -> bool:
     return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))
 
 
-def _is_distance(graph: Graph, part: Node) -> bool:
+def _is_long_sum(graph: Graph, part: Node) -> bool:
     """Whether the sum `part` has more terms than a small constant, as a squared distance."""
     variables, rows, _ = graph.open(part)
     return not all(is_short_range(rows, v) for v in variables)

@@ -84,8 +84,9 @@ class ArgumentChecker:
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the checks of index arrays that must be made entry by entry, because the least and greatest entries do
-        not decide them. ``read`` are the argument values; raise DataIndexError for entries out of their range.
+        """Return the checks of index arrays that must be made entry by entry, because the least and greatest entries of
+        an array do not decide them. ``read`` are the argument values; raise DataIndexError for entries out of their
+        range.
 
         Raise DataIndexError if data are outside their known range.
         """

@@ -365,8 +365,8 @@ def load(module: ObjectCode) -> SimpleNamespace:
 
 
 def _may_raise(own: str, name: str, callers: tuple[str, ...] = ()) -> bool:
-    """Return whether a function compiled by Numba can return an error code other than 0, so that callers have to test
-    it. ``own`` is the LLVM text of its module, ``name`` its name there, and ``callers`` are functions that are being
+    """Return whether a function compiled by Numba can return an error code other than 0, which callers then have to
+    test. ``own`` is the LLVM text of its module, ``name`` its name there; ``callers`` are functions that are being
     examined already.
     """
     found = re.search(

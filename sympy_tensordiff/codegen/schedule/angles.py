@@ -39,7 +39,8 @@ CHOICES = frozenset({"select", "and", "or"})
 
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
     """Return whether the sines and cosines in a loop over `body` may be computed by fast functions that are right for
-    small angles only: the loop must be able to run again, with ordinary functions, if an angle turns out to be large.
+    small angles only. For this, the loop must be able to run again, with ordinary functions, if an angle turns out to
+    be large.
     """
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR_ANGLE_FUNCTIONS for node in nodes) or not all(map(has_few_steps, loops(body))):
@@ -88,8 +89,8 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
         angles: dict[Scalar, str] = {}
 
         def small_angle(value: Scalar) -> Scalar:
-            """Return a sine or cosine as a call of the fast function for small angles, with a name for its angle; other
-            nodes unchanged.
+            """Return a sine or cosine as a call of the fast function for small angles, with a name in place of its
+            angle; other nodes unchanged.
             """
             if not _is_sine_or_cosine(value):
                 return value

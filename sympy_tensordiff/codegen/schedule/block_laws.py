@@ -24,8 +24,8 @@ SHARED_BYTES = 48 * 1024
 
 
 def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, known: Collection[str]) -> None:
-    """Raise VerificationError if threads of a block may race: two of them access one shared entry, one writes it, and
-    no barrier is in between.
+    """Raise VerificationError if threads of a block may race: without a barrier in between, two of them may access one
+    shared entry, which at least one of them writes.
 
     All accesses are in bounds, no two threads write one entry of a result, none reads a result, and between two
     barriers no two threads of a block touch one entry of a shared array unless both read. All threads of a block reach
@@ -99,7 +99,7 @@ class _Access:
 
 def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
     """Yield lists of the accesses that may be simultaneous, because no barrier separates them. The body of a loop is
-    visited twice, since accesses at its end may coincide with those at the start of the next iteration.
+    visited twice, since accesses at the end of one iteration may coincide with those at the start of the next one.
     """
     found: list[_Access] = []
     waiting: list[tuple[Statement, tuple[Constraint, ...]]] = [(statement, ()) for statement in reversed(body)]
@@ -120,8 +120,8 @@ def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
 
 
 def _merged(accesses: Sequence[_Access]) -> list[_Access]:
-    """Return fewer accesses that cover the given ones, so that proofs are quicker: those to ``a[i]``, ``a[i + 1]`` and
-    ``a[i + 2]`` become one access to ``a[i + v]`` with ``0 <= v <= 2``.
+    """Return fewer accesses that cover the given ones, so that proofs are quicker: accesses to ``a[i]``, ``a[i + 1]``
+    and ``a[i + 2]`` become one access to ``a[i + v]`` with ``0 <= v <= 2``.
     """
     alike: dict[object, list[_Access]] = {}
     for access in accesses:
@@ -153,9 +153,9 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError unless the accesses ``one`` and ``other`` of two different threads provably never concern
-    one entry. Threads are different if a coordinate in `own` is; ``variables`` are coordinates (within ``ranges``) and
-    loop variables.
+    """Raise VerificationError unless two different threads, one making the access ``one`` and another ``other``,
+    provably never access the same entry. Threads are different if a coordinate in `own` is; ``variables`` are
+    coordinates (within ``ranges``) and loop variables.
 
     Loops with ``strides`` have the same values in all threads: two of these are equal, or a stride apart.
     """

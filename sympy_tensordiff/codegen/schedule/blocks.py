@@ -52,8 +52,8 @@ class BlockNest:
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """Extents whose product is the number of blocks to launch, except that the number of entries along the
-        direction `along` must first be divided by the number of threads along it.
+        """Extents whose product is the number of blocks to launch. Only the number of entries along the direction
+        `along` must first be divided by the number of threads along it.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 
@@ -82,6 +82,8 @@ def is_exchange(statement: Statement) -> bool:
 
 
 def shared_size(alloc: Alloc) -> int:
-    """Return the number of entries to allocate for a shared array: `THREADS` if its shape depends on sizes."""
+    """Return the number of entries to allocate for a shared array: the product of its extents, or `THREADS` if they
+    depend on sizes.
+    """
     shape = alloc_shape(alloc)
     return prod(extent.constant for extent in shape) if all(extent.is_constant for extent in shape) else THREADS

@@ -115,7 +115,7 @@ def _count_loops(body: Iterable[Statement]) -> int:
 
 
 def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
-    """Return `body` with a single scalar for all scalars that are defined by the same value."""
+    """Return `body` with a single scalar in place of all scalars that are defined by the same value."""
     arrays = {part.name for part in statements(body) if isinstance(part, Set) and isinstance(part.target, Load)}
     names: dict[str, str] = {}
     values: dict[int, str] = {}
@@ -164,8 +164,8 @@ def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bo
 
 
 def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Statement] | None:
-    """Return those statements of ``between`` that the loop `later` needs, so that they must move in front of `earlier`
-    if the two loops are joined; None if the loops cannot be joined.
+    """Return those statements of ``between`` that the loop `later` needs, which must move in front of the loop
+    `earlier` if the two loops are joined; None if the loops cannot be joined.
     """
     stores = [part for part in earlier.body if isinstance(part, Set) and isinstance(part.target, Load)]
     if not _agree(earlier, stores, later) or not set(filled(earlier)).isdisjoint(_used(later)):
@@ -189,8 +189,8 @@ def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Sta
 
 def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
     """Return whether each iteration of a joined loop could run the body of `earlier`, which fills entries by
-    ``stores``, before that of `later`: `later` reads only those entries in the same iteration, and changes nothing that
-    `earlier` uses.
+    ``stores``, before that of `later`: in the arrays filled, `later` reads only the entries of the same iteration, and
+    it changes nothing that `earlier` uses.
     """
     if not all(is_store(store) for store in stores):
         return False
@@ -217,8 +217,8 @@ def _changed(statement: Statement) -> set[str]:
 
 
 def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
-    """Return whether the bodies of two loops, that of `earlier` and `own`, compute a costly value in common that
-    differs between iterations, and read memory in the same direction.
+    """Return whether the bodies of two loops (the second one is `own`) compute a costly value in common that differs
+    between iterations, and read memory in the same direction.
 
     Both read along rows or neither does: one that reads down columns keeps functions of the other from being vectors.
     """
@@ -354,8 +354,8 @@ class _Computed(_Numbering):
         return tuple(self.body)
 
     def _count(self, root: int, is_root: bool) -> None:
-        """Count the uses of all values from which value number `root` is computed, and record those that are needed
-        whatever branches selects take. ``is_root`` counts a use of the value itself.
+        """Count the uses of all values from which value number `root` is computed, and record which of them are needed
+        whatever branches the selects take. With ``is_root``, a use of the value itself is counted, too.
         """
         self.uses[root] += is_root
         stack = [root] if root not in self.counted else []

@@ -57,8 +57,8 @@ def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
 
 
 def copied(step: Step) -> tuple[Factor, Load] | None:
-    """Return ``(factor, load)`` if a kernel only computes ``factor*load`` and each index of the load is a plain
-    variable, as in a transpose; else None.
+    """Return ``(factor, load)`` if a kernel computes nothing but ``factor*load``, where each index of the load is a
+    plain variable, as in a transpose; else None.
     """
     if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None
@@ -111,8 +111,8 @@ Aliases = Mapping[str, tuple[str, int]]
 
 
 def without_aliases(program: Program) -> Program:
-    """Return the program without temporaries that only copy an array, as ``t[i, j] = a[i, j]`` or ``-a[i, j]``. Kernels
-    read ``a`` instead.
+    """Return the program without temporaries that only copy an array (or its negative), as ``t[i, j] = a[i, j]``:
+    kernels read ``a`` instead.
 
     Law: every result is the same; what ``a`` holds is never changed after it has been filled.
     """

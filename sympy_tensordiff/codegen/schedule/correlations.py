@@ -99,8 +99,8 @@ class _CorrelationFinder:
         return found, gone, last
 
     def copied(self, array: str, by: Step) -> tuple[Kernel, Load] | None:
-        """Return the kernel that copies entries into `array`, and the read of these entries. None if `array` is filled
-        in another way, or is read by another step than ``by``.
+        """Return ``(kernel, read)``: the kernel that fills `array` by copying entries, and the read of these entries.
+        None if `array` is filled in another way, or is read by another step than ``by``.
         """
         kernel = self.only_source(array, by)
         if kernel is None or not is_store(store := kernel.body[0]) or not isinstance(store.value, Load):
@@ -174,7 +174,7 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
     """Return the values of `variables` at which `load` reads the entry with the indices `labels`: ``i = a, k = b - a``
-    for ``x[i, i + k]`` and the labels a, b. None if they are not determined.
+    for the load ``x[i, i + k]`` and the labels a, b. None if the labels do not determine them.
     """
     matrix = [[form.coefficient(v) for v in variables] for form in load.index]
     found = solve(matrix, len(variables))
@@ -217,8 +217,8 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Return whether reading sliding windows in place is faster than copying them for a library: the copies, whose
-    shapes are `kept`, are large compared with the number of multiplications.
+    """Return whether reading sliding windows in place is faster than copying them for a library: the copies (`kept` has
+    their shapes) are large compared with the number of multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """
@@ -302,8 +302,8 @@ def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
     """Return ``(axes, label)``: the axes of the result along which the correlation is divided into tasks for threads,
-    and a label that a task computes from its position, for an axis with an index such as ``i + k``. The label is None
-    if no such axis is needed for enough tasks.
+    and a label that each task computes from its position along an axis with an index such as ``i + k``. The label is
+    None if there are enough tasks without such an axis.
     """
     found, number = [], 1
     counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}

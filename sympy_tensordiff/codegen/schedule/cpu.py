@@ -75,8 +75,8 @@ JAMMED_OPERATIONS = frozenset({"add", "mul", "neg", "pow"})
 
 @dataclass(frozen=True)
 class Site:
-    """The context in which a kernel is scheduled, passed to all rules: the loops around it, the block of rows that one
-    thread computes, the options, and the rules that were applied so far.
+    """The context in which a kernel is scheduled, passed to all rules: the loops around the kernel, the block of rows
+    that one thread computes, the options, and the rules applied so far.
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
@@ -113,7 +113,9 @@ class Site:
         return found
 
     def proves(self, row: Constraint, known: Sequence[Constraint]) -> bool:
-        """Return whether `row` follows from the constraints `known`, in which lengths of axes may occur."""
+        """Return whether `row` follows from the constraints `known`. Both may contain variables for the lengths of
+        array axes.
+        """
         row, *rest = (one.substitute(self.lengths) for one in (row, *known))
         return self.prover.proves(row, rest)
 
@@ -144,7 +146,7 @@ Made: TypeAlias = "tuple[tuple[Alloc, ...], tuple[Statement, ...]]"
 
 
 class Rule(NamedTuple):
-    """A scheduling rule for CPU loops: its name, the reason for it, and the function ``do``, which returns the
+    """A scheduling rule for CPU loops: its name, the reason for it, and the function ``do``. The function returns the
     statements that replace a loop, or None if the rule does not apply.
     """
 
@@ -244,7 +246,7 @@ def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence
 
 def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
     """Return statements that compute all entries along a short last axis in common loops (unroll-and-jam); None if that
-    saves no reads. ``spans``, the loops over the axes, are not needed.
+    saves no reads. ``spans``, the loops over the axes, are not used.
     """
     is_cut = site.block and len(kernel.axes) == 1
     body = None if is_cut else short_row(kernel, site.prover, site.fresh)
@@ -252,8 +254,8 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return ``(local arrays, statements)`` of a kernel whose loop along a row is moved inside the sums that `plan`
-    names, so that memory is read contiguously. A long row is cut into strips. None without a plan.
+    """Return ``(local arrays, statements)`` of a kernel whose loop along a row is moved inside of the sums that `plan`
+    names, so that memory is read contiguously; a long row is cut into strips. None if `plan` is None.
     """
     if plan is None:
         return None
@@ -292,8 +294,8 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
 
 
 def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[Statement, ...]:
-    """Return ``body`` with each loop rewritten by the first rule of `LOOPS` that applies to it. ``is_one`` says that
-    ``body`` runs once per call.
+    """Return ``body`` with each loop rewritten by the first rule of `LOOPS` that applies to it. ``is_one`` says whether
+    ``body`` runs only once per call.
     """
     found: list[Statement] = []
     for statement in body:
@@ -306,8 +308,8 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
 
 
 def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a long maximum or minimum over ``loop`` computed in `CHAINS` independent accumulators, so that one
-    comparison does not wait for the other; None for other loops.
+    """Return `loop`, which computes a long maximum or minimum, with `CHAINS` independent accumulators: a comparison
+    then need not wait for the previous one. None for other loops.
     """
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
@@ -337,8 +339,8 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a loop that adds terms to a whole row, ``for i: row[j] += a[i]*b[i, j] for all j``, with several i per
-    pass over the row, so that the row is read less often; None for other loops.
+    """Return a loop that adds terms to a whole row, ``for i: row[j] += a[i]*b[i, j] for all j``, with several i handled
+    in one pass over the row, so that the row is read less often; None for other loops.
     """
     if not is_sum_of_rows(loop):
         return None
@@ -385,8 +387,9 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return statements in place of `loop`, the loop of fused kernels: a fast copy without the inner loops that a rare
-    condition guards, and the full loop, which runs if the condition occurred. None if it has no such inner loops.
+    """Return statements that replace `loop`, the common loop of fused kernels: a fast copy without those inner loops
+    that a rare condition guards, and the full loop, which runs only if the condition is true somewhere. None if there
+    are no such inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
@@ -412,8 +415,8 @@ def distributed_rows(loop: Loop, site: Site) -> Loop:
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return the loops that replace ``loop``: one over the range in which all conditions are true, without tests and
-    remainders, and those before and after it. None if there is no such range.
+    """Return the loops that replace ``loop``: the first and the last few iterations, and between them a loop without
+    tests and remainders, over the range in which all conditions are true. None if there is no such range.
     """
     context = LoopContext(site.lengths, lambda test: _is_dear(test.body), site.around, site.proves)
     parts = interior(loop, site.fresh, context)

@@ -71,8 +71,8 @@ class BlockRecurrence(NamedTuple):
 
 
 def block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Return a recurrence in the form in which blocks of threads run its loop over time; None if a step calls a
-    library, is known to be large, or needs an amount of memory that changes from step to step.
+    """Return the recurrence `step` in the form in which blocks of threads run its loop over time. None if a step calls
+    a library, is known to be large, or needs an amount of memory that changes from step to step.
     """
     loop = _block_loop(step)
     return None if loop is None or loop.is_small is False else loop
@@ -135,8 +135,9 @@ def without_axis(extents: Sequence[Affine], axis: int | None) -> Extents:
 
 
 def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[Extents]:
-    """Yield estimates of a kernel's work per batch entry, each a tuple of extents to be multiplied: the number of its
-    entries, and the number of iterations of each loop. A loop of unknown length counts as one iteration.
+    """Yield estimates of the work of `kernel` per batch entry, each a tuple of extents to be multiplied: one for the
+    number of its entries, one for the number of iterations of each loop. A loop of unknown length counts as one
+    iteration.
     """
     box, own = kernel.box(shapes), set(own_names(kernel))
     extents = without_axis(box, axes.get(kernel.array))
@@ -183,9 +184,9 @@ def _describe_loop(step: Recurrence) -> Iterator[str]:
 
 
 def batch_axes(body: Program, states: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return, for each state and each array that ``body`` fills, the position of its batch axis: along it, all entries
-    of a step are computed independently. {} if there is no such axis. ``states`` are pairs of the argument and the
-    result of a state.
+    """Return, for each state and each array that ``body`` fills, the position of its batch axis: the axis along which a
+    time step computes all entries independently. {} if there is no such axis. ``states`` are pairs of the argument and
+    the result of a state.
 
     Law: a kernel's entry at one value of its axis reads these arrays at the same value of theirs.
     """
@@ -211,8 +212,8 @@ def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Extend `axes` (from arrays to batch axes) to further arrays that are read together with those in it; return
-    whether any were added.
+    """Extend `axes`, a dictionary from arrays to batch axes, to further arrays that are read together with those in it;
+    return whether any were added.
     """
     before, moving = len(axes), _moving(body, states)
     for pair in states:

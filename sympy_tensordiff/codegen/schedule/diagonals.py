@@ -20,8 +20,8 @@ from sympy_tensordiff.codegen.ir.walk import all_names, own_names, scalars, stat
 
 
 def with_stored_sums(program: Program) -> Program:
-    """Return `program` with the sums of functions in each scatter to a diagonal stored in an array first. They are
-    added to the result later, after all steps that do not read it.
+    """Return `program` with each scatter to a diagonal whose sums contain functions replaced by two steps: a kernel
+    that stores the sums in an array, and a scatter that adds them to the result after all steps that do not read it.
     """
     taken = all_names(program)
     steps: list[Step] = []
@@ -38,8 +38,9 @@ def with_stored_sums(program: Program) -> Program:
 
 
 def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | None:
-    """Return ``(kernel, scatter)`` in place of a scatter that adds sums to entries of their own, as on a diagonal: the
-    kernel stores the sums in a new array, the scatter adds them. None for other scatters.
+    """Return ``(kernel, scatter)`` in place of a scatter that adds one sum to each of several entries, as on a
+    diagonal: the kernel stores the sums in a new array, the scatter adds them. None for other scatters. ``taken`` are
+    names in use.
     """
     *before, last = scatter.body
     is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)

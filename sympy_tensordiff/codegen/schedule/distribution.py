@@ -28,9 +28,9 @@ MAX_STORED = 4
 
 
 def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[list[Alloc], Loop] | None:
-    """Return ``(local arrays, loop)``: `loop` in strips, each with a loop for its reductions and a vectorised one for
-    the functions of their results. The local arrays, of the dtype of ``like``, pass these results. None if that is
-    illegal or does not pay.
+    """Return ``(local arrays, loop)``: `loop` in strips, each with a loop for reductions and a vectorised loop for
+    functions of their results, which pass through the local arrays (of the dtype of ``like``). None if that is illegal
+    or does not pay.
 
     None if no vectorised function follows a reduction in the loop, if the loop is short, or if one part depends on what
     another iteration of the other computes.
@@ -64,8 +64,8 @@ def _scattered(
     loop: Loop, fresh: Callable[[str], str]
 ) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[str]] | None:
     """Return ``(functions, addition, stored)`` for a loop that adds function values to an entry whose index is read
-    from data: the statements that compute the values, the one that adds, and the scalars that this one reads. None for
-    other loops.
+    from data: the statements that compute the values, the statement that adds, and the scalars that pass from the
+    former to the latter. None for other loops.
     """
     *functions, last = loop.body
     targets = [part.target for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]
@@ -116,9 +116,7 @@ def _names_in(statement: Statement) -> set[str]:
 
 
 def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[Statement, ...]:
-    """Return ``body`` with each read of an array without axes whose name is in ``made`` replaced by a scalar of the
-    same name.
-    """
+    """Return ``body`` with scalars in place of reads of the arrays without axes whose names are in ``made``."""
 
     def by_name(part: Scalar) -> Scalar:
         """Return the scalar of the same name for a read of an array of rank 0; other nodes unchanged."""

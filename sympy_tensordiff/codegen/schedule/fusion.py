@@ -149,8 +149,8 @@ class _Fusion:
         return result
 
     def by_readers(self) -> list[Step]:
-        """Return the steps with each kernel moved directly before its reader, if a single kernel reads its array, row
-        by row; the two can then be fused.
+        """Return the steps with each kernel whose array a single kernel reads, row by row, moved directly before this
+        reader, so that the two can be fused.
         """
         late: list[Step] = []
         for step in reversed(self.program.kernels):
@@ -174,8 +174,8 @@ class _Fusion:
         return group
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
-        """Return whether `kernel` can run inside of a loop over its first axis, one row at a time. If it has no other
-        axis, moving this loop inside its sums (a `row_plan`) must not pay.
+        """Return whether `kernel` can run inside of a loop over its first axis, one row at a time. If this is its only
+        axis, moving the loop inside of its sums (a `row_plan`) must not be worthwhile.
         """
         if isinstance(kernel, Scatter | ConstantKernel) or not kernel.axes:
             return False
@@ -189,7 +189,7 @@ class _Fusion:
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
         """Return the kernels in `left`, the steps that are not fused yet, whose arrays only `step` reads and that can
-        join `group` together with it.
+        join `group` together with `step`.
         """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
@@ -202,7 +202,7 @@ class _Fusion:
         ]
 
     def is_row(self, kernel: Kernel, group: _Group) -> bool:
-        """Whether `kernel` can be computed row by row in the common loop of `group`, which has the extent of the
+        """Return whether `kernel` can be computed row by row in the common loop of `group`, whose length is that of the
         kernel's first axis.
         """
         shape = self.shapes[kernel.array]
@@ -230,8 +230,8 @@ class _Fusion:
         )
 
     def repeats_functions(self, kernel: Kernel, group: _Group) -> bool:
-        """Return whether `kernel` and `group` probably compute the same costly function values: both call one function
-        in long loops, and one of them reads all arrays that the other reads.
+        """Return whether `kernel` and `group` probably compute the same costly function values: they call one function
+        in long loops, and the arrays that one of them reads include those of the other.
         """
         read = self.flow.reads(kernel)
         if not (read <= group.read or group.read <= read):
@@ -240,8 +240,9 @@ class _Fusion:
         return bool(own) and any(own & other for other in others)
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Return whether `kernel` is one reduction over the common loop of `group`, to a result with fewer axes than
-        the arrays that it reads, so that the loop can update all its entries. `common` are the arrays that both use.
+        """Return whether `kernel` is one reduction over the common loop of `group`, so that each iteration of the loop
+        can update all its entries: it has fewer axes than the arrays that it reads. `common` are the arrays that both
+        use.
         """
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):
@@ -292,8 +293,8 @@ class _Fusion:
         )
 
     def depth(self, group: _Group) -> int:
-        """Return how many leading axes all kernels of `group` can share as outer loops. With more of them, less of an
-        intermediate array is stored at a time.
+        """Return how many leading axes all kernels of `group` can share as outer loops. With more of them, a smaller
+        part of each intermediate array is stored at a time.
 
         At least one kernel has further axes, along which its innermost loops run.
         """
@@ -309,15 +310,15 @@ class _Fusion:
         return depth
 
     def runs_at(self, kernel: Kernel, group: _Group, depth: int) -> bool:
-        """Return whether `kernel` can run inside loops over its first `depth` axes: it reads arrays of `group` only at
-        the current values of these.
+        """Return whether `kernel` can run inside of loops over its first `depth` axes: it reads each array of `group`
+        only at the current values of the axes.
         """
         is_row = len(kernel.axes) > depth or not self.has_row_plan(kernel)
         return is_row and _reads_only_at(kernel, self.flow.reads(kernel) & group.filled, *kernel.axes[:depth])
 
     def rows(self, group: _Group, depth: int) -> tuple[Array, ...]:
-        """Return the temporaries of the group that no other step reads, without their first `depth` axes: storing the
-        current row is enough.
+        """Return those temporaries of the group that no other step reads, without their first `depth` axes, because it
+        is enough to store the current row.
         """
         inside = Counter(name for kernel in group.kernels for name in self.flow.reads(kernel))
         return tuple(
@@ -373,7 +374,7 @@ def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
 
 
 def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], *variables: str) -> bool:
-    """Whether every read of `arrays` in `kernel` has ``variables`` as its first indices."""
+    """Return whether every read of `arrays` in `kernel` has ``variables`` as its first indices."""
     if any(entry.tensor in arrays for entry in data_entries(forms(kernel.body))):
         return False
     wanted = tuple(map(Affine.variable, variables))
@@ -412,8 +413,8 @@ def is_plain_total(kernel: Kernel) -> bool:
 
 
 def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
-    """Return the scheduled nest of `step`, verified. If one of its accesses cannot be proved to be in bounds, return
-    the unscheduled nest.
+    """Return the scheduled nest of `step`, verified, in the context `site`; the unscheduled nest if an access cannot be
+    proved to be in bounds.
     """
     nest = scheduled_together(step, site) if isinstance(step, FusedKernels) else scheduled(step, site)
     used, totals = uses(step), step.totals if isinstance(step, FusedKernels) else ()
@@ -427,8 +428,8 @@ def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
 
 
 def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationError) -> Nest:
-    """Return the unscheduled nest of `step`, to be used after its scheduled nest raised `error`. Raise `error` if that
-    was the unscheduled one already.
+    """Return the unscheduled nest of `step`, for use after its scheduled nest has raised `error`. Raise `error` again
+    if that nest was already the unscheduled one.
     """
     if site.is_plain:
         raise error
@@ -528,7 +529,7 @@ class _Parts:
         self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]
     ) -> Sequence[Statement]:
         """Return the scheduled statements by which ``kernel``, with the statements `body`, contributes to one iteration
-        of the common loop. ``entry`` maps accumulators to what replaces them; needed local arrays are added to
+        of the common loop. ``entry`` maps accumulators to their replacements; local arrays that are needed are added to
         ``self.arrays``.
         """
         nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
@@ -536,7 +537,7 @@ class _Parts:
         return nest.body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
-        """Return `kernel` with the given axes and body, to run inside of the common loops: temporaries of which only
+        """Return `kernel` with the given axes and body, to run inside of the common loops. Temporaries of which only
         the current row is stored lose the indices of the common axes.
         """
         for _ in self.step.axes:

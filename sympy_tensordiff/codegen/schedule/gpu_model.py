@@ -64,8 +64,8 @@ REGISTERS, TILE_REGISTERS = 64, 80
 
 
 class LaunchCosts(NamedTuple):
-    """The predicted costs of one GPU kernel launch, such as memory sectors and operations, per thread unless stated
-    otherwise.
+    """The predicted costs of one launch of a GPU kernel, such as memory sectors and operations, per thread unless
+    stated otherwise.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
             own = None if isinstance(step, Scatter) else nests.get(step.array)
             launch = _Threads(step, shapes, known) if own is None else _ModelBlocks(own, known)
             written = [kernel.array for kernel in kernels_of(step)]
-            found.append(_Count(launch, shapes, known, itemsize).figures(function_name(step), written))
+            found.append(_LaunchCounter(launch, shapes, known, itemsize).figures(function_name(step), written))
     return found
 
 
@@ -215,7 +215,7 @@ class _ModelBlocks:
         return None if rest else values
 
 
-class _Count:
+class _LaunchCounter:
     """The cost model of one GPU launch: it counts reads and operations by running through the loop nest for the threads
     of one warp.
     """
@@ -263,8 +263,8 @@ class _Count:
         return min(most, CARD.shared // shared) if shared else most
 
     def least_seconds(self, written: Sequence[str]) -> float:
-        """Return a lower bound of the run time of the launch in seconds (the roofline model), given the arrays that it
-        writes.
+        """Return a lower bound of the run time of the launch in seconds (the roofline model). ``written`` are the
+        arrays that it writes.
         """
         threads = round(self.launch.threads * self.launch.lanes)
         share = min(1.0, self.launch.count / CARD.processors)
@@ -308,8 +308,9 @@ class _Count:
                 self.touch(load, warp)
 
     def touch(self, load: Load, warp: Sequence[Values]) -> None:
-        """Record which entries the threads of a warp read by ``load``, as offsets: those of one iteration of long loops
-        and of all iterations of short loops, whose memory sectors stay in the cache.
+        """Record which entries the threads of a warp read by ``load``, as offsets. For a long loop these are the
+        entries of one iteration, for a short loop those of all iterations, since their memory sectors stay in the
+        cache.
         """
         if self.entries[load.array] * self.itemsize <= WARP * SECTOR:
             return
@@ -325,19 +326,19 @@ class _Count:
             offsets |= {self.offset(load, values) for values in points}
 
     def offset(self, load: Load, values: Values) -> int:
-        """Return the offset of the entry that a thread reads in its array."""
+        """Return the offset, in its array, of the entry that a thread with the variables `values` reads."""
         strides = self.strides[load.array]
         return sum(int(form.evaluate(values)) * stride for form, stride in zip(load.index, strides, strict=True))
 
     def ratio(self, offsets: Collection[int]) -> float:
-        """Return the number of memory sectors with the entries at `offsets`, divided by the number that holds as many
-        adjacent entries.
+        """Return in how many times more memory sectors the entries at `offsets` are than the same number of adjacent
+        entries would be.
         """
         sectors = {offset * self.itemsize // SECTOR for offset in offsets}
         return len(sectors) / ceil(len(offsets) * self.itemsize / SECTOR)
 
     def worst_ratio(self) -> float:
-        """Return the worst ratio of memory sectors read to sectors needed, among the arrays that are read most
+        """Return the greatest ratio of memory sectors read to sectors needed, among the arrays that are read most
         often.
         """
         worst: dict[int, float] = {}
@@ -348,7 +349,9 @@ class _Count:
 
 
 def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
-    """Whether the constraints `rows` hold for a thread, whose variables have the values `lane`."""
+    """Return whether the constraints `rows` hold for a thread, whose variables have the values `lane`; True if they
+    depend on data, which the model does not know.
+    """
     try:
         values = [(row, int(row.form.evaluate(lane))) for row in rows]
     except KeyError:  # of data, which the model does not know
@@ -357,8 +360,8 @@ def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
 
 
 def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[Any, Any]]]:
-    """Return ``(iterations, variables)``: the greatest number of iterations of a loop among the threads of a warp, and
-    the variables of each thread in the middle one.
+    """Return ``(iterations, variables)``: the greatest number of iterations that `loop` has in any thread of a warp,
+    and the variables of each thread in the middle iteration.
     """
     most, inner = 0, []
     for lane in warp:
@@ -377,7 +380,9 @@ def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
     """
 
     def share(extent: int, most: int) -> int:
-        """Return the length, at most ``most``, of as few equal parts of `extent` as possible, rounded up."""
+        """Return the length of the parts if `extent` is divided into equal parts of at most ``most``, as few as
+        possible; rounded up.
+        """
         return ceil(extent / ceil(extent / most))
 
     width = columns if columns <= 128 else ceil(share(columns, 256 if outer * rows == 1 else 128) / 8) * 8

@@ -98,9 +98,9 @@ def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> t
 
 
 def guards(loop: Loop, context: LoopContext) -> Guards:
-    """Return the guards in the body of `loop`, as bounds of the loop variable and as loop-invariant conditions; no
-    guard need be tested where all of these hold, but those that `interior` leaves. The quotients that are 0 there are
-    returned, too, since remainders by them are simple indices.
+    """Return the guards in the body of `loop` as bounds of the loop variable and as loop-invariant conditions: where
+    all of these hold, only those guards need a test that `interior` leaves in the loop. Also return the quotients that
+    are 0 there, since remainders by them are then simple indices.
     """
     found = Guards([], [], [], [], [], [])
     variable = Affine.variable(loop.variable)
@@ -141,7 +141,7 @@ def guards(loop: Loop, context: LoopContext) -> Guards:
 
 
 def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], lengths: Lengths) -> str | None:
-    """Return the variable among those of the loops `around` for which `part` is 0 except near the ends of its loop, as
+    """Return the variable among those of the loops `around` near whose ends alone the quotient `part` is not 0, as i
     for ``(i + 1)//n`` with i from 0 to ``n - 1``. None if there is no such variable.
     """
     divisor = _divisor(part)
@@ -182,7 +182,7 @@ def _fails(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bo
 
 
 def _never_holds(statement: Statement, outer: Sequence[Constraint], lengths: Lengths) -> bool:
-    """Whether `statement` is a guard that fails where not all of the `outer` conditions hold."""
+    """Return whether `statement` is a guard that is false wherever one of the conditions `outer` is false."""
     return isinstance(statement, If) and all(_follows(row, statement.conditions, lengths) for row in outer)
 
 
@@ -240,8 +240,8 @@ def _loop_between(
     zeros: Mapping[Quotient | SymbolicQuotient, Affine],
     lengths: Lengths,
 ) -> Loop:
-    """Return `loop` with the bounds `lows` and `highs` added. Conditions that follow from the `facts` are dropped,
-    statements under a condition that contradicts them are removed, and the quotients `zeros` are replaced.
+    """Return `loop` with the bounds `lows` and `highs` added. A condition that follows from `facts` is dropped; a
+    statement whose condition contradicts `facts` is removed; the quotients `zeros` are replaced by their values.
     """
     body: list[Statement] = []
     for statement in loop.body:

@@ -78,7 +78,7 @@ class InvariantReads:
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
         """Yield the entries that are worth reading once per iteration over `variable` ("": once in all), before the
-        inner loops: they depend on it, but on no inner loop in which they are read.
+        inner loops: the entries depend on `variable`, but on no inner loop in which they are read.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
@@ -143,9 +143,9 @@ def entry_name(entry: Entry) -> str:
 
 
 def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
-    """Return ``(kernel, plan)`` for a kernel that first reads the data-dependent entries of a row, such as
-    ``x[idx[i]]``, and then applies functions to the row with vector instructions. Without such reads, return the kernel
-    unchanged and None.
+    """Return ``(kernel, plan)`` for a kernel that reads data-dependent entries of a row, such as ``x[idx[i]]``: the new
+    kernel first reads them all into a row, and then applies functions to this row with vector instructions. Without
+    such reads, return the kernel unchanged and None.
 
     ``fresh`` makes names.
     """

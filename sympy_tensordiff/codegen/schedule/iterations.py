@@ -23,8 +23,8 @@ MAX_UNROLLED = 128
 
 
 class Iteration(NamedTuple):
-    """The work of one iteration of an innermost loop (or of a thread that has no loop): its reads from global memory,
-    its reads from shared memory, and its operations.
+    """The work of one iteration of an innermost loop (or of a thread without loops): its reads from global memory, its
+    reads from shared memory, and its operations.
     """
 
     loads: int
@@ -33,8 +33,9 @@ class Iteration(NamedTuple):
 
 
 def iterations(body: Sequence[Statement], shared: Collection[str]) -> list[Iteration]:
-    """Return the work of one iteration of each long innermost loop in the nest ``body`` of a GPU thread, and of the
-    loop around one that has a constant number of iterations. ``shared`` are the arrays in shared memory.
+    """Return the work of one iteration of each innermost loop in the nest ``body`` of a GPU thread, where loops that
+    compilers unroll do not count as loops. For a loop around inner ones with constant numbers of iterations, return its
+    work too. ``shared`` are the arrays in shared memory.
     """
     long = [loop for loop in loops(body) if not is_unrolled(loop)]
     if not long:
@@ -131,8 +132,8 @@ class _Reads:
                     self.store(statement.name, tuple([form.substitute(values) for form in statement.index]))
 
     def store(self, array: str, index: tuple[Affine, ...]) -> None:
-        """Forget the known entries that a store to ``array[index]`` may change: all of this array except those at a
-        constant distance from it.
+        """Forget those known entries that a store to ``array[index]`` may change: all entries of the array except those
+        at a constant distance from the stored one.
         """
         others = [known for name, known in self.known if name == array]
         near = [known for known in others if all((a - b).is_constant for a, b in zip(known, index, strict=True))]
@@ -144,7 +145,7 @@ class _Reads:
             self.read(entry.tensor, entry.index, guard)
 
     def read(self, array: str, index: Sequence[Affine], guard: Collection[str]) -> None:
-        """Count the read of an entry, unless its value is known, or is read before the loop."""
+        """Count the read of an entry, unless its value is known already, or is read before the loop."""
         entry = array, tuple(index)
         if entry in self.known:
             return

@@ -27,8 +27,8 @@ FREE = frozenset({"sum", "max", "min"})
 
 
 def with_joined_sums(kernel: Kernel) -> Kernel:
-    """Return `kernel` with a sum of sums computed in one accumulator instead of two, so that both loops can be
-    distributed over threads.
+    """Return `kernel` with each sum of sums in one accumulator instead of two, so that both loops can be distributed
+    over threads.
     """
     return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
 

@@ -73,8 +73,8 @@ def _used_by_one_launch(program: Program, launches: Collection[_Launch]) -> froz
 
 
 def common_axes(step: Kernel | FusedKernels) -> tuple[str, ...]:
-    """Return the names of the axes along which the launch of `step` has threads: the leading axes that all its kernels
-    share.
+    """Return the names of the axes along which the launch of `step` has threads: the leading axes that all kernels of
+    `step` share.
     """
     if isinstance(step, Kernel):
         return step.axes
@@ -102,8 +102,8 @@ def thread_nest(step: Kernel | FusedKernels, shapes: Shapes) -> tuple[Statement,
 
 
 class _Launch:
-    """One GPU launch under construction: its kernels, which have one thread per entry of an array of the shape ``box``.
-    A step that is no kernel is a launch of its own, without kernels.
+    """One GPU launch under construction: its kernels, with one thread per entry of an array of the shape ``box``. A
+    step that is not a kernel is a launch by itself, without kernels.
     """
 
     def __init__(self, step: Step, shapes: Shapes, unfused: Collection[str]) -> None:
@@ -133,15 +133,17 @@ class _Launch:
         return not rows or (bool(loads) and all(self.is_short(kernel, len(box)) for kernel in rows))
 
     def is_short(self, kernel: Kernel, axis: int) -> bool:
-        """Whether the loops of `kernel` over its axes from number `axis` on are short enough for a single thread."""
+        """Return whether the loops of `kernel` over its axes from number `axis` on have so few iterations that a single
+        thread can run them.
+        """
         own = set(own_names(kernel))
         lengths = [*self.shapes[kernel.array][axis:], *(rounds(loop, own) for loop in loops(kernel.body))]
         numbers = [length.constant for length in lengths if length is not None and length.is_constant]
         return len(numbers) == len(lengths) and prod(numbers) < SHORT
 
     def common(self, step: Kernel) -> tuple[Affine, ...]:
-        """Return the leading extents that the array of the kernel `step` has in common with the shape of this launch:
-        the threads along them can compute both.
+        """Return the leading extents that the array of the kernel `step` shares with the shape of this launch: threads
+        along these axes can compute entries of both.
         """
         pairs = zip(self.box, self.shapes[step.array], strict=False)
         same = [one == other for one, other in pairs]

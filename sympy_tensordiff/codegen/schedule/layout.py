@@ -59,15 +59,15 @@ Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
 
 
 def in_reading_order(program: Program) -> Program:
-    """Return `program` with temporaries transposed, or copies added, so that innermost loops read arrays contiguously;
-    `program` itself if its options do not allow copies.
+    """Return `program` with temporaries stored in another order of axes, or with copies added, so that innermost loops
+    read arrays contiguously; `program` itself if its options do not allow copies.
     """
     return _with_copies(_with_transposed_products(_with_transposed_values(program))) if program.copies else program
 
 
 def _with_transposed_values(program: Program) -> Program:
-    """Return `program` with the axes of temporaries in another order if more reads are then contiguous: the reads by
-    the kernel that fills a temporary, and the reads of the temporary itself.
+    """Return `program` with the axes of temporaries in another order where more reads are then contiguous: the reads of
+    a temporary, and the reads by the kernel that fills it.
 
     One order changes what is best for the others, so that they are chosen one after the other.
     """
@@ -113,8 +113,9 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
 
 
 def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
-    """Return ``(name, axis)`` of the temporary for which a new last axis makes the most reads contiguous; None if no
-    other order is better. An axis is not moved behind short ones only, since the kernels of one row share its entries.
+    """Return ``(name, axis)`` of the temporary whose reads, and those of its kernel, gain most from another last axis;
+    None if no other order is better. An axis is not moved behind short ones only, since the kernels of one row share
+    its entries.
     """
     prover = Prover(program)
     ranks = {array.name: len(array.shape) for array in program.temporaries if len(array.shape) > 1}
@@ -130,9 +131,8 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
             continue
 
         def vote(load: Load, variable: str | None, around: tuple[str, ...], step: Kernel = step) -> Load:
-            """Count an opinion on which axis should be stored last, for the array that `load` reads and for the one
-            that `step` fills: the axis along which the innermost loop would then read contiguously. Return `load`
-            unchanged.
+            """Count a vote for the axis to be stored last, for the array that `load` reads and for the one that `step`
+            fills: the axis along which the innermost loop would then read contiguously. Return `load` unchanged.
             """
             run = run_of(load, variable)
             if load.array in own and run is not None and run[1] == 1:
@@ -211,7 +211,7 @@ def _groups_of(step: ContractionStep) -> _Groups | None:
 
 def _read_along_columns(program: Program, prover: Prover) -> dict[str, _Groups]:
     """Return the results of matrix products whose entries most loops read in column order, each with its groups of
-    axes. These are better stored transposed.
+    axes. It is better to store these transposed.
     """
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
     products = [step for step in program.kernels if type(step) is ContractionStep]
@@ -254,8 +254,8 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def visit(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return a read that strides over memory repeatedly as a contiguous read of a copy; the step that makes the
-            copy is added. Other reads are unchanged.
+            """Return a read that repeatedly strides over memory as a contiguous read of a copy, and add the step that
+            makes the copy. Other reads are unchanged.
             """
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
@@ -294,8 +294,8 @@ def _with_copies(program: Program) -> Program:
 
 
 def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
-    """Return whether the loops ``around`` a read with the stride `factor` make it several times at each entry, so that
-    it pays to read from a copy in which the entries are contiguous.
+    """Return whether the loops ``around`` a read with the stride `factor` read each entry several times, so that a copy
+    with contiguous entries pays.
 
     With a stride, an entry is repeated where more loops than axes are in the indices, too.
     """
@@ -312,8 +312,8 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that copies ``array`` into `copy` with entry ``factor*q + r`` of its last axis at ``[r, q]``.
-    Reads with stride `factor` along the axis are contiguous in the copy.
+    """Return the kernel that copies ``array`` into `copy` so that the entry ``factor*q + r`` of its last axis is at
+    ``[r, q]``. Reads with the stride `factor` along this axis are contiguous in the copy.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)

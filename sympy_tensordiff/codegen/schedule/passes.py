@@ -20,8 +20,8 @@ Pass: TypeAlias = Callable[[Program], Program]
 
 
 def with_undivided_extrema(program: Program) -> Program:
-    """Return `program` without the rule that computes an extremum in several accumulators: LLVM makes vectors of its
-    loops, and masks what is left of a row.
+    """Return `program` for LLVM, without the rule that computes an extremum in several accumulators: LLVM makes vectors
+    of such a loop itself, and masks what is left of a row.
     """
     return replace(program, rules_off=program.rules_off | {"rfactor"})
 

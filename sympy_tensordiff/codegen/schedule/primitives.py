@@ -40,7 +40,7 @@ def split(loop: Loop, size: int, outer: str) -> Loop:
 
 
 def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
-    """Return the statements of a kernel with the loop `row` over its last axis moved inside of the sums that `plan`
+    """Return the statements of a kernel with `row`, the loop over its last axis, moved inside of the sums that `plan`
     names (loop interchange).
 
     A scalar that one loop along the row makes and another one uses has an entry for each value, in an array of its
@@ -153,9 +153,9 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return the statements that update a running sum from one entry to the next: ``growth`` multiplies it by the
-    factor that all its terms gain. If the range of the previous entry, which ends at ``end``, was empty, the sum starts
-    again with ``begin``.
+    """Return the statements that update a running sum, `total`, from one entry to the next: ``growth`` multiplies it by
+    the factor that all its terms gain. If the range of the previous entry, which ends at ``end``, was empty, the sum
+    starts again with ``begin``.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
@@ -168,7 +168,9 @@ def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence
 
 
 def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
-    """Whether each entry of a row has exactly one term more than the entry before, and the first one has one term."""
+    """Return whether each entry of a row sums exactly one term more than the entry before, and the first entry one
+    term.
+    """
     loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
     if scan.downward:
         return loop.lows == here and loop.highs == (Bound(last),)
@@ -176,8 +178,8 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
 
 
 def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
-    """Return the statements that adapt a running sum of ``exp(u[j] - m)`` to a new maximum m: they multiply it by
-    ``exp(old - new)`` or, if this would lose digits, add its ``terms`` again.
+    """Return the statements that adapt `total`, a running sum of ``exp(u[j] - m)``, when the maximum m changes from
+    ``old`` to ``new``: they multiply it by ``exp(old - new)`` or, if this would lose digits, add its ``terms`` again.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
@@ -195,8 +197,8 @@ def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fres
 
 
 def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:
-    """Return two statements that set the integer `flag` to 1 if `condition` holds in some iteration: the initialisation
-    ``flag = 0``, and the update.
+    """Return two statements, the initialisation ``flag = 0`` and an update, which together set the integer `flag` to 1
+    if `condition` holds in some iteration.
     """
     return Set(flag, FALSE), Set(flag, condition, "any")
 
@@ -207,8 +209,8 @@ def _is_set(flag: Name) -> Constraint:
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Split a reduction into ``count`` independent accumulators, which are combined after the loop, and return its
-    statements. An operation then need not wait for the previous one.
+    """Return the statements of a reduction with ``count`` independent accumulators, which are combined after the loop,
+    so that an operation need not wait for the previous one.
 
     The reduction is the one statement of the loop, into a scalar.
 
@@ -261,8 +263,8 @@ def _at_next_iterations(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return the three parts that replace a loop: the computation of its ends, a loop in steps of ``count`` with the
-    body ``inside``, and a loop over the remaining iterations.
+    """Return the three parts that replace a loop: statements that compute its ends, a loop in steps of ``count`` with
+    the body ``inside``, and a loop over the remaining iterations.
     """
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1
@@ -281,8 +283,8 @@ def _in_steps(
 
 
 def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return statements for `loop` in which its `sums` are computed in parts of `size` terms each (or one iteration, if
-    it contains other loops). The parts are added to totals in double precision, for accuracy.
+    """Return statements that compute the `sums` of `loop` in parts of `size` terms each (of one iteration, if the loop
+    contains other loops), and add the parts to totals in double precision, for accuracy.
     """
     totals, parts = ({name: Name(fresh(f"{name}_{what}")) for name in sums} for what in ("total", "part"))
     begin: list[Statement] = [Set(parts[name], Number(0)) for name in sums]
@@ -303,5 +305,5 @@ def add_part(total: Name, part: Name) -> Set:
 
 
 def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Statement, ...]:
-    """Return statements that read the ``arrays`` without their first index, since only one row of these is stored."""
+    """Return statements that read the ``arrays`` without their first index, because only one row of each is stored."""
     return Renaming({}, arrays).body(tuple(body))

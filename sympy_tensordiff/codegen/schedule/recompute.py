@@ -68,7 +68,7 @@ def recomputed(program: Program) -> Program:
 
 
 def _degree(shape: Sequence[Affine]) -> int:
-    """Return the number of long axes in `shape`: those whose extent is not a small constant."""
+    """Return the number of axes in `shape` that are long: whose extent is not a small constant."""
     return sum(not _is_small(extent) for extent in shape)
 
 
@@ -90,7 +90,7 @@ def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
 
 
 def _rounds(loop: Loop) -> int | None:
-    """Return the number of iterations of a loop if that is a small constant; else None."""
+    """Return the number of iterations of `loop` if that is a small constant; else None."""
     forms = [loop.highs[0].form, loop.lows[0].form]
     is_plain = len(loop.highs) == len(loop.lows) == loop.highs[0].divisor == loop.lows[0].divisor == 1
     length = forms[0] - forms[1] + 1
@@ -98,8 +98,8 @@ def _rounds(loop: Loop) -> int | None:
 
 
 def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
-    """Return how many times the kernel `user` would compute each value of `array` if it did not read it from memory;
-    None if that is not a constant, or some reads are conditional or outside of sums.
+    """Return how many times the kernel `user` computes each value of `array` if it does not read it from memory; None
+    if that is not a constant, or if some reads are conditional or outside of sums.
     """
     total = 0
     for statement, around in walk(user.body):
@@ -136,8 +136,8 @@ def _reads(statement: Statement, array: str) -> list[Load]:
 
 
 def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
-    """Return the kernel `user` with the statements of `kernel` inlined: they compute each value that `user` reads from
-    the array of `kernel`.
+    """Return the kernel `user` with the statements of `kernel` inlined, which compute each value that `user` would read
+    from the array of `kernel`. ``taken`` are names in use.
     """
     used = set(own_names(user))
     *before, store = kernel.body

@@ -31,8 +31,8 @@ MAX_TIMES = 2
 
 
 class RowBlocks(NamedTuple):
-    """A program in which row-wise functions are single GPU launches, as `with_row_launches` returns it.
-    ``shared_loops`` maps arrays to the loops of their kernels whose iterations the threads of a block share.
+    """A program in which functions computed row by row are single GPU launches (see `with_row_launches`).
+    ``shared_loops`` maps each array to the loop of its kernel whose iterations the threads of a block share.
     """
 
     program: Program
@@ -84,9 +84,9 @@ class _RowGroups:
         return RowBlocks(program, self.shared_loops)
 
     def joined(self, group: Sequence[Step]) -> FusedKernels | None:
-        """Return the kernels of `group`, which have common rows, as one launch. None if fewer than two remain after
-        cheap ones are merged into their readers, if one reads an array that another stores, or if the first has no sum
-        for threads to share.
+        """Return the kernels of `group`, which have common rows, as one launch; cheap kernels are first merged into
+        their readers. None if fewer than two remain, if one reads an array that another one stores, or if the first has
+        no sum for threads to share.
         """
         kernels = [step for step in group if isinstance(step, Kernel)]
         if len(kernels) < 2 or kernels[0].array not in self.old_shared_loops:
@@ -120,7 +120,9 @@ class _RowGroups:
 
 
 def _renamed_variable(old: Kernel, new: Kernel, variable: str) -> str:
-    """Return the new name of a loop variable: `old` and `new` are a kernel before and after renaming."""
+    """Return the new name of the loop variable `variable`, where `old` and `new` are a kernel before and after
+    renaming.
+    """
     names = zip([loop.variable for loop in loops(old.body)], [loop.variable for loop in loops(new.body)], strict=True)
     return dict(names)[variable]
 
@@ -160,8 +162,8 @@ def _joins(
 
 
 def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection[str]) -> list[Kernel]:
-    """Return `kernels` without those whose temporary array has several entries per row and is read at most `MAX_TIMES`
-    times; the kernels that read it compute its entries again. ``inner`` are the temporaries of the group.
+    """Return `kernels` without those whose temporary has several entries per row and at most `MAX_TIMES` reads: the
+    kernels that read it compute its entries again. ``inner`` are the temporaries of the group.
     """
     rank = len(kernels[0].axes)
     for array in [kernel.array for kernel in kernels]:
@@ -175,8 +177,8 @@ def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection
 
 
 def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the loop nest of fused row-wise kernels for the GPU. A block of threads computes each row: its threads
-    share first the sums along the row, then its entries.
+    """Return the loop nest of fused row-wise kernels for the GPU: a block of threads computes each row, first the sums
+    along the row, then its entries. ``shared_loops`` are the loops that the threads share.
     """
     first = step.kernels[0]
     count, rank = shared_loops[first.array].threads, len(first.axes)

@@ -34,7 +34,9 @@ Shapes = Mapping[str, tuple[Affine, ...]]
 
 
 def with_row_factors(program: Program) -> Program:
-    """Return `program` with factors that depend on some axes of a kernel only computed by kernels over these axes."""
+    """Return `program` with those factors in a kernel that depend on only some of its axes computed before, by kernels
+    over these axes.
+    """
     shapes = array_shapes(program)
     inverses = {step.array for step in program.kernels if isinstance(step, Kernel) and _is_inverse(step.body[-1])}
     taken: set[str] = set()
@@ -69,7 +71,7 @@ class _RowFactors:
         self.arrays: list[Array] = []
 
     def kernel(self) -> Kernel:
-        """Return the kernel that reads the products; `found` are the kernels that compute them."""
+        """Return the kernel that reads the stored products; the kernels that compute these are in `found`."""
         *before, last = self.own.body
         assert isinstance(last, Set)
         guarded = self._guarded(last)
@@ -83,7 +85,7 @@ class _RowFactors:
         return replace(self.own, body=(*live_statements(before, wanted), last))
 
     def _guarded(self, last: Set) -> set[int]:
-        """Return the identities of the operations that only one side of a choice computes."""
+        """Return the identities of the operations that are computed on one side of a choice only."""
         choices = [one for one in subexpressions(last.value) if isinstance(one, Operation) and one.function == "select"]
         return {id(part) for one in choices for side in one.arguments[1:] for part in parts(side)}
 
@@ -116,8 +118,9 @@ class _RowFactors:
         return scalar_names(factor, self.depends).intersection(self.own.axes)
 
     def _is_worthwhile(self, axes: frozenset[str], group: list[Scalar]) -> bool:
-        """Return whether the product of `group` takes more operations than a read, is not larger than an array that it
-        reads, and cannot overflow where the factors one after the other do not: it has at most one division.
+        """Return whether storing the product of `group` pays: it takes more operations than a read, and is not larger
+        than an array that it reads. False also if it has more than one division, since it may then overflow although
+        the factors do not.
         """
         nodes = [part for factor in group for part in self._parts(factor)]
         work = len(group) - 1 + sum(isinstance(part, Operation) for part in nodes)

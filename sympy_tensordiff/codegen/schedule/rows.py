@@ -54,9 +54,9 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 
 def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
-    """Return ``(loop, lower bounds, upper bounds)`` for interchanging `loop` with the loop over `axis` around it: the
-    loop with bounds that do not depend on the axis, and the bounds of the axis inside, ``i >= j`` for ``j <= i``. None
-    if the bounds cannot be solved for `axis`.
+    """Return ``(loop, lower bounds, upper bounds)`` for interchanging `loop` with the loop over `axis` around it:
+    `loop` with bounds that do not depend on the axis, and bounds of the axis inside of it, ``i >= j`` for ``j <= i``.
+    None if the bounds cannot be solved for `axis`.
     """
     variable, place = Affine.variable(loop.variable), Affine.variable(axis)
     ends: tuple[list[Bound], list[Bound]] = [], []
@@ -78,7 +78,7 @@ def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | N
 
 def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, Bounds] | None:
     """Return ``(conditions, lower bounds, upper bounds)`` for moving the guard `test` out of the loop over `axis`: its
-    conditions without ``axis``, and the bounds of the axis that replace the others, such as ``i >= 1``. None if a
+    conditions without ``axis``, and the bounds of the axis, such as ``i >= 1``, that replace the others. None if a
     condition on ``axis`` is not such a bound.
     """
     others: list[Constraint] = []
@@ -227,8 +227,8 @@ CACHE_LINE = 8
 
 
 def cache_lines(load: Load, variable: str) -> int:
-    """Return by how many entries a read advances in memory per iteration over `variable`, at most the 8 of a cache
-    line: 1 for contiguous reads, 8 for entries far apart. 0 if the read does not depend on the variable.
+    """Return by how many entries a read advances in memory per iteration over `variable`, counted up to the 8 of a
+    cache line: 1 for contiguous reads, 8 for entries far apart, 0 if the read does not depend on the variable.
     """
     if not any(variable in form.atoms() for form in load.index):
         return 0
@@ -256,8 +256,9 @@ def runs_less_often(loop: Loop, times: int) -> bool:
 
 @dataclass
 class Segment:
-    """Consecutive statements of a kernel that run alike when it is computed row by row, by ``kind``: "row" statements
-    once per row, "entry" statements in a loop along the row, and a "sum" with that loop inside.
+    """Consecutive statements of a kernel that run alike when it is computed row by row. By ``kind``, "row" statements
+    run once per row, "entry" statements in a loop along the row, and a "sum" is a loop with the loop along the row
+    inside.
     """
 
     kind: str
@@ -278,17 +279,17 @@ class RowPlan:
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """Return a plan to move the loop over the last axis of `kernel` inside its sums, or else a plan to continue sums
-    from entry to entry. None if neither is possible and useful.
+    """Return a plan to move the loop over the last axis of `kernel` inside of its sums or, failing that, to continue
+    its sums from entry to entry. None if neither is possible and useful.
     """
     return sums_plan(kernel, prover) or scans_plan(kernel)
 
 
 def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     """Return a plan to move the loop over the last axis of `kernel` inside of its sums, so that memory is read
-    contiguously; None if nothing is gained.
+    contiguously; None if that gains nothing.
     """
-    if not kernel.axes or not stays_in_rows(kernel):
+    if not kernel.axes or not keeps_order_in_rows(kernel):
         return None
     extent = kernel.box(prover.shapes)[-1]
     body = rewrite(
@@ -300,33 +301,31 @@ def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
 
 
 def scans_plan(kernel: Kernel) -> RowPlan | None:
-    """Return a plan to continue sums of `kernel` from entry to entry along its last axis (prefix scans); None if it has
-    none of these.
+    """Return a plan to compute sums of `kernel` from entry to entry along its last axis, each continued from the one
+    before (prefix scans); None if it has no such sums.
     """
     return None if not kernel.axes or isinstance(kernel, Scatter) else RowPlanner(kernel, is_long=False).plan_of_scans()
 
 
-def stays_in_rows(kernel: Kernel) -> bool:
-    """Return whether the order of additions to each entry stays the same if the loop over the last axis of ``kernel``
-    is moved: the axis itself is an index of all entries to which it adds.
-
-    Then the additions to one entry keep their order with the axis innermost.
+def keeps_order_in_rows(kernel: Kernel) -> bool:
+    """Return whether the loop over the last axis of `kernel` can become the innermost one without reordering the
+    additions to any entry: each entry added to has this axis as an index.
     """
     last = Affine.variable(kernel.axes[-1])
     return all(last in part.index for part in statements(kernel.body) if is_scatter(part))
 
 
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
-    """Whether `kernel` has a single axis and sums inside of which its loop moves. It is computed in strips, so that
-    partial results fit the cache.
+    """Return whether `kernel` is computed in strips of its only axis, so that partial results fit the cache: the loop
+    over that axis can move inside of the sums, and there are no scans.
     """
     plan = row_plan(kernel, prover)
     return len(kernel.axes) == 1 and plan is not None and not plan.scans
 
 
 class RowPlanner:
-    """Decides inside of which sums of a kernel the loop over its last axis (along a row) should be moved, so that
-    memory is read contiguously.
+    """Decides which sums of a kernel should have the loop over its last axis (along a row) moved inside, so that memory
+    is read contiguously.
     """
 
     def __init__(self, kernel: Kernel, is_long: bool) -> None:
@@ -355,8 +354,8 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def worthwhile(self, loop: Loop) -> Loop | None:
-        """Return `loop` if it pays to move the loop over the last axis inside of it, with bounds that contain this axis
-        turned into a guard; None if it does not pay.
+        """Return `loop` if it pays to move the loop over the last axis inside of it; bounds of `loop` that contain this
+        axis become a guard. None if it does not pay.
         """
         if self.is_worthwhile(loop):
             return loop
@@ -396,8 +395,8 @@ class RowPlanner:
         return False
 
     def is_tied(self, statement: Loop | If) -> bool:
-        """Whether the bounds or conditions of `statement` depend on the last axis, as those of ``for j <= i`` for the
-        axis i.
+        """Return whether the bounds or conditions of `statement` depend on the last axis: ``for j <= i`` for the axis
+        i.
         """
         return any(self.axis in form.atoms() for form in head_forms(statement))
 
@@ -421,8 +420,8 @@ class RowPlanner:
         return all(self.is_movable(inner) for inner in nested)
 
     def is_window(self, loop: Loop) -> bool:
-        """Return whether `loop` has few iterations for each entry of the row, as a sum over a window ``i <= j <= i +
-        2`` has.
+        """Return whether `loop` has few iterations for each entry of the row, like a sum over a window ``i <= j <= i +
+        2``.
         """
         found = interchange_bounds(loop, self.axis)
         steps = None if found is None else most_steps(found[0])
@@ -465,8 +464,8 @@ class RowPlanner:
         return total
 
     def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
-        """Return the scalars that differ between the entries of a row and are used in a later segment than they are
-        computed in: they become local arrays (scalar expansion).
+        """Return the scalars that must become local arrays (scalar expansion): they differ between the entries of a
+        row, and a later segment than the one that computes them uses them.
         """
         made: dict[str, int] = {}
         found: set[str] = set()

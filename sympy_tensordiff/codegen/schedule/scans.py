@@ -48,8 +48,8 @@ Half and twice as much change no text of the benchmarks.
 
 @dataclass(frozen=True)
 class PrefixScan:
-    """A sum (or other reduction) whose range grows along a row, as ``Sum_{j <= i} x[j]``, so that it continues from the
-    value for the previous entry (a prefix scan).
+    """A sum (or other reduction) whose range grows along a row, as ``Sum_{j <= i} x[j]``: each entry continues from the
+    value of the previous one (a prefix scan).
 
     ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
     the terms of the exponents in the summand that depend on the entry. ``growth``: statements that multiply the sum of
@@ -132,15 +132,15 @@ class _ScanFinder:
         return here == self.additions.count(name)
 
     def varies(self, loop: Loop) -> bool:
-        """Whether the terms of `loop` differ between the entries of a row, not only its range."""
+        """Return whether not only the range but also the terms of `loop` differ between the entries of a row."""
         if any(self.axis in form.atoms() for form in forms(loop.body)):
             return True
         used = {node.name for node in scalars(loop.body) if isinstance(node, Name)} - declared(loop.body).keys()
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with the shift ``m[i]`` of its terms recorded, if these are like ``exp(u[j] - m[i])`` for entry
-        i, so that the running sum can be rescaled when m changes; None for other terms.
+        """Return `scan`, if its terms are like ``exp(u[j] - m[i])`` for entry i, with the shift ``m[i]`` recorded, so
+        that the running sum can be rescaled when m changes; None for other terms.
         """
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):
@@ -158,8 +158,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
 
     def grown(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with the factor recorded by which all of its terms change from one entry to the next, such as
-        ``a`` for ``Sum_{j <= i} a**(i - j)*x[j]``. None if there is no such factor.
+        """Return `scan` with the factor recorded by which all of its terms change from one entry to the next: ``a`` for
+        ``Sum_{j <= i} a**(i - j)*x[j]``. None if there is no such factor.
         """
         loop, add = scan.loop, scan.loop.body[-1]
         moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
@@ -170,8 +170,8 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor ``a`` recorded if its terms depend on the entry i only by one power ``a**(i -
-        j)``; else None. `add` is the statement that updates the sum.
+        """Return `scan` with the factor ``a`` recorded by which its terms grow from one entry to the next. None unless
+        the terms depend on the entry i by one power ``a**(i - j)`` only. `add` is the statement that updates the sum.
         """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])
@@ -191,8 +191,9 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor recorded by which all terms grow from one entry to the next: ``a[i]`` if they
-        contain ``prod_{j < k <= i} a[k]``. None without such a product. `add` is the update of the sum.
+        """Return `scan` with the factor recorded by which its terms grow from one entry to the next: ``a[i]`` if they
+        contain ``prod_{j < k <= i} a[k]``. None if they contain no such product. `add` is the statement that updates
+        the sum.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]

@@ -43,8 +43,8 @@ from sympy_tensordiff.integer.products import quotient_by
 
 @dataclass(frozen=True, slots=True)
 class SharedLoop:
-    """A sum whose loop the threads of a GPU block share: each of the ``threads`` adds some of the terms, and then the
-    partial sums are added up.
+    """A sum whose loop the threads of a GPU block share: each of ``threads`` threads adds some of the terms, and then
+    they add up their partial sums.
 
     With a ``width``, the x axis runs over as many neighbouring entries, and the y axis over the iterations. Entries
     along ``axis`` are neighbours. A thread computes all entries along the short axis ``jam``.
@@ -70,7 +70,7 @@ MAX_JAMMED = 8
 
 def is_jammable(kernel: Kernel, extent: Affine) -> bool:
     """Return whether one thread should compute all entries of a kernel along its last axis, of length `extent`, in
-    common loops: there are few, no loop depends on the axis, and the entries share reads.
+    common loops: the entries are few and share reads, and no loop depends on the axis.
     """
     if not extent.is_constant or not 2 <= extent.constant <= MAX_JAMMED:
         return False
@@ -133,8 +133,8 @@ class _Jam:
 
 
 def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine, t: Affine) -> tuple[Statement, ...]:
-    """Return `body` in which the loop over `variable` runs only over the iterations t, t + count, t + 2*count, ... of
-    the thread `t` of `count`.
+    """Return `body` in which the loop over `variable` has only the iterations t, t + count, t + 2*count, ... of the
+    thread `t`, one of `count` threads.
     """
 
     def change(statement: Statement, _: object) -> tuple[Statement, ...]:
@@ -154,9 +154,9 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
 
 
 def tree_reduction(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:
-    """Return the statements by which `count` threads add up their partial sums, pairwise in log2(count) rounds. The
-    thread with the number `t` has its sums in ``place(t)`` for each of the arrays `places`; the totals are stored in
-    ``place(0)``. ``start`` is the statement that initialises the sum, or the maximum or minimum in its place.
+    """Return the statements by which `count` threads add up their partial sums, pairwise in log2(count) rounds. For
+    each of the arrays `places`, thread number `t` has its sum in ``place(t)``, and the total is stored in ``place(0)``.
+    ``start`` is the statement that initialises the reduction: a sum, a maximum or a minimum.
     """
     body: list[Statement] = [Barrier()]
     is_power = count.is_constant and count.constant & (count.constant - 1) == 0
@@ -186,9 +186,10 @@ def totals(
     start: Set,
     fresh: Fresh,
 ) -> list[Statement]:
-    """Return statements by which `count` neighbouring threads add up their partial sums, so that each has the totals.
-    Each warp exchanges its sums, and stores them for the other warps. ``parts`` maps the names of totals to those of
-    partial sums, ``places`` to the thread's entry in shared memory. ``start`` initialises the sum, maximum or minimum.
+    """Return statements by which `count` neighbouring threads add up their partial sums, so that each of them has the
+    totals: the threads of a warp exchange their sums, and store them for the other warps. ``parts`` maps the names of
+    totals to those of partial sums, ``places`` to the thread's entry in shared memory. ``start`` initialises the sum,
+    maximum or minimum.
     """
     reduction = reduction_of(start)
     is_warp = count.is_constant and count.constant <= WARP

@@ -64,8 +64,8 @@ def _copies_per_entry(statement: Statement, planner: RowPlanner, entries: list[R
 
 
 def _gains(planner: RowPlanner, count: int) -> bool:
-    """Return whether it pays to compute the `count` entries of a short row together: the row has long sums that share
-    reads, and not too many accumulators result.
+    """Return whether computing the `count` entries of a short row together pays: the row has long sums that share
+    reads, and the number of accumulators stays small.
     """
     varying = [part for part in statements(planner.kernel.body) if planner.varies(part)]
     if any(isinstance(part, Loop | If) and planner.is_tied(part) for part in varying):
@@ -82,7 +82,7 @@ def _gains(planner: RowPlanner, count: int) -> bool:
 
 
 def _shares(planner: RowPlanner, loop: Loop) -> bool:
-    """Return whether the entries of a short row share reads in `loop`: all reads that depend on the loop are
+    """Return whether the entries of a short row share reads in `loop`: all reads that depend on the loop variable are
     contiguous, and one of them is the same for all entries.
     """
     loads = [node for node in scalars(loop.body) if isinstance(node, Load)]

@@ -119,8 +119,8 @@ class _Splitter:
         return done[id(value)]
 
     def folded(self, node: Operation, before: list[Statement]) -> Operation:
-        """Return a long sum or product with at most ``WIDTH`` operands: as often as needed, the first operands are
-        replaced by a named scalar, whose assignment is appended to ``before``.
+        """Return a long sum or product with at most ``WIDTH`` operands: its first operands are replaced by a named
+        scalar, as often as needed. The assignments of these scalars are appended to ``before``.
         """
         arguments = node.arguments
         while len(arguments) > WIDTH:
@@ -234,8 +234,8 @@ class _Pieces:
         self.kernels.append(replace(self.kernel, body=self.piece([], result)))
 
     def below(self, statement: Statement) -> int:
-        """Return the number of operations to compute the scalars that `statement` uses, without those whose values are
-        stored in new arrays.
+        """Return the number of operations to compute the scalars that `statement` uses; values that are stored in new
+        arrays do not count.
         """
         return sum(
             self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
@@ -253,8 +253,8 @@ class _Pieces:
         self.loads[name] = kernel.entry
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
-        """Return the body of a new kernel: the statements `body` and `store`, preceded by those statements of the large
-        kernel that they need. Scalars that an array stores are read from it.
+        """Return the body of a new kernel: the statements `body` and `store`, after those statements of the large
+        kernel that they need. Scalars that a new array stores are read from it.
         """
         needed = {name for statement in body for name in filled(statement)}
         statements = {self.positions[id(statement)]: statement for statement in body}

@@ -73,8 +73,8 @@ class Stages(NamedTuple):
 
 
 def _in_stages(program: Program, work: _Stages) -> Stages:
-    """Return the program with each long reduction replaced by the kernels for partial sums and totals that `work`,
-    which decides on the splitting, makes.
+    """Return the program with the kernels for partial sums and totals, which `work` makes, in place of each long
+    reduction.
     """
     steps: list[Step] = []
     for step in program.kernels:
@@ -91,8 +91,8 @@ def _in_stages(program: Program, work: _Stages) -> Stages:
 
 
 class ChosenLoop(NamedTuple):
-    """The loop of a long sum that GPU threads or blocks are to share, with its number of iterations, the loops around
-    it and inside, and the way in which they share it.
+    """The loop of a long sum that GPU threads or blocks are to share: its number of iterations, the loops around it and
+    inside of it, and how it is shared.
     """
 
     loop: Loop
@@ -145,8 +145,8 @@ class _Stages:
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
     def prepared_steps(self, step: Step) -> Sequence[Step]:
-        """Return the steps that replace `step` before its sums are distributed over threads: the values of a scatter,
-        or products inside of a sum, get kernels of their own.
+        """Return the steps that replace `step` before its sums are distributed over threads: kernels of their own store
+        the values of a scatter, or the products inside of a sum.
         """
         if not isinstance(step, Kernel):
             return [step]
@@ -180,8 +180,8 @@ class _Stages:
         return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
-        """Return two kernels for a scatter of sums to entries of their own, as to a diagonal: the first stores the
-        sums, the second adds them. Another scatter is returned alone.
+        """Return two kernels for a scatter that adds one sum to each of several entries, as to a diagonal: the first
+        stores the sums, the second adds them. Another scatter is returned alone.
         """
         found = values_of(scatter, self.taken)
         if found is None:
@@ -191,8 +191,8 @@ class _Stages:
         return list(found)
 
     def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
-        """Return the loop that threads should share of the reduction ``outer``, statement ``number`` of the kernel's
-        body; None if there is none. Loops that were split ``most`` times already are left out.
+        """Return the loop of the reduction ``outer`` that threads should share; None if there is none. ``outer`` is
+        statement ``number`` of the kernel's body. Loops that were split ``most`` times already are left out.
         """
         start, before = (
             _initial_assignment(kernel.body, outer),
@@ -249,7 +249,7 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """Return the loop that is split restricted to the iterations of one partial sum, inside a loop over its
+            """Return the loop that is split, with only the iterations of one partial sum, inside of a loop over its
             chunks if these are longer than 1; another statement unchanged.
             """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
@@ -318,8 +318,8 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return ``(chunk, parts)``: how many consecutive iterations belong to one partial sum, and into how many
-        partial sums a sum is divided to fill the device.
+        """Return ``(chunk, parts)``: into how many partial sums a sum is divided to fill the device, and how many
+        consecutive iterations belong to one of them.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile
@@ -401,8 +401,8 @@ def in_blocks(program: Program) -> tuple[Stages, dict[str, SharedLoop]]:
 
 
 def _initial_assignment(body: Sequence[Statement], outer: Statement) -> Set | None:
-    """Return the statement in `body` that initialises the accumulator of the only reduction in `outer`. None if there
-    are several reductions, or the order of its terms matters.
+    """Return the statement in `body` that initialises the accumulator of the reduction `outer`. None if `outer` has
+    several reductions, or one in which the order of the terms matters.
     """
     adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
     starts = [s for s in body if is_accumulator(s) and s.name in adds and reduction_of(s) in FREE]
@@ -424,8 +424,8 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
-    """Return an upper bound of the number of iterations of `loop` that the host can compute, valid for all data and all
-    values of the axes in ``box`` (axes with extents), without the variables `own`; None if there is none.
+    """Return an upper bound of the number of iterations of `loop` that the host can compute: valid for all data and all
+    values of the axes in ``box`` (axes with extents), and without the variables `own`. None if there is none.
     """
     loop = at_extremes(loop, box or {})
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1:
@@ -454,7 +454,7 @@ def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
 
 
 def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
-    """Return a lower bound of a loop (an upper one for ``sign=-1``) at the first or last value of `axis`, whichever
+    """Return the lower bound `bound` of a loop (an upper one for ``sign=-1``) at that end of the range of `axis` which
     makes the loop longest.
     """
     if axis in bound.form.hidden():
@@ -464,5 +464,5 @@ def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
 
 
 def _is_short(length: Affine) -> bool:
-    """Whether `length` is a small constant: a sum over so few terms is not worth splitting."""
+    """Return whether `length` is a small constant, so that a sum over so few terms is not worth splitting."""
     return length.is_constant and length.constant < SHORT

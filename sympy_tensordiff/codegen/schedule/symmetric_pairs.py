@@ -69,7 +69,9 @@ def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Map
 
 
 def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of axes whose exchange leaves the array unchanged, because its expression stays the same."""
+    """Yield the pairs of axes of an array that can be exchanged without changing it, because the expression `entry`
+    stays the same.
+    """
     plain, *_ = with_canonical_signs(graph, [entry.node])
     for first, second in combinations(range(len(entry.axes)), 2):
         one, other = entry.axes[first], entry.axes[second]
@@ -112,8 +114,8 @@ class _Packing:
                 return
 
     def is_worth(self, found: CirculantPacking, name: str, readers: Sequence[ContractionStep]) -> bool:
-        """Whether the matrix products `readers` of the packed array save more operations than unpacking their results
-        costs.
+        """Return whether the matrix products `readers` of the array `name`, packed as `found`, save more operations
+        than unpacking their results takes.
         """
         before = after = entries = 0
         for step in readers:
@@ -192,7 +194,9 @@ class _Packing:
 
 
 def _packed_labels(operand: Operand, step: ContractionStep, found: CirculantPacking) -> tuple[int, int] | None:
-    """Return the labels of the two packed axes of an operand; None if they are summed or in the other operand."""
+    """Return the labels of the two axes of `operand` that are packed, as `found` says. None if the product sums over
+    one of these labels, or if the other operand has one, too.
+    """
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))
     if first == second or everywhere[first] > 1 or everywhere[second] > 1:
@@ -201,8 +205,8 @@ def _packed_labels(operand: Operand, step: ContractionStep, found: CirculantPack
 
 
 def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, CirculantPacking]]) -> Kernel:
-    """Return the kernel that unpacks a product, stored in the array ``name``: ``(i, j)`` and ``(j, i)`` both read the
-    entry at their distance, counted modulo the extent of the axis. ``pairs`` are the symmetric axes.
+    """Return the kernel that unpacks a product, stored packed in the array ``name``: the entries ``(i, j)`` and ``(j,
+    i)`` both read the entry at their distance, counted modulo the extent of the axis. ``pairs`` are the symmetric axes.
     """
     axes = tuple([f"i{n}" for n in range(len(step.output))])
     choices: list[list[tuple[Constraint, dict[int, Affine]]]] = []

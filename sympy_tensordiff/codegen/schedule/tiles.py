@@ -111,8 +111,8 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
 
 
 def _sums_per_thread(extent: Affine) -> int:
-    """Return how many sums each thread computes along an axis of length `extent`: as many as keep most of a tile in
-    use; 0 if the axis is too short even for one.
+    """Return how many sums each thread computes along an axis of length `extent`: the greatest number for which most of
+    a tile is in use; 0 if the axis is too short even for one.
     """
     if not extent.is_constant:
         return EACH
@@ -121,8 +121,8 @@ def _sums_per_thread(extent: Affine) -> int:
 
 
 def without_guard(kernel: Kernel, shapes: Shapes) -> Kernel | None:
-    """Return a kernel with the inner sum of ``if i >= j: s += a[i]*sum(...)`` moved in front of the guard, so that it
-    can be tiled. None for other kernels, or if the sum might read out of bounds there.
+    """Return the kernel with the inner sum of ``if i >= j: s += a[i]*sum(...)`` computed before the guard, so that it
+    can be tiled. None for other kernels, or if the sum might then read out of bounds.
     """
     number = next((n for n, s in enumerate(kernel.body) if isinstance(s, If)), None)
     if number is None or any(isinstance(s, Loop) for s in statements(kernel.body[:number])):
@@ -232,8 +232,8 @@ class _TileNest:
         return form
 
     def tied_rows(self, entry: Mapping[str, Affine]) -> tuple[Constraint, ...]:
-        """Return the conditions on the summation index ``k`` of a tile whose bounds depend on the row or column, as ``k
-        <= i`` for a triangular matrix, with the indices of `entry` substituted.
+        """Return those conditions on the summation index ``k`` of a tile that depend on the row or column, as ``k <=
+        i`` for a triangular matrix, with the indices of `entry` substituted.
         """
         own = self.first + self.k
         rows = [Constraint("ge", high.form.substitute(entry) - own) for high in self.last.highs if self.is_tied(high)]
@@ -241,7 +241,7 @@ class _TileNest:
         return tuple(rows)
 
     def is_tied(self, bound: Bound) -> bool:
-        """Whether a loop bound depends on one of the two tiled loop variables, the plan's row and column."""
+        """Return whether a loop bound depends on the row or the column, the two tiled loop variables of the plan."""
         return not {self.plan.row, self.plan.column}.isdisjoint(map(str, bound.form.atoms()))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
@@ -288,7 +288,7 @@ class _TileNest:
 
     def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
         """Yield the statements for one term of the sums: a thread loads its entries of both tiles into registers, and
-        adds their products to all of its sums.
+        adds each product of two of them to one of its sums.
         """
         values: dict[tuple[Load, int], Name] = {}
         for load, (name, axis) in self.tiles.items():

@@ -32,8 +32,8 @@ MAX_TILES = 4
 
 
 def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, ...]] | None:
-    """Return ``(axis, reads)`` with the reads such as ``a[j, i]`` in a kernel for ``y[i, j]``, and the axis i, along
-    which they are contiguous. None if there are none, or too many for shared memory.
+    """Return ``(axis, reads)``: the reads in a kernel for ``y[i, j]`` that are transposed, such as ``a[j, i]``, and the
+    axis i along which they are contiguous. None if there are none, or too many for shared memory.
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2:
         return None
@@ -60,7 +60,9 @@ def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, .
 
 
 def last_axis(box: Mapping[str, Affine]) -> str:
-    """Return the last axis of an array with more than one entry: neighbouring entries in memory differ along it."""
+    """Return the last axis of an array that has more than one entry along it; neighbouring entries in memory differ in
+    this axis.
+    """
     return next((axis for axis, extent in [*box.items()][::-1] if extent != Affine.of(1)), "")
 
 

@@ -93,7 +93,9 @@ class LatexLowering(OperandLowering):
         """Convert factors written side by side, such as ``A x y``, in the order of the text, which decides their
         meaning.
         """
-        return self.sequence(node, sorted([*node.children, *_as_nodes(node)], key=lambda part: part.start), scope)
+        return self.sequence(
+            node, sorted([*node.children, *_operators_as_nodes(node)], key=lambda part: part.start), scope
+        )
 
     _lower_open_argument = _lower_chain
 
@@ -308,9 +310,9 @@ class LatexLowering(OperandLowering):
         return self.node("call", node, arguments, name)
 
 
-def _as_nodes(node: Tree) -> list[Tree]:
-    """Return the operators between the factors of ``node`` as tree nodes, so that they can be sorted among the
-    factors.
+def _operators_as_nodes(node: Tree) -> list[Tree]:
+    """Return the operator signs of ``node``, such as a dot between factors, as tree nodes with their positions in the
+    text, so that they can be merged with the factors in the order of writing.
     """
     return [
         Tree("operator", str(token), (), (), token.start_pos or 0, token.end_pos or 0, token.start_pos or 0, 1)

@@ -156,8 +156,8 @@ class TensorExpr(TensorNode):
 
     @property
     def is_finite(self) -> bool:
-        """Return True. Raise `UnsupportedError` if the caller is SymPy code that is about to use a whole tensor as a
-        scalar.
+        """Return True: an entry counts as finite in SymPy. Inspects the calling frame, and raises `UnsupportedError` if
+        SymPy is about to use a whole tensor as a scalar.
         """
         misplaced_tensors.refuse_property_access(self, sys._getframe(1))
         return True
@@ -243,7 +243,9 @@ class TensorEntry(RealScalar):
 
     @property
     def _diff_wrt(self) -> bool:
-        """SymPy's flag for variables of derivatives: return whether this is an entry of a tensor symbol."""
+        """SymPy's flag for variables of derivatives: True for an entry of a tensor symbol, except where the calling
+        SymPy code takes an entry for one argument of a function.
+        """
         return bool(self.args[0].is_symbol) and not sympy_callers.means_one_argument(self, sys._getframe(1))
 
     @property

@@ -177,7 +177,9 @@ class TensorSymbol(TensorExpr):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        """Override `Basic.free_symbols`: return the tensor itself and the symbols of its shape and bound."""
+        """Override `Basic.free_symbols`: return the tensor itself, and the symbols in its shape and in the bound of its
+        entries.
+        """
         own = {self}.union(*(part.free_symbols for part in self.index_parts))
         return sympy_callers.free_symbols_for_caller(self, own, sys._getframe(1))
 

@@ -316,7 +316,9 @@ class _Network:
         return ring
 
     def _cyclic_product(self, ring: Sequence[str]) -> Any:
-        """Return the matrix product once around the cycle of labels ``ring``; its trace is the contraction."""
+        """Return the product of the matrices met on the way once around the cycle of labels `ring`, with vectors at a
+        label as diagonal matrices; the contraction is the trace of this product.
+        """
         factors: list[Any] = []
         for label, previous, following in zip(ring, [ring[-1], *ring], [*ring[1:], ring[0]], strict=False):
             vectors = self._vectors_at(label, (previous, following))

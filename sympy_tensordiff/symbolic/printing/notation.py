@@ -307,8 +307,8 @@ def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
 
 
 def _is_vector(notation: Any) -> bool:
-    """Return whether a factor of a matrix-valued product is a vector, or an elementwise function of one, which
-    broadcasting repeats.
+    """Return whether a factor is a vector, or an elementwise function of vectors; in a product whose value is a matrix,
+    broadcasting repeats it.
     """
     match notation:
         case Leaf(tensor):

@@ -129,8 +129,8 @@ class TraditionalWriter(Writer):
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
-        """Return the formula of a scalar in front of other factors. It has parentheses if it is a sum of terms, or if a
-        factor of it is a sum (or other binder) whose body would otherwise include what follows.
+        """Return the formula of a scalar in front of other factors: in parentheses if it is a sum of terms, or if one
+        of its factors is a sum (or other binder) whose body would seem to include what follows.
         """
         form = self.printer._print(scalar)
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))

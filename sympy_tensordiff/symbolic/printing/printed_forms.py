@@ -53,8 +53,8 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return a special text of ``node``, or None if it is printed normally: a short text for a node that is too large,
-    its `srepr` where SymPy's `Subs` compares texts.
+    """Return a special text of ``node``: its parts or a short description if it is too large to print, its `srepr`
+    where SymPy's `Subs` compares texts. None if the node is printed normally.
 
     A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
     text.

@@ -259,8 +259,8 @@ def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> 
 
 
 def _operand(node: Any) -> _Operand:
-    """Return `node`, an operand of an elementwise node, with and without the product with ones that repeats it along
-    axes.
+    """Return `node`, an operand of an elementwise node, in two notations: alone, and multiplied by the ones that repeat
+    it along axes.
     """
     axes = tuple(range(rank(node)))
     if isinstance(node, TensorMul) and sum(map(bool, map(rank, node.args))) == 1:
@@ -342,7 +342,9 @@ def _axis(axes: tuple[int, ...], axes_of_all: int) -> tuple[tuple[str, Any], ...
 
 
 def _filled(node: Any) -> Any:
-    """Return the notation of a constant-filled tensor: zeros, ones, or value * ones; for a scalar the value."""
+    """Return the notation of a tensor whose entries are all one value: zeros, ones, or the value times ones. For a
+    scalar, return the notation of the value.
+    """
     value, shape = node.args
     name = {0: "zeros", 1: "ones"}.get(value)
     constant = Constant(name or "ones", tuple(shape.args))

@@ -136,8 +136,8 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return a running sum or product (with ``last``, its last value) that equals the recurrence, if it has one number
-    as its state, ``s + f(x, t)`` or ``s*f(x, t)``; None for any other. ``updates`` are the states after a step.
+    """Return a running sum or product that equals a recurrence with one number as its state, ``s + f(x, t)`` or
+    ``s*f(x, t)``; with ``last``, its last value. None for other recurrences. ``updates`` are the states after a step.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -369,7 +369,9 @@ def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
 
 
 def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
-    """Return whether an index is ``idx[t]`` with the time of a scan, for one integer per step."""
+    """Return whether an index is ``idx[t]``, an entry of an integer array at the time ``t`` of a scan, where the array
+    has one entry per step.
+    """
     is_entry = isinstance(index, TensorEntry) and _is_data(index.tensor) and index.indices == (time,)
     return is_entry and same_extent(index.tensor.shape[0], length)
 
@@ -407,7 +409,9 @@ class _Rows(Rewriting):
         return row[tuple(rest)] if row.rank else row
 
     def visit_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
-        """Return the comprehension rebuilt; if it consists of all entries of a row variable, return that variable."""
+        """Return the comprehension rebuilt; a comprehension that only copies a row variable, ``x[i]`` for all i,
+        becomes that variable.
+        """
         new = yield from super().rebuilt(expr, scope)
         body = getattr(new, "body", None)
         if isinstance(body, TensorEntry) and body.tensor in self.known.values():

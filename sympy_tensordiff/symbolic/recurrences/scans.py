@@ -168,7 +168,7 @@ class Scan(TensorOperation):
 
     @property
     def value(self) -> Any:
-        """Return the expression that each step computes for the result."""
+        """Return the expression for the entry of the result that one step computes (not that of the next state)."""
         return self.args[1]
 
     @property

@@ -237,7 +237,7 @@ class DeltaTensor(TensorOperation):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the extents of half of the shape: the index expressions in this node."""
+        """Return the index expressions in this node: the extents of one half of the shape (the other half is equal)."""
         return tuple(self.args[0].args)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
@@ -286,7 +286,7 @@ class FilledTensor(TensorOperation):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the extents of the shape: the index expressions in this node."""
+        """Return the index expressions in this node: the extents of its shape."""
         return tuple(self.args[1].args)
 
     value: Expr = argument(0, "The value of all entries.")

@@ -27,8 +27,8 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import (
 
 
 def order_key(expr: Any) -> Any:
-    """Return a sort key for operands that is the same in every process: SymPy's key, then a digest (hash) for operands
-    that have equal ones.
+    """Return a sort key for operands that is the same in every process: SymPy's key, followed by a digest (hash) that
+    decides between operands with equal keys.
     """
     return bool(shape_of(expr)), default_sort_key(expr), measures(expr).digest
 
