@@ -421,7 +421,7 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
                 part
                 for part in group
                 if (part.op == "sum" or (part.op in ("max", "min") and part not in branches))
-                and (_is_covered(part) or (large and _is_distance(planner.graph, part)))
+                and (_is_covered(part) or (large and _is_long_sum(planner.graph, part)))
             }
             for group in groups
         ]
