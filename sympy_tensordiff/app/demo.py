@@ -167,8 +167,8 @@ def compile_and_time(
 def relative_errors(
     task: Problem, function: Callable[..., Array], derivatives: Sequence[Array], arrays: tuple[Array, ...], seed: int
 ) -> list[float]:
-    """Return for each of ``derivatives`` its error relative to a central difference of ``function``, along a random
-    direction at the inputs ``arrays``.
+    """Return for each of ``derivatives`` of ``sum(cotangent*function)`` its error relative to a central difference
+    along a random direction. ``arrays`` are the inputs, then the cotangent.
     """
     *values, cotangent = arrays
     found = []

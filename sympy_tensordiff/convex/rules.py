@@ -165,8 +165,9 @@ class ConvexityRules:
                 yield outer
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
-        """Return the proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1), where ``outer`` writes it
-        as a function of other scalars: as sums of squares or, if that fails, by the Cauchy-Schwarz bound.
+        """Return proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1). ``outer`` writes it as a
+        function of other scalars; its second derivative is written as sums of squares or, if that fails, bounded by
+        Cauchy-Schwarz.
         """
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)
@@ -262,8 +263,9 @@ class ConvexityRules:
     def _cauchy_schwarz(
         self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
     ) -> list[ProofTerm]:
-        """Return the proof terms of a composition with inner sums, each bounded by Cauchy-Schwarz. Law:
-        ``(sum(h'*z))**2 <= sum(h''*z**2) * R`` with ``R = sum(h'**2/h'')``, where all ``h'' > 0``.
+        """Return the proof terms of a composition with inner sums ``sum(h(x))``. Each sum adds its share to the matrix
+        of the outer function, by Cauchy-Schwarz: ``(sum(h'*z))**2 <= R*sum(h''*z**2)`` for all directions z, with ``R =
+        sum(h'**2/h'')``, where all ``h'' > 0``.
 
         So ``g_s * sum(h''*z**2)`` is at least ``g_s/R * (sum(h'*z))**2``, which is added to the matrix ``G``.
 
@@ -464,9 +466,9 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, where both are the same for all ``indices`` and values of
-    ``part``; None if there are none. ``first`` is ``h'``, ``second`` is ``h''``; ``d`` must be 0 if ``count``, the
-    number of summands, depends on ``indices``.
+    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, where ``first`` is ``h'`` and ``second`` is ``h''``, derivatives
+    by the variable ``part``; c and d depend neither on ``part`` nor on ``indices``. None if there are none, or if d is
+    not 0 and ``count``, the number of summands, depends on ``indices``.
     """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None

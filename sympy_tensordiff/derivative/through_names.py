@@ -28,8 +28,8 @@ MAX_CONDITIONS_AROUND = 2
 
 
 class ThroughNames:
-    """Computes derivatives of an expression with named parts (`NamedTensor`), by one sweep over the expression and one
-    over the definition of each part.
+    """Computes pullbacks and pushforwards of an expression with named parts (`NamedTensor`): one sweep over the
+    expression and one over the definition of each part.
 
     `others` are variables, cotangents and tangents, whose names no new part gets.
     """

@@ -377,7 +377,7 @@ class _Adjoint:
         leaves = [*bound, *self.outside]
         after = {s.update: s for s in self.states if s.variable.rank and isinstance(s.update, TensorFunction)}
         known = {new: ScanVariable(fresh_name(f"{s.variable.name}_next"), s.variable.shape) for new, s in after.items()}
-        parts = dict(zip(leaves, pullbacks([self._product()], leaves, known), strict=True))
+        parts = dict(zip(leaves, pullbacks([self._single_pair()], leaves, known), strict=True))
         states = []
         for state in self.active:
             start = self.starts.get(state.variable)
@@ -406,9 +406,9 @@ class _Adjoint:
         for (target, _), result in zip(pairs, results, strict=True):
             _sweep_back(target, result, self.variables, found)
 
-    def _product(self) -> tuple[Any, Any]:
-        """Return ``(expression, cotangent)`` whose pullback is that of one whole step: the step's only pair, or the sum
-        of its values times their cotangents with the cotangent 1.
+    def _single_pair(self) -> tuple[Any, Any]:
+        """Return one ``(expression, cotangent)`` with the same pullback as all results of a step together: the only
+        result with its cotangent or, for several, the sum of each result times its cotangent, with the cotangent 1.
         """
         if len(self.pairs) == 1:
             return self.pairs[0]

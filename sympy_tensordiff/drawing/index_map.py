@@ -46,8 +46,8 @@ class IndexMap(NamedTuple):
     rows: tuple[Constraint, ...]
 
     @property
-    def rank(self) -> int:
-        """The number of indices ``alpha`` of the map."""
+    def number_of_indices(self) -> int:
+        """The number of indices that the map takes, the length of ``alpha`` in ``A alpha + t``."""
         return len(self.names)
 
     @property
@@ -57,7 +57,7 @@ class IndexMap(NamedTuple):
 
     def matrix(self) -> list[list[int]]:
         """Return the coefficient matrix ``A`` of the map ``A alpha + t``."""
-        return [[form.coefficient(v) for v in range(self.rank)] for form in self.forms]
+        return [[form.coefficient(v) for v in range(self.number_of_indices)] for form in self.forms]
 
     def image(self, point: Point) -> Point:
         """Return ``A alpha + t`` for the indices ``alpha`` given as `point`."""
@@ -95,10 +95,10 @@ def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
     the kernel of A, and the ranges of the kernel coordinates ``z``.
     """
     if not index_map.is_affine:
-        _, inside = lattice_points(index_map.rows, index_map.rank)
+        _, inside = lattice_points(index_map.rows, index_map.number_of_indices)
         return IndexSolutions(at, (), (), (), (), (), {p: p for p in inside if index_map.image(p) == at})
     right = [value - form.constant for value, form in zip(at, index_map.forms, strict=True)]
-    solution = smith.solve(index_map.matrix(), index_map.rank)
+    solution = smith.solve(index_map.matrix(), index_map.number_of_indices)
     failing = []
     for row, modulus in solution.congruences:
         text, rest = _combination_text(row, right), _dot(row, right) % modulus
@@ -111,7 +111,7 @@ def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
         return IndexSolutions(at, tuple(failing), (), solution.kernel, (), (), {})
     steps = [_dot(row, right) // factor for row, factor, _ in solution.particular]
     columns = [term.column for term in solution.particular]
-    particular = _translate((0,) * index_map.rank, columns, steps)
+    particular = _translate((0,) * index_map.number_of_indices, columns, steps)
     rows = constraints_on_kernel(index_map.rows, particular, solution.kernel)
     nest, found = lattice_points(rows, len(solution.kernel))
     by_kernel = {z: _translate(particular, solution.kernel, z) for z in found}
@@ -130,16 +130,16 @@ def constraints_on_kernel(
     return substitute_all(rows, values)
 
 
-def lattice_points(rows: Sequence[Constraint], rank: int) -> tuple[tuple[Bounds, ...], list[Point]]:
+def lattice_points(rows: Sequence[Constraint], number_of_indices: int) -> tuple[tuple[Bounds, ...], list[Point]]:
     """Return ``(loop bounds, points)``: nested loops over the integer points that satisfy `rows`, and these points in
     lexicographic order. Raise `UnsupportedError` if they are too many to draw.
 
     Raise `UnsupportedError` if there are too many to be drawn.
     """
-    nest, guards = bounds(rows, order(rows, range(rank)))
+    nest, guards = bounds(rows, order(rows, range(number_of_indices)))
     found: list[Point] = []
     for values in points_of_nest(nest) if all(row.holds({}) for row in guards) else ():
-        found.append(tuple(values[v] for v in range(rank)))
+        found.append(tuple(values[v] for v in range(number_of_indices)))
         if len(found) > MAX_LATTICE_POINTS:
             raise UnsupportedError(
                 f"the ranges contain more than {MAX_LATTICE_POINTS} points, too many to draw: choose smaller numbers"
@@ -289,5 +289,5 @@ def rational_lines(index_map: IndexMap, at: Point, frame: LatticeFrame) -> Itera
     """
     equations = [form - value for form, value in zip(index_map.forms, at, strict=True)]
     rows = [Constraint("ge", side) for form in equations for side in (form, -form)]
-    found = layer_outlines([*rows, *frame.constraints(2, 1)], frame) if index_map.rank > 1 else iter(())
+    found = layer_outlines([*rows, *frame.constraints(2, 1)], frame) if index_map.number_of_indices > 1 else iter(())
     return (corners for corners in found if len(corners) == 2)

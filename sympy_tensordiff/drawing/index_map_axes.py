@@ -45,7 +45,7 @@ def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved
     """Draw the integer points of the index ranges, each with the entry that it reads; the solutions ``solved``, unless
     they are None; and the kernel basis as arrows.
     """
-    kernel = kernel_basis(index_map.matrix(), index_map.rank) if index_map.is_affine else ()
+    kernel = kernel_basis(index_map.matrix(), index_map.number_of_indices) if index_map.is_affine else ()
     canvas = _LatticeAxes(axes, make_frame(inside, _extra_points(solved)), index_map.names, index_map, index_map.rows)
     found = set(solved.points) if solved is not None else set()
     slope = _slope_sign(index_map.matrix())
@@ -282,7 +282,9 @@ def _title_text(index_map: IndexMap, solved: IndexSolutions) -> str:
 
 
 def _solution_text(index_map: IndexMap, solved: IndexSolutions) -> str:
-    """Return the failing conditions; otherwise the solutions and the ranges of z, as text."""
+    """Return text on an index equation: the failing conditions; otherwise the solutions, with free integers z
+    (coordinates along the kernel basis), and the ranges of z.
+    """
     if solved.failing:
         return f"no solution: {'; '.join(solved.failing)}"
     if not solved.particular:

@@ -101,7 +101,7 @@ def plot_index_map(
     if space not in ("indices", "kernel"):
         raise ArgumentError(f"{CALLER}: space is 'indices' or 'kernel', not {space!r}")
     index_map, image = read_index_map(index, limits, at, sizes)
-    _, inside = lattice_points(index_map.rows, index_map.rank)
+    _, inside = lattice_points(index_map.rows, index_map.number_of_indices)
     if not inside:
         raise ArgumentError(f"{CALLER}: the ranges of {', '.join(index_map.names)} contain no point: nothing to draw")
     solved = None if image is None else solve_index_map(index_map, image)

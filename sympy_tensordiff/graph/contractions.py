@@ -110,8 +110,8 @@ class Contractions(Arithmetic):
         return self._core_or_view(coefficient, factors, output, sizes)
 
     def _core_or_view(self, coefficient: Number, factors: Sequence[Operand], output: Labels, extents: Extents) -> Node:
-        """Return the einsum of operands that are not views (transposes, broadcasts or multiples): a product with its
-        axes in a standard order. A view around it changes that order, or multiplies by `coefficient`, if needed.
+        """Return the einsum of `factors`, none of which is a view (a transpose, broadcast or multiple): a product with
+        its axes in a standard order and, if needed, a view of it that permutes the axes or multiplies by `coefficient`.
         """
         inputs = tuple([tuple(labels) for _, labels in factors])
         shapes = tuple([node.shape for node, _ in factors])

@@ -81,8 +81,8 @@ def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] 
 
 
 def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any]) -> dict[Any, Any]:
-    """Return a dictionary from nonlinear relations between indices in `condition` to equivalent combinations of linear
-    ones, short ones first. Relations without such a combination are left out.
+    """Return a dictionary that maps each nonlinear relation between indices in `condition` to an equivalent combination
+    of linear relations, shortest combinations first. Relations without one are left out.
     """
     given: dict[Any, Any] = {}
     for relation in (part for part in nodes_in([condition]) if isinstance(part, Relational)):

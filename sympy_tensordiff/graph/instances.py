@@ -165,8 +165,9 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield the extensions of the substitution ``found`` to the ``unknown`` variables under which the pairs agree: in
-    each of `pairs`, the first member becomes equal to one of the alternatives in the second.
+    """Yield candidate substitutions: extensions of ``found`` to all ``unknown`` variables. Each variable is solved from
+    one of `pairs`, by the equation of the first member with one of the alternatives in the second. Pairs that determine
+    no further variable are not checked.
 
     ``pairs`` has the forms of the body, each with the possible matches in the node.
     """

@@ -204,9 +204,9 @@ class TermProducts(SumParts):
         return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
-        """Return ``((work, node), None)`` for `product` with `term` in place of its sum. If the result would contain
-        another shared sum, return instead the product of the other factors with its work, and the `MultipliedSum` that
-        is still to be multiplied. Products in `opened` are multiplied out.
+        """Return `product` with `term` in place of its sum, as ``((work, node), None)``, where ``work`` counts
+        operations. If that contains another shared sum, return ``((work, node), sum)``: ``node`` is the product without
+        this `MultipliedSum`, which the caller multiplies. Products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:

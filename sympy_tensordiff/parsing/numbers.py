@@ -204,8 +204,8 @@ class Operations:
         self.numbers = NumberChecks()
 
     def bounded(self, scalar: Any) -> Any:
-        """Return ``scalar`` after checking that its numbers are not too long. If it is nested too deeply for SymPy, it
-        is wrapped as a tensor entry.
+        """Return ``scalar`` after checking that its numbers are not too long. One nested too deeply for SymPy's
+        recursion is returned as an entry of a tensor, which SymPy does not walk through.
         """
         result = self.depth.bounded(self.numbers.check_length(scalar))
         if result is not scalar:

@@ -199,8 +199,8 @@ class _Rewriter:
         return found
 
     def inner_form(self, node: Node) -> Node:
-        """Return `node`, a part of the formula of an array entry, rewritten by the rules against cancellation. If no
-        rule applies, formulas are substituted for the entries in it, and the rules are tried again.
+        """Return the scalar `node` rewritten by the rules against cancellation. If none applies, they are tried again
+        after each entry ``T[i]`` that it reads is replaced by the formula of that entry.
         """
         if node not in self.inner_forms:
             found = self.form_as_written(node)

@@ -77,7 +77,9 @@ class NamedPart(NamedTuple):
         return (*(self.axes[n].extent for n in self.order), *own)
 
     def in_order(self, graph: Graph, node: Node) -> Node:
-        """Return `node` with its axes transposed to the order that the named tensor has."""
+        """Return `node`, which equals this subexpression up to the order of axes, with its axes in the order of the
+        named tensor that stores it.
+        """
         return graph.ein(1, [(node, range(len(node.shape)))], self.turned) if self.turned else node
 
 

@@ -86,11 +86,11 @@ class _AtSizes:
                 return self.without_value(graph.rebuild(node, args), "logsumexp")
             case "pow" if args[0] is graph.zero and args[1].op == "const" and args[1].data < 0:
                 return self.without_value(graph.rebuild(node, args), "a quotient by a size")
-        return self.reduced(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
+        return self.converted_reduction(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
 
-    def reduced(self, node: Node, body: Node) -> Node:
-        """Return the reduction `node` with the converted `body`. Over an empty range a sum is 0, a product 1, and an
-        extremum has no value.
+    def converted_reduction(self, node: Node, body: Node) -> Node:
+        """Return the reduction `node` with the converted `body`, or 0 (a sum) or 1 (a product) if its range is empty
+        for these sizes. An extremum over such a range becomes a node that is recorded as one without a value.
         """
         graph = self.graph
         rows = substitute_all(node.data, self.sizes)

@@ -65,9 +65,9 @@ def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint
 def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
-    """Return `body` rewritten by the equation `row`, such as ``p[i] == j``, which contains tensor entries. Each
-    subexpression uses the side of the equation that leaves it fewer free indices. `solution` is the equation solved for
-    the entry; it is empty if only a multiple of the entry is known. Variables in `fixed` are sizes, not indices.
+    """Return the product `body` with each factor rewritten by the equation `row`, such as ``p[i] == j``: ``p[i]``
+    becomes j or the reverse, whichever leaves the factor fewer free indices. `solution` is the equation solved for the
+    entry; it is empty if only a multiple of the entry is known. Variables in `fixed` are sizes, not indices.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
@@ -135,8 +135,8 @@ def _arguments(part: Node) -> Sequence[Node]:
 
 
 def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: Node) -> Node:
-    """Return `part` without tensor entries such as ``p[i]``: each is replaced by the index that the equation `row` says
-    it equals, after the substitution `solution` (a mapping of variables).
+    """Substitute `solution` (a mapping of variables) in `part`, then replace entries such as ``p[i]`` by the index that
+    the equation `row` gives for them: j for ``p[i] == j``.
 
     Tests of indices that differ keep their entries, as guards do: the two are recognised as opposite by their forms.
     """

@@ -174,9 +174,9 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of `other` that correspond to `axes`, over which ``sum(exponential)`` sums, so that
-    ``other/sum(exponential)`` is a softmax. None unless both exponentials are the same tensor up to the order of axes.
-    `labels` are the axes of `other`, `rest` those of the sum.
+    """If `other` and `exponential` are the same exponential up to the order of axes, return the axes of `other` over
+    which ``other/sum(exponential)`` is a softmax, else None. The sum is over `axes` of `exponential`, and `rest` are
+    the labels of its result; `labels` are those of `other`.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """
@@ -378,12 +378,12 @@ Uses: TypeAlias = Counter[Node]
 def rewritten(
     graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], rewriting: Callable[[Node], Node], uses: Uses
 ) -> list[Node]:
-    """Return `roots` with `rewriting` applied to each tensor below them (scalars are left out), arguments first.
+    """Return `roots` with `rewriting` applied, arguments first, to those of `nodes` that contain operations on whole
+    tensors. `nodes` are all nodes below the roots, arguments first; `uses`, their numbers of uses, is updated.
 
     Nodes between the binders of index notation are left unchanged: nodes in which a bound variable is free.
 
-    `nodes` are all nodes below the roots, arguments first. `uses` counts the uses of nodes; a new node takes over the
-    count of the node that it replaces.
+    A new node takes over the number of uses of the node that it replaces.
     """
     changed: dict[Node, Node] = {}
     for node in nodes:

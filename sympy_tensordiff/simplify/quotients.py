@@ -566,8 +566,8 @@ def _content_of(
 
 
 def _common_roots(polynomial: Polynomial) -> dict[Node, Fraction]:
-    """Return the sums whose exponents in all terms of `polynomial` are fractions that differ by integers, each with its
-    least exponent: ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``.
+    """Return a dictionary from each sum t that all terms of `polynomial` contain with fractional exponents, equal up to
+    integers, to the least of these exponents: ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``.
     """
     keys = [dict(key) for key in polynomial]
     found: dict[Node, Fraction] = {}

@@ -209,11 +209,11 @@ class _Explicit:
 
     def unproven(self, rows: Rows, facts: Rows) -> Rows:
         """Return the constraints in `rows` that follow neither from `facts` nor from a read of the given function."""
-        return tuple([row for row in without_implied(rows, facts) if not self.proven(row, facts)])
+        return tuple([row for row in without_implied(rows, facts) if not self.is_proven(row, facts)])
 
-    def proven(self, row: Constraint, facts: Rows) -> bool:
-        """Return whether `row` follows from `facts` (if need be after multiplication by divisors), or from a read of
-        the original function.
+    def is_proven(self, row: Constraint, facts: Rows) -> bool:
+        """Return whether `row` follows from `facts`, if need be multiplied by divisors, or holds because the original
+        function reads an entry that exists only where `row` holds.
         """
         more = times_divisors(facts) if row.form.compounds() else ()
         return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)

@@ -298,12 +298,12 @@ def _is_finite(factor: Node) -> bool:
 
 def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Return the product `node` after the rules of `products`, such as ``inv(A) A`` to ``1``; None if none applies."""
-    return without_cancelling(graph, node)
+    return with_factors_cancelled(graph, node)
 
 
-def without_cancelling(graph: Graph, node: Node) -> Node | None:
-    """Return the product `node` after the rules of `products`, such as ``exp(u) exp(-u)`` to 1; None if none applies or
-    `node` is not a product.
+def with_factors_cancelled(graph: Graph, node: Node) -> Node | None:
+    """Return the product `node` with factors that cancel removed, such as ``exp(u) exp(-u)`` written as 1; None if none
+    do or `node` is not a product. The rules are those of the module `products`.
     """
     if node.op not in ("ein", "mul"):
         return None
@@ -328,7 +328,7 @@ def _inverse_of_operand(graph: Graph, node: Node, facts: Facts) -> Node | None:
             continue
         rest = product._replace(parts=product.parts[:n] + product.parts[n + 1 :])
         terms = [graph.split_view(_summed(graph, rest, addition.shape, term, own)) for term in addition.args]
-        found = [without_cancelling(graph, core) or _factor_of_inverse(graph, core, facts) for _, core in terms]
+        found = [with_factors_cancelled(graph, core) or _factor_of_inverse(graph, core, facts) for _, core in terms]
         if any(found):
             number = Fraction(content_of([c for c, _ in terms]))
             new = [graph.scale(c / number, f or core) for f, (c, core) in zip(found, terms, strict=True)]
@@ -369,7 +369,7 @@ def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterat
             rest = product._replace(parts=product.parts[:n] + product.parts[n + 1 :])
             terms = [_summed(graph, rest, addition.shape, term, own) for term in addition.args]
             cores = [graph.split_view(term) if not term.shape else (1, term) for term in terms]
-            yield [graph.scale(number, without_cancelling(graph, core) or core) for number, core in cores]
+            yield [graph.scale(number, with_factors_cancelled(graph, core) or core) for number, core in cores]
 
 
 def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:

@@ -205,8 +205,9 @@ def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done
 
 
 def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
-    """Return the entries and scalars that are factors of both `product` and its series `near`. They are written in
-    front of the choice between the two, so that the choice depends on fewer indices.
+    """Return the entries and scalars that are factors of both `product` and `near`, the series that replaces it near a
+    removable singularity. They are written in front of the choice between the two, so that the choice depends on fewer
+    indices.
     """
     factors = graph.factors(near)
     return [arg for arg in product.args if arg.op in ("read", "scalar") and arg in factors]

@@ -30,7 +30,7 @@ from sympy_tensordiff.simplify.common_factors import (
     with_common,
     with_sums_joined,
 )
-from sympy_tensordiff.simplify.recognition import with_terms_joined, without_cancelling, without_circles
+from sympy_tensordiff.simplify.recognition import with_factors_cancelled, with_terms_joined, without_circles
 
 ENTRIES = frozenset({"read", "scalar", "index"})
 """Factors that take no computation."""
@@ -67,7 +67,7 @@ def merged_sums(
         if new.op == "add" and not new.has_tensor_ops and len(new.args) <= MAX_TERMS and not new.is_guard_free:
             new = _shortened(graph, _merged(graph, new, LEVELS, sizes, selected))
         elif new.op in ("sum", "guard", "comprehension", "mul"):
-            new = without_cancelling(graph, new) or new
+            new = with_factors_cancelled(graph, new) or new
             new = graph.with_args(new, [_common_outside(graph, arg) for arg in new.args])
             new = _constants_outside(graph, new, sizes) if "add" in graph.kinds else new
         elif new.op == "select":

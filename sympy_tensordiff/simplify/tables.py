@@ -126,8 +126,10 @@ def with_cancelled_entries(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     others: ``a[i] - b - T[i]`` is 0 if ``T[i]`` is ``a[i] - b``.
     """
 
-    def cancelled(node: Node) -> Node:
-        """Return the addition `node` with such entries written out; other nodes unchanged."""
+    def with_cancelled(node: Node) -> Node:
+        """Return the addition `node` with entries of comprehensions replaced by their formulas, where terms then
+        cancel; other nodes unchanged.
+        """
         for term in node.args if node.op == "add" and not node.shape else ():
             number, core = graph.split_coefficient(term)
             if core.op == "read" and core.args[0].op == "comprehension":
@@ -135,10 +137,10 @@ def with_cancelled_entries(graph: Graph, roots: Sequence[Node]) -> list[Node]:
                 parts = [graph.scale(number, part) for part in (entry.args if entry.op == "add" else (entry,))]
                 new = graph.add([*(other for other in node.args if other is not term), *parts])
                 if new.op != "add" or len(new.args) < len(node.args):
-                    return cancelled(new)
+                    return with_cancelled(new)
         return node
 
-    return rewritten(graph, roots, cancelled)
+    return rewritten(graph, roots, with_cancelled)
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:

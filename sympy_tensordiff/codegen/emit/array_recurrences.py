@@ -92,9 +92,9 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
     if len(neutral) != len(added(empty)):
         return body
 
-    def with_neutral(value: Scalar) -> Scalar:
-        """Return 1 for the name of a product over a loop without iterations, and a product without its factors 1; other
-        values unchanged.
+    def without_empty_products(value: Scalar) -> Scalar:
+        """Return 1 for a variable that holds an empty product (of a loop without iterations), and a product without its
+        factors 1; other values unchanged.
         """
         if isinstance(value, Operation) and value.function == "mul":
             factors = [part for part in value.arguments if part != Number(1)]
@@ -102,7 +102,7 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return Number(1) if isinstance(value, Name) and value.name in neutral else value
 
     rest = tuple([s for s in body if s not in empty and not (is_accumulator(s) and s.name in neutral)])
-    return with_values(rest, lambda value: rewrite_scalar(value, with_neutral))
+    return with_values(rest, lambda value: rewrite_scalar(value, without_empty_products))
 
 
 def _is_empty(loop: Loop) -> bool:

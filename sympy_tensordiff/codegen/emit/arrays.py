@@ -250,7 +250,7 @@ class KernelPrinter:
         if self.dialect.is_pure:
             axes = {name: indices.intersection(self.kernel.axes) for name, indices in self.depends.items()}
             body = with_joined_sums(body, axes, self.recurrences)
-        self.print_body(body, frame if self.condition is None else self.masked(frame, self.condition))
+        self.print_body(body, frame if self.condition is None else self.with_mask(frame, self.condition))
         if self.dialect.is_pure and (frame is not whole or isinstance(self.kernel, Scatter)):
             inner.line(f"return {self._array_text() if isinstance(self.kernel, Scatter) else self._filled('real(0)')}")
         _, *lines = block.render()
@@ -274,9 +274,9 @@ class KernelPrinter:
         self.passed = [name for name in (*self.passed, *self.dialect.preamble) if name in words]
         return "\n".join([head_text(self.kernel, self.passed), *lines])
 
-    def masked(self, frame: Frame, condition: Scalar) -> Frame:
-        """Return a frame in which values are computed where `condition` is true; the definition of its mask is printed,
-        unless the mask is defined already.
+    def with_mask(self, frame: Frame, condition: Scalar) -> Frame:
+        """Return `frame` (where lines of code go, and the mask under which they compute) with the mask `condition`
+        added. The line that defines the mask is printed at its first use.
         """
         key = condition, frame.mask, id(frame.block)
         if key not in self.used_masks:
@@ -390,7 +390,7 @@ class KernelPrinter:
         together.
         """
         condition = self.conditions.get((self.kernel.array, statement.name))
-        with self.values.inside(frame if condition is None else self.masked(frame, condition)):
+        with self.values.inside(frame if condition is None else self.with_mask(frame, condition)):
             text = self.values.argument(statement.value)
         self.values.stored[statement.name] = StoredValue(frame.lanes, self.values.varies(statement.value), frame.mask)
         frame.block.line(f"{self.names(statement.name)} = {text}")

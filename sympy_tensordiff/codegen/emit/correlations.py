@@ -219,7 +219,9 @@ class _TiledCorrelation:
         return self.printer.form(self.extents[label], level)
 
     def store(self, lines: TextBlock, sums: str) -> None:
-        """Append loops that copy the sums of a task to the result."""
+        """Append loops that copy sums to the result, times the factor of the step. The sums are in the array named
+        `sums`, in which one parallel task has added the terms of its part of the result.
+        """
         places, index = dict(self.places), dict(self.places)
         for axis in places:
             place, stop = places[axis], f"{self.target}.shape[{axis}]"

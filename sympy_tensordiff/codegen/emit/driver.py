@@ -281,8 +281,6 @@ def host_driver(
 ) -> str:
     """Return the text of the function ``name`` that calls the functions of all steps in order, for arrays in host
     memory. ``call`` returns the call of a step; ``around``, if given, is a ``with`` line around the calls.
-
-    ``call`` returns the call of a step, ``around`` is a ``with`` line around the calls.
     """
     temporaries = Temporaries(program, FormPrinter(names))
     block = TextBlock()

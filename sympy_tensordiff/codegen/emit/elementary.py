@@ -277,8 +277,8 @@ def _sinh(a: Precision) -> str:
 
 
 def _nearest_integer(a: Precision) -> str:
-    """Return lines of code that split the argument of an exponential: n is the integer nearest to ``c/log(2)``, and
-    ``shifted`` is n plus a large constant, so that its last bits are n.
+    """Return lines of code that round ``c/log(2)`` to the nearest integer n, where ``c`` is the argument of an
+    exponential; ``shifted`` is n plus a large constant, so that its last bits are n.
     """
     return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
     n = shifted - {a(a.round)}"""

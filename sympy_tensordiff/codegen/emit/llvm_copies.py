@@ -28,8 +28,9 @@ from sympy_tensordiff.integer.products import times
 
 
 def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a matrix product, for BLAS. Its operands are exchanged if BLAS can then write the result
-    in place or, for a triangular contraction, if the label that bounds the sum is otherwise not a row of the result.
+    """Return a contraction as a matrix product for BLAS, with its operands exchanged where that lets BLAS write the
+    result in place. The operands of a triangular contraction are exchanged if the label that bounds its sum is a column
+    of the result.
     """
     found = as_matrices(step)
     if isinstance(step, Trapezoid):

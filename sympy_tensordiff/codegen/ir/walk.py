@@ -152,11 +152,13 @@ def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[t
 def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -> tuple[Statement, ...]:
     """Return ``body`` with the function ``change`` applied to each node of its scalar expressions."""
 
-    def value(scalar: Scalar) -> Scalar:
-        """Return one scalar expression with ``change`` applied to its nodes."""
+    def with_change(scalar: Scalar) -> Scalar:
+        """Return one scalar expression with ``change``, the argument of the outer function, applied to each of its
+        nodes.
+        """
         return rewrite_scalar(scalar, change)
 
-    return rewrite(body, lambda statement, _: (with_parts(statement, value),))
+    return rewrite(body, lambda statement, _: (with_parts(statement, with_change),))
 
 
 def rewrite_scalar(scalar: Scalar, change: Callable[[Scalar], Scalar]) -> Scalar:

@@ -67,9 +67,9 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint on the terms of a triangular sum, next to the diagonal, that a loop must add. The
-        matrix product for a block of rows lacks them, since not all rows of the block have them. `first` is the first
-        row of the first block.
+        """Return the constraint that selects the terms of a triangular sum next to the diagonal. A loop must add these
+        terms: the matrix product for a block of rows lacks them, since only some rows of the block have them. `first`
+        is the first row of the first block.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)

@@ -81,7 +81,7 @@ class LoopArrays:
         used = body.free.union(*(row.form.atoms() for row in rows)).difference(variables)
         outer = sorted(v for v in used if v in self.around)
         ways = self.rounded(body, frozenset((*outer, *variables)))
-        tried = (self.bounded(body, variables, outer, rows, mapping) for mapping in ways)
+        tried = (self.candidate_with_quotients(body, variables, outer, rows, mapping) for mapping in ways)
         candidates = [candidate for candidate in tried if candidate is not None]
         if not candidates:
             raise UnsupportedError(
@@ -90,7 +90,7 @@ class LoopArrays:
             )
         return min(candidates, key=lambda found: len(found.axes))
 
-    def bounded(
+    def candidate_with_quotients(
         self,
         body: Node,
         variables: Sequence[int],
@@ -98,9 +98,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body` as a function of few integers, as `candidate` does, after the quotients in `rounded` are
-        replaced by variables; None if an integer has no bounds. ``outer`` are the indices that are bound outside of
-        `variables`.
+        """Return `body` as a candidate for an array, as `candidate` does, with the quotients in `rounded`, such as
+        ``floor(i/2)``, as variables (axes of the array) of their own; None if a variable has no bounds. ``outer`` are
+        the indices that are bound outside of `variables`.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -155,7 +155,9 @@ class LoopArrays:
     def array(
         self, candidate: StorageCandidate, note: str = "values that are compared with their greatest or least one"
     ) -> LoopArray:
-        """Return the array that stores `candidate`. If there is none, create one, which the plan lists with `note`."""
+        """Return the array that stores `candidate`. If there is none, create one, which the plan lists with `note`, the
+        reason why it is stored.
+        """
         key = candidate.node, candidate.rows
         if key not in self.arrays:
             name, lows, extents = self.lowering.allocated(candidate)

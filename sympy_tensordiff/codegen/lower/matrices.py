@@ -160,8 +160,9 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield at most one plan for the sum `terms`: a matrix product over those variables whose ranges do not depend
-        on others, with loops over the rest. With `slant`, one of the bounds may be triangular.
+        """Yield the plan of the sum `terms` as a matrix product over the variables whose ranges depend on no other,
+        with loops over the rest; nothing if there is none. `slant` is the one bound that may be triangular, such as ``j
+        <= i``.
         """
         if terms is None:
             return

@@ -519,7 +519,7 @@ def has_shifts(bodies: Sequence[Node]) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Whether `node` has a numeric value: it is not a select between conditions."""
+    """Whether `node`, which is no comparison, has a numeric value: it is not a select between conditions."""
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 
 

@@ -153,9 +153,9 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return the statements that update a running sum, `total`, from one entry to the next: ``growth`` multiplies it by
-    the factor that all its terms gain. If the range of the previous entry, which ends at ``end``, was empty, the sum
-    starts again with ``begin``.
+    """Return the statements that carry a running sum, `total`, over from one entry to the next: ``growth`` multiplies
+    it by the factor that all its terms gain. If the range of the previous entry, up to ``end``, was empty, `total` is
+    set to 0 and the statement ``begin`` is run instead.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)

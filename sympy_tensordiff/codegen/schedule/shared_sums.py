@@ -113,9 +113,9 @@ class _Jam:
             for number in range(count)
         ]
 
-    def body(self, body: Sequence[Statement]) -> list[Statement]:
-        """Return `body` with one copy per entry along the short last axis of each statement that depends on
-        this axis.
+    def unrolled(self, body: Sequence[Statement]) -> list[Statement]:
+        """Return the statements `body` with the short last axis of the result unrolled: each statement that depends on
+        this axis is written once per entry.
         """
         return list(rewrite(body, lambda statement, _: self.copies(statement)))
 
@@ -231,12 +231,12 @@ def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: Fre
     rows = [Constraint("ge", extent - 1 - Affine.variable(axis)) for axis, extent in box[:1]]
     inside = () if is_alone else tuple(rows)
     lets = [s for s in before if s is not start]
-    first = jam.body(
+    first = jam.unrolled(
         [*live_statements(lets, used_names(outer)), *iterations_of_thread([outer], shared_loop.variable, count, t)]
     )
     body: list[Statement] = [*starts, *([If(inside, tuple(first))] if inside else first)]
     places = {name: functools.partial(place, name) for name in partial}
-    last = jam.body([*live_statements(lets, {n for s in after for n in used_names(s)}), *after])
+    last = jam.unrolled([*live_statements(lets, {n for s in after for n in used_names(s)}), *after])
     if shared_loop.is_across:
         body += [Set(places[name](t), Name(name)) for name in partial]
         body += tree_reduction([*places.values()], t, count, start)

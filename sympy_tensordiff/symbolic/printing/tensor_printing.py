@@ -154,8 +154,8 @@ def _einsum(node: Any) -> Any:
 
 
 def _expanded(tensor: Any, new: tuple[bool, ...]) -> Any:
-    """Return the notation of ``tensor`` with new axes of extent 1 where ``new`` is True; scalar factors are written in
-    front.
+    """Return the printed form of ``tensor`` with an axis of extent 1 inserted wherever ``new`` is True; scalar factors
+    are written in front.
     """
     front, inner = split_scalar(tensor)
     return product(factors=[front, Expanded(inner, new)]) if any(new) else tensor
@@ -328,7 +328,7 @@ def _function(node: Any) -> Any:
 
 
 def _log_sum_exp(node: Any) -> Any:
-    """Return the notation of a log-sum-exp as a call."""
+    """Return the printed form of a log-sum-exp: the call ``logsumexp(x, axis)``."""
     return Call("logsumexp", (_notation(node.tensor),), _axis(node.axes, rank(node.tensor)))
 
 

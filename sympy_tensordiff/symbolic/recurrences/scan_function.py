@@ -309,8 +309,8 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return ``(updates, outputs)`` with row variables in place of all reads ``A[t]`` of tensors at the time. Each
-        such tensor becomes a sequence of the scan; its derivative is then stacked.
+        """Return ``(updates, outputs)`` with each read ``A[t]``, t the time of the scan, replaced by a variable for
+        that row of A. Each such A becomes a sequence of the scan.
         """
         known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
