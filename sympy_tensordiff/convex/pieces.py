@@ -221,7 +221,9 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
     """
 
     def resolved(scalar: Expr) -> Expr:
-        """Return ``scalar`` with ``a`` or ``-a`` in place of ``Abs(a)``, by the sign of ``a`` at ``symbol = point``."""
+        """Return ``scalar`` with ``a`` or ``-a`` in place of ``Abs(a)``, by the sign of ``a`` where the variable
+        ``symbol`` has the value ``point``.
+        """
         resolved_values = {}
         for node in scalar.atoms(sympy.Abs):
             sign = signs.of(node.args[0].xreplace({symbol: point}))

@@ -153,7 +153,9 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
     """
 
     def is_closed(node: Node) -> bool:
-        """Whether `node` depends on none of the indices in `bound`."""
+        """Whether `node`, which is not `around`, depends neither on an index in `bound` nor on an index of an outer
+        binder.
+        """
         return node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound)
 
     inside = breadth_first(body, lambda node: () if is_closed(node) else node.args)

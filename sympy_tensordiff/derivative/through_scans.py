@@ -108,8 +108,8 @@ def _captured(scan: Any) -> list[Any]:
     bound = set(scan.bound)
 
     def below(node: Any) -> Sequence[Any]:
-        """Return the subexpressions of a node to search next: its arguments, or the `steps` and `outer` of a scan;
-        nothing for a scan in which no index of `bound` is free.
+        """Return the subexpressions of a node to search next: its arguments, or the `steps` and `outer` of a scan. A
+        scan in which no index of `bound`, the bound variables of the outer scan, is free is not searched.
         """
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)

@@ -333,8 +333,8 @@ class Arithmetic(NodeTable):
         """
 
         def decide(node: Node) -> Node:
-            """If `node` is a select on ``condition``, return its branch number ``position``, which is known to be
-            taken; any other node unchanged.
+            """If `node` is a select on ``condition``, return the branch that is taken, its argument number
+            ``position``; other nodes unchanged.
             """
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 

@@ -106,8 +106,8 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
 
 
 def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """Return ``floor(form/divisor) - quotient`` in two notations: as it is, and with each floor ``floor(a/b)`` written
-    ``-floor((b - 1 - a)/b)``. If one of them is 0, both floors are equal.
+    """Return ``floor(form/divisor) - quotient`` in two equivalent forms: as it is, and with each floor ``floor(a/b)``
+    written ``-floor((b - 1 - a)/b)``. If one of them is 0, both floors are equal.
     """
     by = Affine.of(quotient.divisor)
     down = quotient_by(form, divisor) - Affine.variable(quotient)

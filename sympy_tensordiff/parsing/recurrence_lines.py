@@ -248,7 +248,7 @@ class Lines:
             return rows[key][0]
 
         def replaced(match: re.Match[str]) -> str:
-            """Return the text to insert for `match`, a name at some time."""
+            """Return the text to insert for `match`, the name of a state or tensor at a time, such as ``h_t``."""
             name, time = (
                 match["base"],
                 (match["time"] or (match["short"] if self.notation.is_latex else "")).replace(" ", ""),

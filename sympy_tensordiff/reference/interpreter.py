@@ -240,7 +240,7 @@ def _memoise(node: Basic, compute: Callable[..., Any]) -> Callable[..., Any]:
     memo: dict[tuple[Any, ...], Any] = {}
 
     def run(env: Environment, *position: tuple[int, ...]) -> Any:
-        """Return the cached value, or compute it."""
+        """Return the result of ``compute`` from the cache ``memo``, or compute and store it."""
         key = (*position, *[env.get(symbol) for symbol in free_symbols])
         if key not in memo:
             memo[key] = compute(env, *position)

@@ -72,8 +72,8 @@ def _with_index(graph: Graph, term: Node, number: int, place: Affine) -> Node:
     """
 
     def moved(node: Node) -> Node:
-        """Return the read `node` with index `place` instead of `number` on axes of constant extent; other nodes are
-        unchanged.
+        """Return the read `node` with the index `place` instead of the constant `number` on axes of constant extent,
+        ``x[c]`` for ``x[0]``; other nodes unchanged.
         """
         if node.op != "read":
             return node

@@ -29,8 +29,8 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return an addition ``s + t`` of accumulators that can be joined as ``s``, and record that ``t`` is joined
-        with it; other terms of the addition remain. Other nodes are unchanged.
+        """Return the addition `node` with only the first of the accumulators in it that can be joined, ``s`` for ``s +
+        t``, and record that ``t`` is joined with ``s``; other terms remain, and other nodes are unchanged.
         """
         if not isinstance(node, Operation) or node.function != "add":
             return node

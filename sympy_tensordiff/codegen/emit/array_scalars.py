@@ -62,7 +62,9 @@ class Frame(NamedTuple):
     mask: Scalar | None = None
 
     def child(self, head: str, known: Rows = ()) -> Frame:
-        """Return the frame of an indented block below ``head``, in which the constraints ``known`` hold as well."""
+        """Return the frame (the vectorised dimensions, the mask and the place of code) of an indented block below
+        ``head``, in which the constraints ``known`` hold as well.
+        """
         return self._replace(block=self.block.child(head), known=self.known + known)
 
 

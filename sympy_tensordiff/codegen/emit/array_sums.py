@@ -61,8 +61,8 @@ class Narrowing:
         self.has_blocks = False
 
     def restrict_lanes(self, frame: Frame, rows: Rows) -> Frame:
-        """Return a frame for the entries at which ``rows`` hold: with narrower ranges, below an ``if``, or with
-        a mask.
+        """Return a frame (the vectorised dimensions, the mask and the place of code) for the entries at which ``rows``
+        hold: with narrower ranges, below an ``if``, or with a mask.
         """
         found = sort_conditions(frame.lanes, rows, self.values.dialect.is_pure)
         scalar = tuple(row for row in found.scalar if not self.prover.proves(row, frame.known))
@@ -86,8 +86,8 @@ class Narrowing:
         return frame._replace(mask=Name(mask))
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
-        """Return a frame in which the index ``axis`` has only the values in ``wanted``. Code in this frame runs only if
-        there are such values.
+        """Return a frame (the vectorised dimensions, the mask and the place of code) in which the index ``axis`` has
+        only the values in ``wanted``. Code in this frame runs only if there are such values.
         """
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
@@ -133,8 +133,8 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
-        """Return ``(range, frame)`` of a loop whose bounds are the same for all entries computed together; the code in
-        the frame runs only if the range is not empty.
+        """Return ``(range, frame)`` of a loop whose bounds are the same for all entries computed together: its range,
+        and the context in which its body is printed. The body runs only if the range is not empty.
         """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
@@ -178,7 +178,9 @@ class Narrowing:
         return kept
 
     def if_nonempty(self, frame: Frame, low: Affine, stop: Affine) -> Frame:
-        """Return the frame of a block of code that runs only if ``low < stop``; `frame` itself if that is known."""
+        """Return the frame (the vectorised dimensions, the mask and the place of code) of a block of code that runs
+        only if ``low < stop``; `frame` itself if that is known.
+        """
         some = Constraint("ge", stop - low - 1)
         if self.prover.proves(some, frame.known):
             return frame
@@ -459,7 +461,7 @@ class Additions:
         return True
 
     def reads_outside(self, value: Scalar, frame: Frame) -> list[Load]:
-        """Return the reads in ``value`` that may be out of bounds in ``frame``."""
+        """Return the reads in ``value`` that may be out of bounds in the context ``frame``."""
         loads = dict.fromkeys(part for part in subexpressions(value) if isinstance(part, Load))
         return [load for load in loads if self.values.prover.unproved_bounds(load, frame.context)]
 

@@ -298,7 +298,7 @@ class KernelPrinter:
         return f"np.broadcast_to({text}, {tuple_text(map(self.values.form, self.box))})" if self.box else text
 
     def print_body(self, body: tuple[Statement, ...], frame: Frame) -> None:
-        """Print statements as array operations, whose dimensions are the vectorised loops of ``frame``."""
+        """Print statements as array operations, whose dimensions are the vectorised loops of the context ``frame``."""
         with self.values.inside(frame):
             for number, statement in enumerate(body):
                 if self.prints_cases(body[number:], frame):

@@ -21,13 +21,13 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def task_name(step: Correlation) -> str:
-    """Return the name of the function that runs one parallel task of a correlation."""
+    """Return the name of the function that runs one task of a correlation: computes a part of the result."""
     return f"{function_name(step)}_part"
 
 
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
-    """Return the texts of two functions for a correlation: the first computes a single task, the second runs all tasks,
-    on several cores if ``is_parallel``.
+    """Return the texts of two functions for a correlation: the first computes a single task, a part of the result, the
+    second runs all tasks, on several cores if ``is_parallel``.
     """
     found = tiling(step, shapes)
     assert found is not None
@@ -36,7 +36,9 @@ def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_pa
 
 
 class _TiledCorrelation:
-    """Prints a correlation that is cut into tiles: the function of a task and the function that runs all tasks."""
+    """Prints a correlation that is cut into tiles: the function of a task, which computes a part of the result, and the
+    function that runs all tasks.
+    """
 
     def __init__(self, step: Correlation, tiles: Tiling, names: FormNames, is_parallel: bool) -> None:
         self.step = step
@@ -118,7 +120,7 @@ class _TiledCorrelation:
     # ------------------------------------------------------------------------ one task
 
     def task_function(self) -> str:
-        """Return the text of the function that computes one task of a correlation."""
+        """Return the text of the function that computes one task (a part of the result) of a correlation."""
         text = TextBlock()
         lines = text.child(f"def {task_name(self.step)}({self.task_parameters}):")
         places = ", ".join(self.places[axis] for axis in self.tiles.tasks)
@@ -165,8 +167,9 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append code that computes the label ``solved`` from the position of a task in the result: k from the position
-        of ``i + k``, as the position minus i. Return the block of code that runs if k is in range.
+        """Append code that computes the label ``solved`` from the position of a task (the part of the result that one
+        thread computes) in the result: k from the position of ``i + k``, as the position minus i. Return the block of
+        code that runs if k is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]

@@ -128,7 +128,7 @@ def solved(module: Module, is_transposed: bool) -> str:
     f.line(f"store i32 0, ptr {code}")
 
     def exchange(k: str) -> None:
-        """Emit the exchange of those two rows of the right sides that step ``k`` of the factorization exchanged in the
+        """Emit the exchange of two rows of the right sides: those that step ``k`` of the factorization exchanged in the
         matrix.
         """
         other = f.exchanged(k)

@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class LlvmCorrelationPrinter(LlvmNestPrinter):
-    """Prints the function that computes a range of tasks of a correlation. A copy of the right operand has the axis of
-    vector instructions last.
+    """Prints the function that computes a range of tasks of a correlation (parts of its result). A copy of the right
+    operand has the axis of vector instructions last.
 
     ``is_wide``: vectors have 64 bytes.
     """
@@ -124,7 +124,7 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         self.line(f"call void @{self.symbol}({', '.join(passed)})")
 
     def print_store(self, out: Sequence[Affine], lane_out: int) -> None:
-        """Append loops that copy the sums of a task to the result."""
+        """Append loops that copy the sums of a task, the entries of one part of the result, to the result."""
         real, index, places = self.module.real, dict(self.places), dict(self.places)
         with ExitStack() as stack:
             for axis, name in self.places.items():

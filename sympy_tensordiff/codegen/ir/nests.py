@@ -80,7 +80,7 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
     """
 
     def changed(part: Scalar) -> Scalar:
-        """Return the scalar variable that replaces ``part`` if it reads one of ``arrays``; else `part` itself."""
+        """Return the scalar variable that replaces a read of one of ``arrays``; other expressions unchanged."""
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:

@@ -41,7 +41,7 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
     """Return ``loop`` for the case that ``test`` holds: each select by ``test`` is replaced by its first value."""
 
     def change(value: Scalar) -> Scalar:
-        """Return a select by ``test`` as its first branch; any other expression unchanged."""
+        """Return the first branch of a select by ``test``, the condition that holds; other expressions unchanged."""
         decided = isinstance(value, Operation) and value.function == "select" and value.arguments[0] == test
         return value.arguments[1] if decided and isinstance(value, Operation) else value
 

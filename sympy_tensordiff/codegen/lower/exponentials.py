@@ -347,8 +347,8 @@ class Exponentials:
             return found
 
         def where(value: Node, otherwise: Node) -> Node:
-            """Return ``select(condition, value, otherwise)``, with the two branches exchanged if the given select has
-            its 0 in the first one.
+            """Return a select by ``condition`` between `value` and `otherwise`, the latter in the branch where the
+            select that is rewritten has its 0.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 

@@ -263,7 +263,7 @@ def _result_of_four(function: Any, part: int) -> Function:
     empty = np.empty
 
     def of_four(x: float) -> Any:
-        """Return result number `part` of `function` at `x`."""
+        """Return one of the four results that the C function `function` writes at `x`: the one at position `part`."""
         results = empty(4)
         function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)
         return results[part]

@@ -58,8 +58,8 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     shared = _sums_with_several_uses(graph, planner, parts)
 
     def ordered(node: Node) -> Node:
-        """Return the nested sum `node` with its two sums interchanged if that is better. Inner sums that are used
-        elsewhere are recorded.
+        """Return the nested sum `node` with its two sums interchanged where that saves operations. Inner sums that
+        other expressions use, too, are recorded.
         """
         if node.op != "sum":
             return node
@@ -298,7 +298,9 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
     used = Counter(numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 
     def joined(node: Node) -> Node:
-        """Return the addition `node` with those of its sums merged that no other node uses; other nodes unchanged."""
+        """Return the addition `node` with its sums merged to one, ``Sum_i a[i]*(b[i] + c[i])``, except sums that other
+        nodes use; other nodes unchanged.
+        """
         own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
         single = {term: [s for s in sums if used[numbered(planner, s)] == 1] for term, sums in own.items()}
         return _joined(graph, node, {term: sums for term, sums in single.items() if sums})

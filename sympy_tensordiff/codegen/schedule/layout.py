@@ -349,9 +349,7 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def read(node: Scalar) -> Scalar:
-            """Return what the caller's function ``visit`` puts in place of the read `node`, given the loops around it;
-            other nodes unchanged.
-            """
+            """Return ``visit(node, ...)``, the scalar to put in place of the read `node`; other nodes unchanged."""
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 
         return (with_parts(statement, lambda value: rewrite_scalar(value, read)),)

@@ -249,8 +249,8 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """Return the loop that is split, with only the iterations of one partial sum, inside of a loop over its
-            chunks if these are longer than 1; another statement unchanged.
+            """Return the loop to be split with only the iterations of one partial sum, in a loop over its chunks of
+            iterations if ``chunk`` is not 1; other statements unchanged.
             """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)

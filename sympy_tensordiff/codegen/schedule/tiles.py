@@ -308,8 +308,8 @@ class _TileNest:
                 chosen[load] = values[load, pair[axis == self.plan.column]]
 
             def value(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
-                """Return the register (a scalar's name, from ``chosen``) that stores the entry which ``node`` reads
-                from a tile; other nodes unchanged.
+                """Return the register (a scalar's name, from ``chosen``) that holds the entry which the read ``node``
+                takes from a tile; other nodes unchanged.
                 """
                 return chosen.get(node, node) if isinstance(node, Load) else node
 

@@ -96,7 +96,7 @@ def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Sh
         return Load(names[node], (across, down)) if isinstance(node, Load) and node in names else node
 
     def changed(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return the statement with reads of shared memory in place of its transposed reads."""
+        """Return the statement with each transposed read replaced by the read of its copy in shared memory."""
         if isinstance(statement, Set) and not isinstance(statement.value, Ends):
             statement = replace(statement, value=rewrite_scalar(statement.value, from_tile))
         return (statement,)

@@ -178,7 +178,7 @@ def asks_to_simplify(node: Any, caller: FrameType) -> bool:
 
 
 def asked_for_cases(walk: FrameType) -> bool:
-    """Return whether the frame ``walk`` is part of a call of ``has(Piecewise)``."""
+    """Return whether the call frame ``walk`` is part of a call of ``has(Piecewise)``."""
     patterns = walk.f_back.f_locals.get("patterns", ()) if walk.f_back is not None else ()
     return any(pattern is Piecewise for pattern in patterns)
 
@@ -193,12 +193,14 @@ def outwards(frame: FrameType | None, wanted: Callable[[FrameType], bool]) -> Fr
 
 
 def caller_of(walk: FrameType) -> FrameType | None:
-    """Return the frame that called the recursive function of the frame ``walk`` from outside; None if there is none."""
+    """Return the call frame that called the recursive function of the call frame ``walk`` from outside; None if there
+    is none.
+    """
     return outwards(walk, lambda frame: frame.f_code is not walk.f_code)
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Whether the frame ``walk`` belongs to SymPy code that collects the conditions of a `Piecewise` to try all
+    """Whether the call frame ``walk`` belongs to SymPy code that collects the conditions of a `Piecewise` to try all
     combinations.
     """
     frame = caller_of(walk)
@@ -234,15 +236,15 @@ def own_cases(body: Basic) -> Iterable[Any]:
 
 
 def asks_whether_constant(caller: FrameType) -> bool:
-    """Return whether SymPy code around the frame `caller` differentiates only to find out if an expression depends on a
-    symbol.
+    """Return whether SymPy code around the call frame `caller` differentiates only to find out if an expression depends
+    on a symbol.
     """
     return outwards(caller, lambda frame: frame.f_code is CONSTANT or frame.f_globals is SOLVERS) is not None
 
 
 def called_replace(walk: FrameType) -> tuple[Any, Any]:
-    """Return ``(query, value)``, the arguments of the call of `Basic.replace` around the frame ``walk``; (None, None)
-    if there is none.
+    """Return ``(query, value)``, the arguments of the call of `Basic.replace` around the call frame ``walk``; (None,
+    None) if there is none.
     """
     frame = outwards(walk, lambda frame: frame.f_code is REPLACE)
     names = {} if frame is None else frame.f_locals
@@ -250,8 +252,8 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
 
 
 def means_one_argument(entry: Any, caller: FrameType) -> bool:
-    """Return whether SymPy, in the frame `caller`, is about to write the derivative of a function with respect to one
-    argument, ``Derivative(g(x[p], x[q]), x[p])``, although another argument may be the same entry.
+    """Return whether SymPy, in the call frame `caller`, is about to write the derivative of a function with respect to
+    one argument, ``Derivative(g(x[p], x[q]), x[p])``, although another argument may be the same entry.
 
     Both may be the same entry, so that this would be another derivative; if the entry is not a variable for SymPy, it
     writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
@@ -312,7 +314,7 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
 
 def position_in_formula(caller: FrameType) -> str:
     """Return the position of a node in a formula that is being printed: "text", "factor", "last" (factor) or "other".
-    ``caller`` is the frame that reads the node's precedence.
+    ``caller`` is the call frame that reads the node's precedence.
     """
     # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = caller.f_back
@@ -325,13 +327,13 @@ def position_in_formula(caller: FrameType) -> str:
 
 def follows_as_factor(form: Any, caller: FrameType) -> bool:
     """Return whether another factor comes after ``form`` in the product of pretty forms that SymPy is building in the
-    frame ``caller``.
+    call frame ``caller``.
     """
     return caller.f_code.co_name == "__mul__" and caller.f_locals.get("others", ())[-1:] != (form,)
 
 
 def function_of(frame: FrameType) -> tuple[str, str]:
-    """Return the names of the module and of the function that ``frame`` runs."""
+    """Return the names of the module and of the function that the call frame ``frame`` runs."""
     return frame.f_globals.get("__name__", ""), frame.f_code.co_name
 
 
@@ -344,11 +346,13 @@ def frames_around(caller: FrameType, count: int) -> list[FrameType]:
 
 
 def class_under_construction(frame: FrameType) -> tuple[Any, tuple[Any, ...]]:
-    """Return the class and the arguments of the constructor that ``frame`` runs; (None, ()) for another function."""
+    """Return the class and the arguments of the constructor that the call frame ``frame`` runs; (None, ()) for another
+    function.
+    """
     names = frame.f_locals if frame.f_code.co_name == "__new__" else {}
     return names.get("cls"), names.get("args", ())
 
 
 def base_and_exponent(power: FrameType) -> tuple[Any, Any]:
-    """Return ``(base, exponent)`` from the frame ``power``, which runs SymPy's ``Pow.__new__``."""
+    """Return ``(base, exponent)`` from the call frame ``power``, which runs SymPy's ``Pow.__new__``."""
     return power.f_locals.get("b"), power.f_locals.get("e")

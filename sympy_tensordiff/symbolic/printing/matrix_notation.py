@@ -38,9 +38,9 @@ MAX_TRANSPOSED_FACTORS = 2
 
 
 def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
-    """Return the printed notation of the einsum of ``operands`` with the labels ``inputs`` and the result labels
-    ``output``: elementwise or matrix products where possible, such as ``A @ x``, else index notation. ``extents`` has
-    the extent of each label.
+    """Return the printed form, as a tree, of the einsum of ``operands`` with the labels ``inputs`` and the result
+    labels ``output``: elementwise or matrix products where possible, such as ``A @ x``, else index notation.
+    ``extents`` has the extent of each label.
 
     ``operands`` are the notations of the operands with the labels ``inputs``.
     """
@@ -81,8 +81,8 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
-    """Return the notation of a product by indices; ``tensors`` are pairs of labels and notation. An outer product is
-    split into two vectors, and operands of three or more axes with equal labels are multiplied to one.
+    """Return the printed form, as a tree, of a product by indices; ``tensors`` are pairs of labels and printed form. An
+    outer product is split into two vectors, and operands of three or more axes with equal labels are multiplied to one.
     """
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:
@@ -279,7 +279,7 @@ class _Network:
         return min((self._path_product(path, open_ends=False) for path in paths), key=count_transposes)
 
     def _ones(self, label: str) -> Any:
-        """Return the notation of a vector of ones along ``label``."""
+        """Return the printed form, as a tree, of a vector of ones along ``label``."""
         return Constant("ones", (self.extents[label],))
 
     def _trace(self, component: Sequence[str]) -> Any | None:
@@ -328,8 +328,8 @@ class _Network:
 
 
 def _chain(factors: list[Any]) -> Any:
-    """Return the notation of the matrix product of ``factors``. A unit matrix is left out if the product contains a
-    diagonal matrix.
+    """Return the printed form, as a tree, of the matrix product of ``factors``. A unit matrix is left out if the
+    product contains a diagonal matrix.
     """
     factors = [part for factor in factors for part in (factor.factors if isinstance(factor, Chain) else (factor,))]
     if any(isinstance(factor, Diagonal) for factor in factors):

@@ -20,7 +20,7 @@ class Leaf(NamedTuple):
 
 
 class Constant(NamedTuple):
-    """The notation of a tensor of ``ones`` or ``zeros``, or of the unit tensor ``identity`` of shape ``shape +
+    """The printed form of a tensor of ``ones`` or ``zeros``, or of the unit tensor ``identity`` of shape ``shape +
     shape``.
     """
 
@@ -42,7 +42,7 @@ class Divisor(NamedTuple):
 
 
 class Product(NamedTuple):
-    """The notation of an elementwise product: a number, SymPy scalars, scalars computed from tensors (``inner``),
+    """The printed form of an elementwise product: a number, SymPy scalars, scalars computed from tensors (``inner``),
     tensor factors and divisors.
     """
 
@@ -62,44 +62,44 @@ class Product(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The notation of a matrix product. The first factor may be a `RowVector`, and the last one a column vector."""
+    """The printed form of a matrix product. The first factor may be a `RowVector`, and the last one a column vector."""
 
     factors: tuple[Any, ...]
 
 
 class RowVector(NamedTuple):
-    """The notation of a transposed vector, ``x.T``, printed as a row."""
+    """The printed form of a transposed vector, ``x.T``, printed as a row."""
 
     vector: Any
 
 
 class Outer(NamedTuple):
-    """The notation of a column vector times a row vector, ``outer(x, y)``."""
+    """The printed form of a column vector times a row vector, ``outer(x, y)``."""
 
     column: Any
     row: Any
 
 
 class Diagonal(NamedTuple):
-    """The notation of the diagonal matrix of a vector, ``diag(x)``."""
+    """The printed form of the diagonal matrix of a vector, ``diag(x)``."""
 
     vector: Any
 
 
 class Transposed(NamedTuple):
-    """The notation of a transposed matrix, ``A.T``."""
+    """The printed form of a transposed matrix, ``A.T``."""
 
     matrix: Any
 
 
 class Inverse(NamedTuple):
-    """The notation of the inverse of a matrix, ``inv(A)``."""
+    """The printed form of the inverse of a matrix, ``inv(A)``."""
 
     matrix: Any
 
 
 class Power(NamedTuple):
-    """The notation of an elementwise power, ``A**n``."""
+    """The printed form of an elementwise power, ``A**n``."""
 
     base: Any
     exponent: Any
@@ -114,21 +114,21 @@ class Call(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """The notation of an elementwise function that has no name in this package: its formula and its arguments."""
+    """The printed form of an elementwise function that has no name in this package: its formula and its arguments."""
 
     template: Any
     args: tuple[Any, ...]
 
 
 class Repeated(NamedTuple):
-    """The notation of a scalar that is added to every entry of a tensor of the given shape."""
+    """The printed form of a scalar that is added to every entry of a tensor of the given shape."""
 
     scalar: Leaf
     shape: tuple[Any, ...]
 
 
 class Expanded(NamedTuple):
-    """The notation of a tensor with new axes of extent 1, such as ``x[:, None]``; ``new`` says for each axis of the
+    """The printed form of a tensor with new axes of extent 1, such as ``x[:, None]``; ``new`` says for each axis of the
     result whether it is new.
     """
 
@@ -161,7 +161,7 @@ def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
 
 
 class Relation(NamedTuple):
-    """The notation of a comparison of entries: its sign as in Python, and both sides."""
+    """The printed form of a comparison of entries: its sign as in Python, and both sides."""
 
     sign: str
     left: Any
@@ -169,27 +169,27 @@ class Relation(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """The notation of conditions joined by ``and`` or ``or``, or of one negated by ``not``."""
+    """The printed form of conditions joined by ``and`` or ``or``, or of one negated by ``not``."""
 
     name: str
     conditions: tuple[Any, ...]
 
 
 class Indicator(NamedTuple):
-    """The notation of a tensor that is 1 where a condition holds for the entries, else 0."""
+    """The printed form of a tensor that is 1 where a condition holds for the entries, else 0."""
 
     condition: Any
 
 
 class Choice(NamedTuple):
-    """The notation of ``where``: the value of the first branch whose condition holds, or ``rest`` if none holds."""
+    """The printed form of ``where``: the value of the first branch whose condition holds, or ``rest`` if none holds."""
 
     branches: tuple[tuple[Any, Any], ...]
     rest: Any
 
 
 class Einsum(NamedTuple):
-    """The notation of a product that needs indices: operands with their labels, and the labels of the result."""
+    """The printed form of a product that needs indices: operands with their labels, and the labels of the result."""
 
     inputs: tuple[str, ...]
     output: str
@@ -226,8 +226,8 @@ def product(
     factors: Iterable[Any] = (),
     divisors: Iterable[Divisor] = (),
 ) -> Any:
-    """Return the notation of an elementwise product. Products among the factors are merged, scalars are put in front,
-    and sums at the end.
+    """Return the printed form, as a tree, of an elementwise product. Products among the factors are merged, scalars are
+    put in front, and sums at the end.
     """
     factors, all_scalars, all_inner, all_divisors = list(factors), list(scalars), list(inner), list(divisors)
     if any(isinstance(factor, Variant) for factor in factors):
@@ -250,9 +250,9 @@ def product(
 
 
 def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
-    """Return the notation of a transposed matrix, with few transposes in it; `matrix` itself if its form shows that it
-    is symmetric. Sums are transposed term by term if ``by_terms``: not if a term may be a vector that is repeated to a
-    matrix.
+    """Return the printed form, as a tree, of a transposed matrix, with few transposes in it; `matrix` itself if its
+    form shows that it is symmetric. Sums are transposed term by term if ``by_terms``: not if a term may be a vector
+    that is repeated to a matrix.
     """
     match matrix:
         case Transposed(inner):
@@ -283,8 +283,8 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
 
 
 def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
-    """Return the notation of the transpose of ``matrix``, a function or power of a matrix: ``f(A.T)`` for ``f(A)``, or
-    ``f(A).T`` if that contains fewer transposes.
+    """Return the printed form, as a tree, of the transpose of ``matrix``, a function or power of a matrix: ``f(A.T)``
+    for ``f(A)``, or ``f(A).T`` if that contains fewer transposes.
     """
     inner = matrix.base if isinstance(matrix, Power) else matrix.args[0]
     moved = transposed(inner, by_terms=by_terms)
@@ -294,8 +294,8 @@ def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
 
 
 def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
-    """Return the notation of a transposed product, either with transposed factors or as ``(product).T``, whichever
-    contains fewer transposes.
+    """Return the printed form, as a tree, of a transposed product, either with transposed factors or as
+    ``(product).T``, whichever contains fewer transposes.
     """
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):

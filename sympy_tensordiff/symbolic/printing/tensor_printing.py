@@ -109,8 +109,8 @@ CACHED = 1 << 10
 
 
 def notation_of(node: Any) -> Any:
-    """Return the notation of any node, the tree from which all printers write it. For a deep node those of its operands
-    are made first, so that nothing recurses deeply.
+    """Return the notation of any node: its printed form as a tree, from which all printers write it. For a deep node
+    those of its operands are made first, so that nothing recurses deeply.
     """
     if isinstance(node, TensorOperation) and measures(node).depth > SHALLOW:
         done: set[Any] = set()
@@ -135,8 +135,8 @@ def _notation(node: Any) -> Any:
 
 
 def _einsum(node: Any) -> Any:
-    """Return the notation of an einsum product. A tensor that is only repeated is written with new axes, ``x[:,
-    None]``, and a sum divided by its number of terms as a mean.
+    """Return the printed form, as a tree, of an einsum product. A tensor that is only repeated is written with new
+    axes, ``x[:, None]``, and a sum divided by its number of terms as a mean.
     """
     operands = [_notation(operand) for operand in node.operands]
     found = einsum_notation(node.inputs, node.output, operands, node.label_extents)
@@ -162,14 +162,14 @@ def _expanded(tensor: Any, new: tuple[bool, ...]) -> Any:
 
 
 def _row(vector: Any) -> Any:
-    """Return the notation of a vector as a row, ``x.T``; scalar factors are written in front."""
+    """Return the printed form, as a tree, of a vector as a row, ``x.T``; scalar factors are written in front."""
     front, inner = split_scalar(vector)
     return product(factors=[front, RowVector(inner)])
 
 
 def _contracted(parts: Sequence[tuple[str, Any]], output: str, node: Any) -> Any:
-    """Return the notation of the einsum of ``parts``, which are pairs of labels and notation; `node` has the extents of
-    the labels.
+    """Return the printed form, as a tree, of the einsum of ``parts``, pairs of labels and printed form; `node` has the
+    extents of the labels.
     """
     inputs, operands = [labels for labels, _ in parts], [operand for _, operand in parts]
     return einsum_notation(inputs, output, operands, node.label_extents)
@@ -191,14 +191,14 @@ def _mean(node: Any, parts: Sequence[tuple[str, Any]]) -> Any | None:
 
 
 def _sum(node: Any) -> Any:
-    """Return the notation of a sum."""
+    """Return the printed form, as a tree, of a sum."""
     parts = zip(node.args, _without_ones(node), strict=True)
     return total(part if rank(term) else Repeated(Leaf(term), node.shape) for term, part in parts)
 
 
 def _product(node: Any) -> Any:
-    """Return the notation of an elementwise product. In formulas, a factor that is broadcast along an axis, as in
-    ``v[:, None]*X``, becomes a diagonal matrix or part of an outer product.
+    """Return the printed form, as a tree, of an elementwise product. In formulas, a factor that is broadcast along an
+    axis, as in ``v[:, None]*X``, becomes a diagonal matrix or part of an outer product.
     """
     operands = [_operand(factor) for factor in node.args]
     parts = _without_redundant_ones(operands, node.shape)
@@ -214,7 +214,7 @@ def _product(node: Any) -> Any:
 
 
 def _power(node: Any) -> Any:
-    """Return the notation of an elementwise power; one with a negative exponent becomes a divisor."""
+    """Return the printed form, as a tree, of an elementwise power; one with a negative exponent becomes a divisor."""
     base, exponent = _without_ones(node)
     number = node.exponent
     if not number.is_Number or not rank(node.base):
@@ -241,15 +241,15 @@ class _Operand(NamedTuple):
 
 
 def _without_ones(node: Any) -> list[Any]:
-    """Return the notations of the operands of an elementwise node. Python text shows ``v`` in place of ``v`` times ones
-    wherever broadcasting repeats ``v`` by itself.
+    """Return the printed forms, as trees, of the operands of an elementwise node. Python text shows ``v`` in place of
+    ``v`` times ones wherever broadcasting repeats ``v`` by itself.
     """
     return _without_redundant_ones([_operand(operand) for operand in node.operands], node.shape)
 
 
 def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the notations of the operands ``parts``. In Python text, operands are written without ones if together
-    they have all axes of ``shape``, so that broadcasting repeats them.
+    """Return the printed forms, as trees, of the operands ``parts``. In Python text, operands are written without ones
+    if together they have all axes of ``shape``, so that broadcasting repeats them.
     """
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
@@ -299,12 +299,14 @@ def _unrepeated_operand(node: Any) -> Any | None:
 
 
 def _powered(base: Any, number: Any) -> Any:
-    """Return the notation of ``base`` to the power of a number; the exponent 1/2 is written ``sqrt``."""
+    """Return the printed form, a tree, of ``base`` to the power of a number; the exponent 1/2 is written ``sqrt``."""
     return Call("sqrt", (base,)) if number == S.Half else Power(base, Leaf(number))
 
 
 def _function(node: Any) -> Any:
-    """Return the notation of an elementwise function: a call by its name, a choice (``where``), or its formula."""
+    """Return the printed form, as a tree, of an elementwise function: a call by its name, a choice (``where``), or its
+    formula.
+    """
     softmax = softmax_notation(node)
     if softmax is not None:
         return softmax
@@ -342,8 +344,8 @@ def _axis(axes: tuple[int, ...], axes_of_all: int) -> tuple[tuple[str, Any], ...
 
 
 def _filled(node: Any) -> Any:
-    """Return the notation of a tensor whose entries are all one value: zeros, ones, or the value times ones. For a
-    scalar, return the notation of the value.
+    """Return the printed form, as a tree, of a tensor whose entries are all one value: zeros, ones, or the value times
+    ones; of a scalar, the printed form of the value.
     """
     value, shape = node.args
     name = {0: "zeros", 1: "ones"}.get(value)
@@ -432,8 +434,8 @@ def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | N
 
 
 def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a branch's value: a number, a nested choice, or a function argument, whose notation is in
-    ``values``. None for anything else.
+    """Return the printed form, as a tree, of a branch's value: a number, a nested choice, or a function argument, whose
+    printed form is in ``values``. None for anything else.
     """
     if isinstance(value, Piecewise):
         return choice_notation(value, values)
@@ -441,8 +443,8 @@ def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
 
 
 def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the notation of a condition; None unless it consists of relations between function arguments, joined by
-    and, or, not. ``values`` maps each argument to its notation.
+    """Return the printed form, as a tree, of a condition; None unless it consists of relations between function
+    arguments, joined by and, or, not. ``values`` maps each argument to its printed form.
     """
     if isinstance(condition, (And, Or, Not)):
         parts = tuple(_condition(part, values) for part in _ordered(condition))
