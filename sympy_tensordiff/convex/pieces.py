@@ -220,7 +220,7 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
     there is none.
     """
 
-    def resolved(scalar: Expr) -> Expr:
+    def without_abs(scalar: Expr) -> Expr:
         """Return ``scalar`` with ``a`` or ``-a`` in place of ``Abs(a)``, by the sign of ``a`` where the variable
         ``symbol`` has the value ``point``.
         """
@@ -232,8 +232,8 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
         return scalar.xreplace(resolved_values)
 
     for piece, condition in function.args:
-        if _condition_holds(signs, condition, lambda scalar: resolved(scalar).xreplace({symbol: point})):
-            return resolved(piece)
+        if _condition_holds(signs, condition, lambda scalar: without_abs(scalar).xreplace({symbol: point})):
+            return without_abs(piece)
     raise SignUnknown("{} has no value at {}", function, point)
 
 

@@ -473,13 +473,13 @@ def _exact_ratio(
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None
     ratio = first**2 / second
-    c = _cancelled(signs, sympy.diff(ratio, part) / first)
-    d = _cancelled(signs, ratio - signs.to_expression(c) * h)
+    c = _without_common_factors(signs, sympy.diff(ratio, part) / first)
+    d = _without_common_factors(signs, ratio - signs.to_expression(c) * h)
     constant = all(signs.is_independent(each, {part, *indices}) for each in (c, d))
     return (c, d) if constant and (d == 0 or not count.free_symbols & indices) else None
 
 
-def _cancelled(signs: Signs, scalar: Expr) -> Expr:
+def _without_common_factors(signs: Signs, scalar: Expr) -> Expr:
     """Return ``scalar`` as a quotient of polynomials without common factors, in the symbols (generators) that stand for
     its non-rational parts.
     """

@@ -222,7 +222,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         known = []
         for rows, cotangent, read in self._reads[tensor]:
             used = cotangent.free | atoms_in((*read, *rows))
-            projected = self._projected(rows, self._ordered(used - tensor.free))
+            projected = self._projected(rows, self._in_elimination_order(used - tensor.free))
             known += [] if projected is None else [projected]
         return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
 
@@ -258,7 +258,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """
         equations = [Constraint("eq", a - b) for a, b in zip(read, index, strict=True)]
         own, around = atoms_in(read), atoms_in(rows)
-        dropped = self._ordered(cotangent.free.union(own, around) - keep)
+        dropped = self._in_elimination_order(cotangent.free.union(own, around) - keep)
         if not own.isdisjoint(dropped):
             # The tensor that was read there is the entry at the index: no solution says it as shortly.
             graph = self.graph
@@ -289,7 +289,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         A contribution without result stays inside of its sum.
         """
         used = cotangent.free | atoms_in(rows)
-        dropped = self._ordered(used - node.free)
+        dropped = self._in_elimination_order(used - node.free)
         if not dropped:
             return rows, cotangent
         inner = partition(rows, dropped)[1]
@@ -323,7 +323,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         if not projected:
             return None
         stays = atoms_in(inner) - gone
-        return outer + constraints_on_union(projected, self._ordered(stays))
+        return outer + constraints_on_union(projected, self._in_elimination_order(stays))
 
     # -------------------------------------------------------------- variables
 
@@ -335,7 +335,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         for v in variables:
             self._bound[v] = (kind, -v)
 
-    def _ordered(self, variables: Iterable[int]) -> list[int]:
+    def _in_elimination_order(self, variables: Iterable[int]) -> list[int]:
         """Return the variables in `variables` that the sweep has bound, in the order in which sums eliminate them."""
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
 

@@ -107,7 +107,7 @@ def _captured(scan: Any) -> list[Any]:
     """
     bound = set(scan.bound)
 
-    def below(node: Any) -> Sequence[Any]:
+    def parts_to_search(node: Any) -> Sequence[Any]:
         """Return the subexpressions of a node to search next: its arguments, or the `steps` and `outer` of a scan. A
         scan in which no index of `bound`, the bound variables of the outer scan, is free is not searched.
         """
@@ -115,7 +115,7 @@ def _captured(scan: Any) -> list[Any]:
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)
         return node.args  # type: ignore[no-any-return]
 
-    nodes = nodes_in(scan.steps, below)
+    nodes = nodes_in(scan.steps, parts_to_search)
     return [node for node in nodes if getattr(node, "is_scan", False) and bound.isdisjoint(node.free_symbols)]
 
 

@@ -128,7 +128,7 @@ def _of_one(name: str, function: Any, operation: str = "", *aliases: str, **prop
     return RealFunction(name, function, operation, aliases, is_public=True, **properties)
 
 
-def _bounded(name: str, function: Any, operation: str = "", *aliases: str, **properties: Any) -> RealFunction:
+def _bounded_function(name: str, function: Any, operation: str = "", *aliases: str, **properties: Any) -> RealFunction:
     """Return the record of a public function of one argument whose value is finite for all real numbers."""
     return _of_one(name, function, operation, *aliases, is_defined=True, is_finite=True, **properties)
 
@@ -155,7 +155,7 @@ def log_of_sum(a: Any, b: Any) -> Any:
 
 def _extremum(name: str, function: Any, operation: str, *aliases: str, latex: str) -> RealFunction:
     """Return the record of a maximum or minimum of any number of arguments."""
-    return _bounded(name, function, operation, *aliases, error=0, operands=(1, MAX_OPERANDS), latex=latex)
+    return _bounded_function(name, function, operation, *aliases, error=0, operands=(1, MAX_OPERANDS), latex=latex)
 
 
 _RECORDS = (
@@ -176,7 +176,7 @@ _RECORDS = (
     _elementary("acosh", sympy.acosh, "arccosh", "arccosh"),
     _elementary("atanh", sympy.atanh, "arctanh", "arctanh", parity=-1),
     _of_one("sqrt", sympy.sqrt, "sqrt", c_name="sqrt", latex=r"\sqrt{%s}"),
-    _bounded(
+    _bounded_function(
         *("abs", sympy.Abs, "abs", "Abs"),
         error=0,
         parity=1,
@@ -184,11 +184,13 @@ _RECORDS = (
         c_name="fabs",
         latex=r"\left|{%s}\right|",
     ),
-    _bounded("sign", sympy.sign, "sign", error=0, parity=-1, values=_ONE),
-    _bounded("floor", sympy.floor, "floor", error=0, c_name="floor", latex=r"\left\lfloor{%s}\right\rfloor"),
-    _bounded("ceiling", sympy.ceiling, "ceil", "ceil", error=0, c_name="ceil", latex=r"\left\lceil{%s}\right\rceil"),
+    _bounded_function("sign", sympy.sign, "sign", error=0, parity=-1, values=_ONE),
+    _bounded_function("floor", sympy.floor, "floor", error=0, c_name="floor", latex=r"\left\lfloor{%s}\right\rfloor"),
+    _bounded_function(
+        "ceiling", sympy.ceiling, "ceil", "ceil", error=0, c_name="ceil", latex=r"\left\lceil{%s}\right\rceil"
+    ),
     _elementary("erf", sympy.erf, "erf", parity=-1, values=Interval(-1, 1), is_bounded=True),
-    _bounded("relu", lambda x: sympy.Max(x, 0)),
+    _bounded_function("relu", lambda x: sympy.Max(x, 0)),
     _of_one("square", lambda x: x**2),
     _elementary("expm1", cfunctions.expm1, "expm1", latex=r"\operatorname{expm1}", is_defined=True),
     _elementary("log1p", cfunctions.log1p, "log1p", latex=r"\operatorname{log1p}"),

@@ -332,15 +332,15 @@ class Arithmetic(NodeTable):
         condition, if it is the value itself, a term or a factor, is replaced by its argument number ``position``.
         """
 
-        def decide(node: Node) -> Node:
+        def taken_branch(node: Node) -> Node:
             """If `node` is a select on ``condition``, return the branch that is taken, its argument number
             ``position``; other nodes unchanged.
             """
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 
         if value.op not in ("add", "mul"):
-            return decide(value)
-        args = [decide(arg) for arg in value.args]
+            return taken_branch(value)
+        args = [taken_branch(arg) for arg in value.args]
         if tuple(args) == value.args:
             return value
         return self.add(args) if value.op == "add" else self.mul(args)

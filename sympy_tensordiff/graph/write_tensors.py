@@ -202,11 +202,11 @@ def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], name
     free = (letter for letter in FROM_I if letter not in letters.values())
     letters |= {label: next(free) for label in order if label not in letters}
 
-    def text(labels: Sequence[int]) -> str:
+    def as_letters(labels: Sequence[int]) -> str:
         """Return labels as a string of letters."""
         return "".join(letters[label] for label in labels)
 
-    return ",".join(map(text, inputs)) + "->" + text(output)
+    return ",".join(map(as_letters, inputs)) + "->" + as_letters(output)
 
 
 def branches_of(graph: Graph, node: Node) -> tuple[list[tuple[Node, Node]], Node]:

@@ -223,20 +223,20 @@ def _smith_step(
     right = [Affine({v: c for v, c in row.form.terms if v in unknowns}) - row.form for row in equations]
     solution = smith.solve(matrix, len(unknowns))
 
-    def combine(row: Sequence[int]) -> Affine:
+    def times_right_sides(row: Sequence[int]) -> Affine:
         """Return ``row . b``, where ``b`` are the right sides of the equations."""
         return sum((c * b for c, b in zip(row, right, strict=True)), Affine())
 
     values = [Affine() for _ in unknowns]
     for row, factor, column in solution.particular:
-        part = _exact_quotient(combine(row), factor)
+        part = _exact_quotient(times_right_sides(row), factor)
         values = [value + c * part for value, c in zip(values, column, strict=True)]
     values, kernel = _near_zero(values, solution.kernel)
     new = [names.fresh(names.names[v]) for v, _ in zip(unknowns, kernel, strict=False)]
     for z, vector in zip(new, kernel, strict=True):
         values = [value + Affine({z: c}) for value, c in zip(values, vector, strict=True)]
-    conditions = [Constraint("mod", combine(row), modulus) for row, modulus in solution.congruences]
-    conditions += [Constraint("eq", combine(row)) for row in solution.equations]
+    conditions = [Constraint("mod", times_right_sides(row), modulus) for row, modulus in solution.congruences]
+    conditions += [Constraint("eq", times_right_sides(row)) for row in solution.equations]
     rest = tuple(row for row in rows if row not in equations) + tuple(conditions)
     others = [v for v in kept if v not in unknowns]
     return dict(zip(unknowns, values, strict=True)), rest, [*others, *new]

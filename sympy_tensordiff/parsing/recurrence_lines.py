@@ -247,7 +247,7 @@ class Lines:
                 rows[key] = ScanVariable(fresh_name(name), shape_of(sequence)[1:]), sequence
             return rows[key][0]
 
-        def replaced(match: re.Match[str]) -> str:
+        def inserted_text(match: re.Match[str]) -> str:
             """Return the text to insert for `match`, the name of a state or tensor at a time, such as ``h_t``."""
             name, time = (
                 match["base"],
@@ -281,7 +281,7 @@ class Lines:
 
         text = re.sub(r"^\s*\\mathbf\{0\}(_\{[^{}]*\})?\s*$", "0", text)
         text = with_braced_rows(text, self.letter) if self.notation.is_latex else text
-        text = re.sub(rf"(?P<base>{self.notation.base})\s*{self.notation.at}", replaced, text)
+        text = re.sub(rf"(?P<base>{self.notation.base})\s*{self.notation.at}", inserted_text, text)
         value = self.read_outside_steps(text, rest, self.letter)
         return value.xreplace({indices(self.letter): self.time, Symbol(self.letter, integer=True): self.time})
 

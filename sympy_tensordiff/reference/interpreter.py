@@ -239,14 +239,14 @@ def _memoise(node: Basic, compute: Callable[..., Any]) -> Callable[..., Any]:
     free_symbols = [s for s in node.free_symbols if isinstance(s, (Symbol, sympy.Idx))]
     memo: dict[tuple[Any, ...], Any] = {}
 
-    def run(env: Environment, *position: tuple[int, ...]) -> Any:
+    def from_cache(env: Environment, *position: tuple[int, ...]) -> Any:
         """Return the result of ``compute`` from the cache ``memo``, or compute and store it."""
         key = (*position, *[env.get(symbol) for symbol in free_symbols])
         if key not in memo:
             memo[key] = compute(env, *position)
         return memo[key]
 
-    return run
+    return from_cache
 
 
 def _iterate_loops(

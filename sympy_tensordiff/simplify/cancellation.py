@@ -462,7 +462,7 @@ class _Rewriter:
         found = self.inside_choice(one, other) or self.difference_of_terms(one, other)
         factor, chosen = (1, graph.one) if found is None else graph.split_coefficient(found)
         if chosen.op == "select":
-            terms = [(_reduced(Fraction(term.factor) / Fraction(factor)), term.base) for term in (one, other)]
+            terms = [(_as_int(Fraction(term.factor) / Fraction(factor)), term.base) for term in (one, other)]
             self.choices[chosen] = graph.add([graph.scale(*term) for term in terms])
         return found
 
@@ -473,7 +473,7 @@ class _Rewriter:
         graph, choice = self.graph, one.base
         if choice.op != "select" or not any(form.op == "add" for form in choice.args[1:]):
             return None
-        value = graph.scale(_reduced(Fraction(other.factor) / Fraction(one.factor)), other.base)
+        value = graph.scale(_as_int(Fraction(other.factor) / Fraction(one.factor)), other.base)
         opposite = graph.neg(value)
         if not any(form.op == "add" and opposite in form.args for form in choice.args[1:]):
             return None
@@ -490,16 +490,16 @@ class _Rewriter:
         if other.base is graph.one and (found := self.with_number(one.base, factor, other.factor)) is not None:
             return found
         if any(part.op == "add" for part in graph.factors(one.base)):
-            value = graph.scale(_reduced(Fraction(-other.factor) / Fraction(factor)), other.base)
+            value = graph.scale(_as_int(Fraction(-other.factor) / Fraction(factor)), other.base)
             if (found := product_less_term(graph, one.base, value)) is not None:
                 return self.noted("(1 + u)*(1 + v) - 1", graph.scale(factor, found))
         if any(part in self.choices for part in graph.factors(one.base)):
-            value = graph.scale(_reduced(Fraction(-other.factor) / Fraction(factor)), other.base)
+            value = graph.scale(_as_int(Fraction(-other.factor) / Fraction(factor)), other.base)
             if (found := self.less_tangent(factor, one.base, value)) is not None:
                 return found
         is_angle = has_angle(graph, one.base)
         if is_angle or is_root_of_sum(graph, one.base):
-            value = graph.scale(_reduced(Fraction(other.factor) / Fraction(factor)), other.base)
+            value = graph.scale(_as_int(Fraction(other.factor) / Fraction(factor)), other.base)
             if is_angle and (found := complement_of_angle(graph, one.base, value)) is not None:
                 return self.noted("pi/2 - atan(u)", graph.scale(factor, rewritten(graph, [found], self.form)[0]))
             if not is_angle and (found := root_minus_value(graph, one.base, graph.neg(value))) is not None:
@@ -512,7 +512,7 @@ class _Rewriter:
         """
         graph = self.graph
         base = self.choices.get(base, base)
-        ratio = _reduced(Fraction(number) / Fraction(factor))
+        ratio = _as_int(Fraction(number) / Fraction(factor))
         if (
             base.op == "call"
             and (base.data, ratio) in WITH_NUMBER
@@ -687,7 +687,7 @@ class _Rewriter:
             """
             if exponent.denominator == 3:
                 base, exponent = graph.call(Cbrt, (base,)), 3 * exponent
-            return graph.pow(base, graph.const(_reduced(exponent)))
+            return graph.pow(base, graph.const(_as_int(exponent)))
 
         unit, steps = Fraction(1, power.denominator), abs(power.numerator)
         sign = 1 if power > 0 else -1
@@ -870,6 +870,6 @@ def is_difference_power(power: object) -> bool:
     return power != 0 and (1 / Fraction(power) in (2, 3, 4, 5) or (-MAX_POWER <= power < 0 and power.denominator <= 5))
 
 
-def _reduced(number: Fraction) -> Number:
+def _as_int(number: Fraction) -> Number:
     """Return a fraction with denominator 1 as an int."""
     return number.numerator if number.denominator == 1 else number

@@ -121,7 +121,7 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
         return addition
     length = quotients_of(graph).length
 
-    def joined(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
+    def factored(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
         """Return the sum of `terms` with the factors `common` in front of it; None if this is no shorter than the
         terms.
         """
@@ -133,7 +133,7 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
         return found if length(node_of(graph, found)) + WORTH_BRACKETS <= old else None
 
     terms = [product_of(graph, term) for term in addition.args]
-    found = joined_groups(graph, terms, joined)
+    found = joined_groups(graph, terms, factored)
     return addition if len(found) == len(terms) else graph.add([node_of(graph, term) for term in found])
 
 

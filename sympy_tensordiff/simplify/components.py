@@ -71,7 +71,7 @@ def _with_index(graph: Graph, term: Node, number: int, place: Affine) -> Node:
     ``x[c]*y[c]`` for ``x[0]*y[0]``.
     """
 
-    def moved(node: Node) -> Node:
+    def with_place(node: Node) -> Node:
         """Return the read `node` with the index `place` instead of the constant `number` on axes of constant extent,
         ``x[c]`` for ``x[0]``; other nodes unchanged.
         """
@@ -81,4 +81,4 @@ def _with_index(graph: Graph, term: Node, number: int, place: Affine) -> Node:
         forms = [place if f == Affine.of(number) and extent.is_constant else f for f, extent in pairs]
         return graph.read(node.args[0], forms)
 
-    return rewritten(graph, [term], moved)[0]
+    return rewritten(graph, [term], with_place)[0]

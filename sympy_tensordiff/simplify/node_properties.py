@@ -252,11 +252,15 @@ def context_of(
     """
     place = {v: n for n, v in enumerate(variables)}
 
-    def level(row: Constraint) -> int:
+    def innermost_position(row: Constraint) -> int:
         """Return the position in `variables` of the innermost variable in `row`; -1 if it contains none."""
         return max((place[v] for v in row.form.atoms() if v in place), default=-1)
 
-    around = (other for other in rows if other is not row and (not variables or level(other) < level(row)))
+    around = (
+        other
+        for other in rows
+        if other is not row and (not variables or innermost_position(other) < innermost_position(row))
+    )
     return (other for other in around if entry is None or entry not in data_entries([other.form]))
 
 

@@ -296,7 +296,7 @@ def _is_finite(factor: Node) -> bool:
 # ---------------------------------------------------------------- products
 
 
-def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
+def _with_product_rules(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Return the product `node` after the rules of `products`, such as ``inv(A) A`` to ``1``; None if none applies."""
     return with_factors_cancelled(graph, node)
 
@@ -422,7 +422,7 @@ def _symmetric_transposed(graph: Graph, node: Node, facts: Facts) -> Node | None
     return graph.scale(coefficient, node.args[0])
 
 
-def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
+def _with_labels_in_order(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """Return the product `node` with symmetric operands ``S[j, i]`` written ``S[i, j]``, in the order of the result's
     labels, and antisymmetric ones with a sign; None if nothing changes.
     """
@@ -504,8 +504,8 @@ RULES: Rules = {
     "ein": (
         _diagonal,
         _symmetric_transposed,
-        _ordered,
-        _cancelled,
+        _with_labels_in_order,
+        _with_product_rules,
         _factor_of_inverse,
         _inverse_of_operand,
         _numbers_outside,
@@ -513,10 +513,10 @@ RULES: Rules = {
     ),
 }
 
-ORDERED: Rules = {"ein": (_ordered,)}
+ORDERED: Rules = {"ein": (_with_labels_in_order,)}
 """What makes two products with a symmetric operand one."""
 
-WITHOUT_TRANSPOSES: Rules = {"ein": (_diagonal, _symmetric_transposed, _ordered)}
+WITHOUT_TRANSPOSES: Rules = {"ein": (_diagonal, _symmetric_transposed, _with_labels_in_order)}
 """The same rules, without those that drop transposes of symmetric matrices."""
 
 SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)

@@ -63,7 +63,7 @@ def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[R
         parts = slope(rest, v)
         if parts is None or not parts[0].atoms().isdisjoint(variables):
             return None
-        factors[v], rest = _reduced(parts[0], modulus), parts[1]
+        factors[v], rest = _modulo(parts[0], modulus), parts[1]
     unknown = sorted({factor for factor in factors.values() if not factor.is_constant})
     if modulus ** len(unknown) > CASES_LIMIT:
         return None
@@ -76,7 +76,7 @@ def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[R
     return found
 
 
-def _reduced(factor: Affine, modulus: int) -> Affine:
+def _modulo(factor: Affine, modulus: int) -> Affine:
     """Return the affine form `factor` with its coefficients and constant reduced modulo `modulus`."""
     return Affine({v: c % modulus for v, c in factor.terms}, factor.constant % modulus)
 
@@ -101,12 +101,12 @@ def _system(
     rest = equation - Affine({v: c})
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
 
-    def exact(form: Affine) -> Affine:
+    def with_equation(form: Affine) -> Affine:
         """Return `form` with `v` eliminated by the equation, if that needs no division; else `form` itself."""
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation
 
-    body = graph.substitute(graph.map_forms(body, exact), value)
+    body = graph.substitute(graph.map_forms(body, with_equation), value)
     left = [w for w in variables if w != v]
     rows = [_without(row, v, equation, value) for row in rows]
     *conditions, congruence = given

@@ -207,7 +207,7 @@ def _merge_group(
         is_addition = inner.op == "add" and levels
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
 
-    def joined(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
+    def factored(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
         """Return the sum of `terms` with the factors `common` in front. None if all `terms` are products of entries
         only, unless they differ only in the order of indices, as ``X[i, j]`` and ``X[j, i]``.
         """
@@ -220,7 +220,9 @@ def _merge_group(
 
     parts = []
     for tests, terms in alike.items():
-        found = [(term.number, node_of(graph, term._replace(number=1))) for term in joined_groups(graph, terms, joined)]
+        found = [
+            (term.number, node_of(graph, term._replace(number=1))) for term in joined_groups(graph, terms, factored)
+        ]
         if tests is not None and len(found) > 1:  # one test, ``j != p``, is written and evaluated once
             found = [(1, merged(graph.add([graph.scale(*term) for term in found])))]
         for number, body in found:

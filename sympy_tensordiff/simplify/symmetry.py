@@ -175,7 +175,7 @@ def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -
     of the result, then summed axes, then others. An exchange of two axes of an antisymmetric operand changes the sign.
     """
 
-    def rank(label: Label) -> int:
+    def sort_key(label: Label) -> int:
         """Return the sort key of a label: 0 for the first axis of the result, 1 for a summed one, 2 for other axes of
         the result.
         """
@@ -187,7 +187,9 @@ def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -
         new = list(labels)
         for a, b in combinations(range(len(labels) if arg.args else 0), 2):
             is_turned = (
-                arg.shape[a] == arg.shape[b] and rank(new[a]) > rank(new[b]) and 1 in (rank(new[a]), rank(new[b]))
+                arg.shape[a] == arg.shape[b]
+                and sort_key(new[a]) > sort_key(new[b])
+                and 1 in (sort_key(new[a]), sort_key(new[b]))
             )
             if is_turned and new.count(new[a]) == new.count(new[b]) == 1 and (own := exchange_sign(graph, arg, a, b)):
                 sign, new[a], new[b] = sign * own, new[b], new[a]

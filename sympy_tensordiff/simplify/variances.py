@@ -113,7 +113,11 @@ def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Scaled
     """Return `node` as a factor times one sum; None unless exactly one of its factors is a sum or an array entry that
     stores one.
     """
-    found = [(factor, value) for factor in graph.factors(node) if (value := _value(graph, factor, arrays)) is not None]
+    found = [
+        (factor, value)
+        for factor in graph.factors(node)
+        if (value := _formula_of_sum(graph, factor, arrays)) is not None
+    ]
     if len(found) != 1:
         return None
     total, value = found[0]
@@ -124,7 +128,7 @@ def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Scaled
     return None if inner is None else ScaledSum(graph.mul((*rest, inner.factor)), inner.total, inner.value)
 
 
-def _value(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> Node | None:
+def _formula_of_sum(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> Node | None:
     """Return the formula of `factor`, with array entries replaced by their definitions, if this is a sum or has a sum
     as a factor; else None.
     """

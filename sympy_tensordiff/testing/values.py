@@ -100,7 +100,7 @@ def random_values(
     expressions = as_expressions(expressions)
     generator = random.Random(seed)
 
-    def number() -> Fraction | float:
+    def draw() -> Fraction | float:
         """Draw one random rational or float between ``low`` and ``high``."""
         if kind == "float":
             return generator.uniform(low, high)
@@ -119,7 +119,7 @@ def random_values(
                 "take smaller sizes"
             )
         is_data = tensor.dtype is int
-        drawn = [generator.randint(*ranges[tensor.name]) if is_data else number() for _ in range(math.prod(shape))]
+        drawn = [generator.randint(*ranges[tensor.name]) if is_data else draw() for _ in range(math.prod(shape))]
         dtype = np.int64 if is_data else object if kind == "rational" else np.float64
         values[tensor] = _make_symmetric(tensor, np.array(drawn, dtype).reshape(shape))
     integers = size_symbols(*expressions)
@@ -131,7 +131,7 @@ def random_values(
         elif symbol in integers:
             raise ArgumentError(f"no value given for the integer symbol {symbol}; pass sizes=")
         else:
-            values[symbol] = number()
+            values[symbol] = draw()
     return values
 
 

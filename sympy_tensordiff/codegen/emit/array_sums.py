@@ -294,7 +294,7 @@ class Additions:
             idle = Name(name) if reduction in EXTREMA else Number(int(reduction == "prod"))
             value = Operation("select", (frame.mask, value, idle))
         varies = self.values.varies(value)
-        text = self._reduced(value, self.summed_dims(name, frame.lanes), reduction, frame)
+        text = self._reduction_text(value, self.summed_dims(name, frame.lanes), reduction, frame)
         self.update(name, text, reduction, frame, varies)
 
     def update(
@@ -321,7 +321,7 @@ class Additions:
             target += "[...]"
         frame.block.line(f"{target} {operator}= {text}" if operator else f"{target} = {function}({target}, {text})")
 
-    def _reduced(self, value: Scalar, summed: Sequence[Span], reduction: Reduction, frame: Frame) -> str:
+    def _reduction_text(self, value: Scalar, summed: Sequence[Span], reduction: Reduction, frame: Frame) -> str:
         """Return the text of the reduction of ``value`` over the dimensions ``summed``, which are the outermost
         ones.
         """

@@ -198,15 +198,20 @@ class _TiledCorrelation:
             """Return the text of the offset of a tile's first entry in the array that `view` reads."""
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
-        def step(view: Load, label: str) -> str:
+        def stride_text(view: Load, label: str) -> str:
             """Return the text of the stride of ``label`` in the array that `view` reads."""
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 
         rows = f"min({ROWS}, {self.extent(tiles.rows, UNARY)} - {self.texts[tiles.rows]})"
         lanes = f"{right.array}.shape[{len(right.index)}]"
-        arguments = [own.array, place(Load(own.array, tuple(first))), step(own, tiles.rows)]
-        arguments += [self.names(left.array), place(left), step(left, tiles.rows), step(left, tiles.terms)]
-        arguments += [right.array, place(right), step(right, tiles.terms)]
+        arguments = [own.array, place(Load(own.array, tuple(first))), stride_text(own, tiles.rows)]
+        arguments += [
+            self.names(left.array),
+            place(left),
+            stride_text(left, tiles.rows),
+            stride_text(left, tiles.terms),
+        ]
+        arguments += [right.array, place(right), stride_text(right, tiles.terms)]
         return f"add_tile({', '.join([*arguments, rows, lanes, self.extent(tiles.terms)])})"
 
     def total(self, forms: Sequence[Affine], strides: Sequence[str]) -> str:

@@ -289,15 +289,15 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             is_transposed = first == self.summed
             columns = [label for label in step.output if label != self.free and label not in labels]
 
-            def place(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
+            def full_index(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
                 """Return the full index of an array whose axes have the labels `of`: the batch index, and `index` for
                 the other axes.
                 """
                 known = dict(zip([*labels, self.summed, *columns], [*batch, *index], strict=True))
                 return [known[self.summed if label == self.free else label] for label in of]
 
-            source = lambda index: self.load(step.right.array, place(step.right.labels, index))  # noqa: E731
-            target = lambda index: place(step.output, index)  # noqa: E731
+            source = lambda index: self.load(step.right.array, full_index(step.right.labels, index))  # noqa: E731
+            target = lambda index: full_index(step.output, index)  # noqa: E731
         else:
 
             def source(index: Sequence[Affine]) -> str:

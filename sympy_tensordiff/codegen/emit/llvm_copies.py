@@ -136,7 +136,7 @@ class Copies:
         """Add a contraction, with copies of operands and of the result if BLAS cannot use their axis order."""
         found, known, is_triangular = matrices_of(step), extents(step, self.shapes), isinstance(step, Trapezoid)
 
-        def ordered(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
+        def readable_by_blas(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
             """Return ``operand`` if BLAS can read it in place; else a copy with its labels in the order batch,
             ``first``, ``second``.
             """
@@ -149,8 +149,8 @@ class Copies:
             self.add_copy(name, labels, operand.array, operand.labels)
             return Operand(name, tuple(labels))
 
-        left = ordered(found.left, found.rows, found.terms)
-        right = ordered(found.right, found.terms, found.columns)
+        left = readable_by_blas(found.left, found.rows, found.terms)
+        right = readable_by_blas(found.right, found.terms, found.columns)
         in_place = not is_triangular and matrix_order(step.output, found.both, found.rows, found.columns) is not None
         if in_place or found.order == list(step.output):
             self.steps.append(replace(step, left=left, right=right))

@@ -89,19 +89,19 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
     found = [None if step.array in library else printer.function(step) for step in program.kernels]
     pairs = [(step, one) for step, one in zip(program.kernels, found, strict=True) if one is not None]
 
-    def entry() -> EntryPrinter:
+    def new_entry_printer() -> EntryPrinter:
         """Return a new printer for one entry point (a function that Python calls) of the module."""
         return EntryPrinter(module, program, prover, target.head)
 
     if library:
-        return _module_with_python_driver(program, module, entry, found)
+        return _module_with_python_driver(program, module, new_entry_printer, found)
     groups = shared_memory(program, scratch_arrays(program))
     tables = [pair for pair in pairs if isinstance(pair[0], ConstantKernel)]
-    entries = {"run": entry().driver_function([pair for pair in pairs if pair not in tables], groups)}
+    entries = {"run": new_entry_printer().driver_function([pair for pair in pairs if pair not in tables], groups)}
     if tables:
-        entries["tables"] = entry().driver_function(tables, groups)
+        entries["tables"] = new_entry_printer().driver_function(tables, groups)
     if groups:
-        entries["scratch"] = entry().size_function(groups)
+        entries["scratch"] = new_entry_printer().size_function(groups)
     return _module_text(module, entries)
 
 

@@ -377,7 +377,7 @@ class TaskPrinter(LlvmNestPrinter):
                 )
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
-            def value(name: str, kind: str) -> str:
+            def passed_value(name: str, kind: str) -> str:
                 """Return the value that is passed for the step's argument ``name``: for an array the pointer to it, or
                 to its copy for this range.
                 """
@@ -388,7 +388,7 @@ class TaskPrinter(LlvmNestPrinter):
                     else pointer
                 )
 
-            found = self.call_step(function, value)
+            found = self.call_step(function, passed_value)
             self.line(f"%old = atomicrmw or ptr %code, i32 {found} monotonic")
 
     def task(self) -> str:

@@ -108,12 +108,17 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             """
             return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
-        def step(view: Load, label: str) -> str:
+        def emit_stride(view: Load, label: str) -> str:
             """Emit the stride of the index ``label`` in the read ``view``, and return its value."""
             return offset(view, [Affine.of(form.coefficient(label)) for form in view.index])
 
         left_rows = self.new(f"sub nsw i64 {self.form(self.extents[tiles.rows])}, {self.values[tiles.rows]}")
-        numbers = [step(own, tiles.rows), step(left, tiles.rows), step(left, tiles.terms), step(right, tiles.terms)]
+        numbers = [
+            emit_stride(own, tiles.rows),
+            emit_stride(left, tiles.rows),
+            emit_stride(left, tiles.terms),
+            emit_stride(right, tiles.terms),
+        ]
         numbers += [self.greatest([str(ROWS), left_rows], "smin"), self.lanes, self.form(self.extents[tiles.terms])]
         pointers = start(own, first), start(left, left.index), start(right, right.index)
         rows, lanes, terms = numbers[4:]

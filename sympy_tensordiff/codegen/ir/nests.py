@@ -79,13 +79,13 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
     (Name(name='x'), 'real')
     """
 
-    def changed(part: Scalar) -> Scalar:
+    def as_scalar(part: Scalar) -> Scalar:
         """Return the scalar variable that replaces a read of one of ``arrays``; other expressions unchanged."""
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
         """Return a statement with scalars in place of the arrays of which only one entry is used."""
-        new = with_parts(old, lambda value: rewrite_scalar(value, changed))
+        new = with_parts(old, lambda value: rewrite_scalar(value, as_scalar))
         if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:
             new = Set(Name(new.target.array), real(new.value))
         return (new,)

@@ -40,12 +40,12 @@ def condition_of_loop(loop: Loop) -> Scalar | None:
 def without_condition(loop: Loop, test: Scalar) -> Loop:
     """Return ``loop`` for the case that ``test`` holds: each select by ``test`` is replaced by its first value."""
 
-    def change(value: Scalar) -> Scalar:
+    def first_branch(value: Scalar) -> Scalar:
         """Return the first branch of a select by ``test``, the condition that holds; other expressions unchanged."""
         decided = isinstance(value, Operation) and value.function == "select" and value.arguments[0] == test
         return value.arguments[1] if decided and isinstance(value, Operation) else value
 
-    return replace(loop, body=with_values(loop.body, change))
+    return replace(loop, body=with_values(loop.body, first_branch))
 
 
 def _condition_of_addition(statement: Set) -> Scalar | None:
@@ -91,7 +91,7 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
     name = Name(condition_name(test))
     is_true = holds == (test == name)
 
-    def change(value: Scalar) -> Scalar:
+    def with_truth_value(value: Scalar) -> Scalar:
         """Return an expression with the known truth value of ``test`` substituted; a select by ``test`` becomes one of
         its branches.
         """
@@ -110,7 +110,7 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
             return other if other in rest else rest[0] if len(rest) == 1 else Operation(value.function, rest)
         return value
 
-    body = (*rewrite(with_values(body, change), _without_no_ops), *others)
+    body = (*rewrite(with_values(body, with_truth_value), _without_no_ops), *others)
     # Arrays of one number are read as entries.
     return tuple(live_statements(body, {one.name for one in others}.union(entry.array for entry in loads(body))))
 

@@ -81,7 +81,7 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
         if is_inverse_norm(graph, body) and body.args[1].data < -1
     }
 
-    def change(node: Node) -> Node:
+    def with_formula(node: Node) -> Node:
         """Return the formula of the entry that `node` reads, such as ``1/n**3``, if it reads an array of powers of
         norms; else `node` unchanged.
         """
@@ -90,7 +90,7 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
         table = powers[node.args[0]]
         return graph.entry(table, node.data) if table.op == "comprehension" else table
 
-    return rewritten(graph, entries, change) if powers else list(entries)
+    return rewritten(graph, entries, with_formula) if powers else list(entries)
 
 
 def _dot_product(graph: Graph, step: Any, arrays: Mapping[str, Node]) -> Node | None:

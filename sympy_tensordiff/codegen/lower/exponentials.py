@@ -346,14 +346,14 @@ class Exponentials:
         if not found.shift:
             return found
 
-        def where(value: Node, otherwise: Node) -> Node:
+        def select_for(value: Node, otherwise: Node) -> Node:
             """Return a select by ``condition`` between `value` and `otherwise`, the latter in the branch where the
             select that is rewritten has its 0.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
-        shift = where(self.sum_of(found.shift), graph.const(_EXPONENT_OF_ZERO))
-        return replace(found, shift={shift: 1}, rest=where(found.rest, graph.zero))
+        shift = select_for(self.sum_of(found.shift), graph.const(_EXPONENT_OF_ZERO))
+        return replace(found, shift={shift: 1}, rest=select_for(found.rest, graph.zero))
 
     def _sum(self, node: Node) -> Recursion[Scaled]:
         """Return a sum of exponentials over a range as ``exp(shift)*rest``: the shift is the greatest exponent of a

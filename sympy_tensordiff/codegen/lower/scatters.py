@@ -339,7 +339,7 @@ def _as_scatter(
     outer = tuple(row for row in outer if row not in tests)
     if not _are_bounded_in_order(loops, (*ranges, *outer)):
         return None
-    term = _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
+    term = _with_loops_in_order(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
     return replace(term, reduction=cast("Reduction", node.op))
 
 
@@ -367,7 +367,7 @@ def _is_test(row: Constraint, variables: Sequence[int]) -> bool:
     return bool(positions) and not _bounds_of(row, variables[positions[-1]], frozenset())
 
 
-def _ordered(
+def _with_loops_in_order(
     graph: Graph,
     variables: tuple[int, ...],
     free: tuple[int, ...],

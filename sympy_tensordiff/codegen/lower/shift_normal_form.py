@@ -29,17 +29,17 @@ class ShiftNormaliser:
         first = self._first.setdefault(
             self.graph.substitute(found.node, _shift_substitution(found, [-s for s in starts])), starts
         )
-        return _moved(self.graph, found, [one - start for one, start in zip(first, starts, strict=True)])
+        return _shifted_candidate(self.graph, found, [one - start for one, start in zip(first, starts, strict=True)])
 
 
 def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
     """Return the candidate with its axes shifted so that the smallest offset in its reads is 0: ``x[a] + x[a + 1]`` for
     ``x[a - 1] + x[a]``.
     """
-    return _moved(graph, found, [-start for start in _least_shifts(found)])
+    return _shifted_candidate(graph, found, [-start for start in _least_shifts(found)])
 
 
-def _moved(graph: Graph, found: StorageCandidate, by: Sequence[Affine]) -> StorageCandidate:
+def _shifted_candidate(graph: Graph, found: StorageCandidate, by: Sequence[Affine]) -> StorageCandidate:
     """Return the candidate `found` with its positions shifted by the forms `by`: shifted by 1, the array stores ``x[a +
     1]`` at position a, where it stored ``x[a]``.
     """

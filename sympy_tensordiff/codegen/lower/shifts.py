@@ -478,13 +478,13 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     least = min(shift for shift in shifts.values() if shift is not None)
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
-    def move(part: Node) -> Node:
+    def shifted(part: Node) -> Node:
         """Return a read with its periodic indices that contain ``v`` shifted; other nodes unchanged."""
         if part.op != "read":
             return part
         return graph.read(part.args[0], [moved.get(form, form) if v in form.atoms() else form for form in part.data])
 
-    (found,) = rewritten(graph, [node], move)
+    (found,) = rewritten(graph, [node], shifted)
     return found, remainder(place + least, extent)
 
 

@@ -57,7 +57,7 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     known = {numbered(planner, part) for part in parts if part.op == "sum"}
     shared = _sums_with_several_uses(graph, planner, parts)
 
-    def ordered(node: Node) -> Node:
+    def with_sums_interchanged(node: Node) -> Node:
         """Return the nested sum `node` with its two sums interchanged where that saves operations. Inner sums that
         other expressions use, too, are recorded.
         """
@@ -71,7 +71,7 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
             shared.add(name)
         return found.whole if found.is_fewer or name in known or found.is_along else node
 
-    return rewritten(graph, roots, ordered), shared
+    return rewritten(graph, roots, with_sums_interchanged), shared
 
 
 def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
@@ -297,15 +297,15 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
         return list(roots)
     used = Counter(numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 
-    def joined(node: Node) -> Node:
+    def with_sums_merged(node: Node) -> Node:
         """Return the addition `node` with its sums merged to one, ``Sum_i a[i]*(b[i] + c[i])``, except sums that other
         nodes use; other nodes unchanged.
         """
         own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
         single = {term: [s for s in sums if used[numbered(planner, s)] == 1] for term, sums in own.items()}
-        return _joined(graph, node, {term: sums for term, sums in single.items() if sums})
+        return _with_merged_sums(graph, node, {term: sums for term, sums in single.items() if sums})
 
-    return rewritten(graph, roots, joined)
+    return rewritten(graph, roots, with_sums_merged)
 
 
 def _sums_in(graph: Graph, term: Node) -> list[Node]:
@@ -313,7 +313,7 @@ def _sums_in(graph: Graph, term: Node) -> list[Node]:
     return [factor for factor in graph.factors(graph.split_coefficient(term)[1]) if factor.op == "sum"]
 
 
-def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
+def _with_merged_sums(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
     """Return `addition` with pairs of terms merged into single sums, until no two can be merged. ``single`` maps each
     term to the sums in it that are used once.
     """
@@ -321,7 +321,9 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
         return addition
     spaces: dict[Hashable, tuple[tuple[int, ...], Rows]] = {}
     left: list[tuple[Node, list[Opened]]] = []
-    waiting = deque((term, [_opened(graph, term, node, spaces) for node in sums]) for term, sums in single.items())
+    waiting = deque(
+        (term, [_with_factors_in_sum(graph, term, node, spaces) for node in sums]) for term, sums in single.items()
+    )
     while waiting:
         term, opened = waiting.popleft()
         for place, (_, others) in enumerate(left):
@@ -329,7 +331,9 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
             found = next((new for new in joined if new is not None), None)
             if found is not None:
                 del left[place]
-                waiting.append((found, [_opened(graph, found, node, spaces) for node in _sums_in(graph, found)]))
+                waiting.append(
+                    (found, [_with_factors_in_sum(graph, found, node, spaces) for node in _sums_in(graph, found)])
+                )
                 break
         else:
             left.append((term, opened))
@@ -337,7 +341,9 @@ def _joined(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]])
     return graph.add([*rest, *(term for term, _ in left)])
 
 
-def _opened(graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]) -> Opened:
+def _with_factors_in_sum(
+    graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]
+) -> Opened:
     """Return `term` with the factors in front of its sum `node` moved into the sum, for merging. Sums over equal ranges
     get equal variables, which are cached in ``spaces``.
     """

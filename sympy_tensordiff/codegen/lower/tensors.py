@@ -119,7 +119,7 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
     return found
 
 
-def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
+def _results_without_copies(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
     """Return a dictionary from arrays to results of library calls, for each array that only transposes or scales such a
     result, which nothing else uses. The call can then fill the array directly.
     """
@@ -158,7 +158,7 @@ class _Definitions:
             if root.op != "tensor":
                 self.names.setdefault(root, name)
         arrays = arrays_of(roots)
-        self.moved = _moved(roots, arrays)
+        self.moved = _results_without_copies(roots, arrays)
         depths = scan_depths(roots)
         order = lambda node: (depths[node], node.op != "scan", node.id)  # noqa: E731
         ordered = sorted(arrays.difference(self.moved.values()), key=order)

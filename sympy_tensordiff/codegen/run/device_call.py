@@ -81,14 +81,14 @@ def _out_of_memory_message(program: Program, prepared: PreparedArguments, sizes:
     temporaries.
     """
 
-    def size(shapes: Sequence[Sequence[int]]) -> str:
+    def bytes_text(shapes: Sequence[Sequence[int]]) -> str:
         """Return the total bytes of arrays of the given shapes as text."""
         return f"{sum(prod(max(n, 0) for n in shape) for shape in shapes) * prepared.dtype.itemsize:,} bytes"
 
     made = [tuple([form.evaluate(dict(sizes)) for form in array.shape]) for array in program.temporaries]
     return (
-        f"the device is out of memory: the results of this call need {size(prepared.shapes)} and its temporaries "
-        f"{size(made)}, beside what else is there; free arrays, pass smaller ones, or use temporaries=False"
+        f"the device is out of memory: the results of this call need {bytes_text(prepared.shapes)} and its temporaries "
+        f"{bytes_text(made)}, beside what else is there; free arrays, pass smaller ones, or use temporaries=False"
     )
 
 

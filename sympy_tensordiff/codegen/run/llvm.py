@@ -350,18 +350,18 @@ def load(module: ObjectCode) -> SimpleNamespace:
         return SimpleNamespace(run=run)
     size, tables = entries["scratch"], entries.get("tables")
 
-    def scratch(*values: Any) -> list[np.ndarray[Any, Any]]:
+    def allocate_scratch(*values: Any) -> list[np.ndarray[Any, Any]]:
         """Return newly allocated memory for the temporaries of a call with these arguments."""
         return [np.empty(size(*values), np.uint8)]
 
     def run_once(*values: Any) -> None:
         """Run the compiled function with newly allocated temporaries."""
-        arrays = scratch(*values)
+        arrays = allocate_scratch(*values)
         if tables is not None:
             tables(*values, *arrays)
         run(*values, *arrays)
 
-    return SimpleNamespace(run=run_once, run_in=run, scratch=scratch, tables=tables)
+    return SimpleNamespace(run=run_once, run_in=run, scratch=allocate_scratch, tables=tables)
 
 
 def _may_raise(own: str, name: str, callers: tuple[str, ...] = ()) -> bool:

@@ -105,7 +105,7 @@ def with_threads(
     kernels keeps its threads; without any call of BLAS, it is not loaded.
     """
 
-    def call(*values: Any) -> None:
+    def call_locked(*values: Any) -> None:
         """Call ``run`` under the lock, or its serial version in a forked process."""
         start_pool()
         if _owner != os.getpid():
@@ -114,7 +114,7 @@ def with_threads(
         with _lock, _blas().limit(limits=1, user_api="blas") if has_products else nullcontext():
             run(*values)
 
-    return call
+    return call_locked
 
 
 def start_pool() -> None:

@@ -64,7 +64,7 @@ def _join_with_earlier(
     Return the number of the joined loop; None if no loop was joined.
     """
     later = found[place]
-    is_kind, join = (_is_flat, _joined) if _is_flat(later) else (_is_nest, partial(_joined_nests, lengths))
+    is_kind, join = (_is_flat, _join_loops) if _is_flat(later) else (_is_nest, partial(_joined_nests, lengths))
     if not isinstance(later, Loop) or not is_kind(later):
         return None
     for first, earlier in enumerate(found[:place]):
@@ -77,14 +77,14 @@ def _join_with_earlier(
     return None
 
 
-def _joined(
+def _join_loops(
     earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
 ) -> list[Statement] | None:
     """Return the statements from the loop `earlier` to the loop `later`, joined to one loop; None if this would change
     results, or if they have no costly value in common. ``between`` are the statements between them.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
-    moved = _moved(earlier, between, replace(later, body=own))
+    moved = _statements_to_move(earlier, between, replace(later, body=own))
     if moved is None or not _have_common_values(earlier, own):
         return None
     body = _Computed(earlier.variable, fresh).once((*earlier.body, *own))
@@ -102,7 +102,7 @@ def _joined_nests(
     inner loops; None if this would change results, or if no inner loops can be joined.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
-    moved = _moved(earlier, between, replace(later, body=own))
+    moved = _statements_to_move(earlier, between, replace(later, body=own))
     body = None if moved is None else with_common_loops((*earlier.body, *own), lengths, fresh)
     if moved is None or body is None or _count_loops(body) == _count_loops(earlier.body) + _count_loops(own):
         return None
@@ -163,7 +163,7 @@ def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bo
 # ---------------------------------------------------------------------------- which loops can be joined
 
 
-def _moved(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Statement] | None:
+def _statements_to_move(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Statement] | None:
     """Return those statements of ``between`` that the loop `later` needs, which must move in front of the loop
     `earlier` if the two loops are joined; None if the loops cannot be joined.
     """

@@ -118,21 +118,21 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
     """
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, IndirectIndex)}
 
-    def form(one: Affine) -> Affine:
+    def form_with_names(one: Affine) -> Affine:
         """Return an affine form with names in place of the integer-array entries in ``known``."""
         return one.substitute(data)
 
-    def part(one: Scalar) -> Scalar:
+    def part_with_names(one: Scalar) -> Scalar:
         """Return a node of a scalar expression, a read or an index, with the names of ``known`` entries in place of the
         entries; other nodes unchanged.
         """
         if isinstance(one, IndexValue):
-            return IndexValue(form(one.form))
+            return IndexValue(form_with_names(one.form))
         if not isinstance(one, Load):
             return one
-        return Name(known[one]) if one in known else Load(one.array, tuple(map(form, one.index)))
+        return Name(known[one]) if one in known else Load(one.array, tuple(map(form_with_names, one.index)))
 
-    return lambda value: rewrite_scalar(value, part), form
+    return lambda value: rewrite_scalar(value, part_with_names), form_with_names
 
 
 def entry_name(entry: Entry) -> str:

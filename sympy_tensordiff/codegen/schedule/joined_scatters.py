@@ -25,11 +25,11 @@ def with_joined_scatters(program: Program) -> Program:
     steps: list[Step] = []
     for array, run in itertools.groupby(program.kernels, lambda step: step.array if isinstance(step, Scatter) else ""):
         group = list(run)
-        steps += _joined([step for step in group if isinstance(step, Scatter)], taken) if array else group
+        steps += _join_scatters([step for step in group if isinstance(step, Scatter)], taken) if array else group
     return program if len(steps) == len(program.kernels) else replace(program, kernels=tuple(steps))
 
 
-def _joined(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Scatter]:
+def _join_scatters(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Scatter]:
     """Yield the scatters into one array, with those joined that add to equal entries."""
     found: list[Scatter] = []
     for scatter in scatters:

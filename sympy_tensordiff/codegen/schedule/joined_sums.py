@@ -30,10 +30,10 @@ def with_joined_sums(kernel: Kernel) -> Kernel:
     """Return `kernel` with each sum of sums in one accumulator instead of two, so that both loops can be distributed
     over threads.
     """
-    return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
+    return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_with_one_accumulator(statement),)))
 
 
-def _joined(statement: Statement) -> Statement:
+def _with_one_accumulator(statement: Statement) -> Statement:
     """Return a loop that adds up inner sums as a loop nest with a single accumulator; any other statement unchanged."""
     if not isinstance(statement, Loop | If):
         return statement

@@ -89,7 +89,7 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
         is_own = isinstance(load, Load) and load.array == name
         return Load(name, _permuted(load.index, order)) if isinstance(load, Load) and is_own else load
 
-    def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+    def with_new_order(statement: Statement, _: Around) -> tuple[Statement, ...]:
         """Return `statement` with the indices of its entries of the array ``name`` in the new order."""
         value = partial(rewrite_scalar, change=lambda part: entry(part) if isinstance(part, Load) else part)
         return (with_parts(statement, value, target=entry),)
@@ -104,7 +104,7 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
             kernels.append(replace(step, left=one, right=other))
         elif isinstance(step, Kernel) and (step.array == name or name in uses(step).arrays):
             axes = _permuted(step.axes, order) if step.array == name else step.axes
-            kernels.append(replace(step, axes=axes, body=rewrite(step.body, change)))
+            kernels.append(replace(step, axes=axes, body=rewrite(step.body, with_new_order)))
         else:
             kernels.append(step)
     arrays = [replace(a, shape=_permuted(a.shape, order)) if a.name == name else a for a in program.temporaries]
@@ -253,7 +253,7 @@ def _with_copies(program: Program) -> Program:
     for step in program.kernels:
         fresh: list[Step] = []
 
-        def visit(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
+        def contiguous(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
             """Return a read that repeatedly strides over memory as a contiguous read of a copy, and add the step that
             makes the copy. Other reads are unchanged.
             """
@@ -280,7 +280,7 @@ def _with_copies(program: Program) -> Program:
                 (fresh if load.array in own else first).append(made)
             return Load(copy.name, index)
 
-        kernel = _visited(step, prover, visit) if type(step) is Kernel else step
+        kernel = _visited(step, prover, contiguous) if type(step) is Kernel else step
         kernels += [*fresh, kernel]
     if not copies:
         return program
@@ -348,11 +348,11 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
             for n in (SHORT, MAX_UNROLLED_STEPS)
         )
 
-        def read(node: Scalar) -> Scalar:
+        def visited(node: Scalar) -> Scalar:
             """Return ``visit(node, ...)``, the scalar to put in place of the read `node`; other nodes unchanged."""
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 
-        return (with_parts(statement, lambda value: rewrite_scalar(value, read)),)
+        return (with_parts(statement, lambda value: rewrite_scalar(value, visited)),)
 
     return replace(kernel, body=rewrite(kernel.body, change))
 

@@ -100,13 +100,13 @@ def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
                 return True
         return False
 
-    def ordered(value: Scalar) -> Scalar:
+    def invariants_first(value: Scalar) -> Scalar:
         """Return a product with its loop-invariant factors first; other values unchanged."""
         if not isinstance(value, Operation) or value.function != "mul":
             return value
         return Operation("mul", tuple(sorted(value.arguments, key=varies)))
 
-    return [replace(row, body=with_values(body, ordered))] if body else []
+    return [replace(row, body=with_values(body, invariants_first))] if body else []
 
 
 def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:

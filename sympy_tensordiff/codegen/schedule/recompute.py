@@ -148,7 +148,7 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         used.add(found := unique(name, taken, used))
         return found
 
-    def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+    def with_recomputed_entries(statement: Statement, _: Around) -> tuple[Statement, ...]:
         """Return the statements that recompute the entries of the kernel's array that `statement` reads, followed by
         `statement` with these values.
         """
@@ -168,4 +168,4 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
             statement = replace(statement, value=rewrite_scalar(statement.value, chosen))
         return (*made, statement)
 
-    return replace(user, body=rewrite(user.body, change))
+    return replace(user, body=rewrite(user.body, with_recomputed_entries))

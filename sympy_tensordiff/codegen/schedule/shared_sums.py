@@ -137,7 +137,7 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
     thread `t`, one of `count` threads.
     """
 
-    def change(statement: Statement, _: object) -> tuple[Statement, ...]:
+    def with_own_iterations(statement: Statement, _: object) -> tuple[Statement, ...]:
         """Return a loop over ``variable`` restricted to the iterations of thread ``t``, every ``count``-th from ``t``
         on; other statements unchanged.
         """
@@ -150,7 +150,7 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
         inner = (If(rows, statement.body),) if rows else statement.body
         return (replace(statement, lows=(Bound(first.form + t),), body=inner, step=step),)
 
-    return rewrite(body, change)
+    return rewrite(body, with_own_iterations)
 
 
 def tree_reduction(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:

@@ -89,11 +89,11 @@ class _Splitter:
         """Return assignments for parts of the statement's expression, followed by the statement."""
         before: list[Statement] = []
 
-        def value(scalar: Scalar) -> Scalar:
+        def split_if_large(scalar: Scalar) -> Scalar:
             """Return the expression `scalar`, split into assignments if it is too deep or too large."""
             return scalar if _fits(scalar) else self.value(scalar, before)
 
-        new = with_parts(statement, value)
+        new = with_parts(statement, split_if_large)
         return [*before, new]
 
     def value(self, value: Scalar, before: list[Statement]) -> Scalar:

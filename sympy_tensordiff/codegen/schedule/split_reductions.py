@@ -248,7 +248,7 @@ class _Stages:
         low = loop.lows[0].form + chunk * Affine.variable(part)
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
-        def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+        def with_part_of_loop(statement: Statement, _: Around) -> tuple[Statement, ...]:
             """Return the loop to be split with only the iterations of one partial sum, in a loop over its chunks of
             iterations if ``chunk`` is not 1; other statements unchanged.
             """
@@ -267,7 +267,7 @@ class _Stages:
         order = (part, *kernel.axes) if is_first else (*kernel.axes, part)
         self.shapes[name] = (count, *shape) if is_first else (*shape, count)
         self.whole[name] = array
-        first = entrywise(name, order, [*before, start, *rewrite([outer], change)], Name(start.name))
+        first = entrywise(name, order, [*before, start, *rewrite([outer], with_part_of_loop)], Name(start.name))
         read = Set(start.target, first.entry, reduction_of(start))
         body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
         return first, replace(kernel, body=tuple(live_statements(body, set())))

@@ -307,14 +307,14 @@ class _TileNest:
             for load, (_, axis) in self.tiles.items():
                 chosen[load] = values[load, pair[axis == self.plan.column]]
 
-            def value(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
+            def from_register(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
                 """Return the register (a scalar's name, from ``chosen``) that holds the entry which the read ``node``
                 takes from a tile; other nodes unchanged.
                 """
                 return chosen.get(node, node) if isinstance(node, Load) else node
 
             forms = {**self.entries[pair], self.last.variable: self.first + self.k}
-            value_of_pair = Renaming({}, forms=forms).value(rewrite_scalar(term.value, value))
+            value_of_pair = Renaming({}, forms=forms).value(rewrite_scalar(term.value, from_register))
             rows = self.tied_rows(self.entries[pair])
             adds.setdefault(rows, []).append(add(total, value_of_pair, reduction_of(term)))
         for rows, inside in adds.items():

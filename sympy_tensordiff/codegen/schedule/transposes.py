@@ -95,13 +95,13 @@ def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Sh
         """Return a transposed read as the read of its copy in shared memory; any other node unchanged."""
         return Load(names[node], (across, down)) if isinstance(node, Load) and node in names else node
 
-    def changed(statement: Statement, _: object) -> tuple[Statement, ...]:
+    def reading_copies(statement: Statement, _: object) -> tuple[Statement, ...]:
         """Return the statement with each transposed read replaced by the read of its copy in shared memory."""
         if isinstance(statement, Set) and not isinstance(statement.value, Ends):
             statement = replace(statement, value=rewrite_scalar(statement.value, from_tile))
         return (statement,)
 
-    body = Renaming({}, forms=entry).body(rewrite(kernel.body, changed))
+    body = Renaming({}, forms=entry).body(rewrite(kernel.body, reading_copies))
     nest = (*copies, Barrier(), If(tuple(inside(entry)), body))
     blocks = [(axis, extent) for axis, extent in box.items() if axis not in tiles]
     blocks += [(tiles[axis], quotient(box[axis] + (SIDE - 1), SIDE)) for axis in tiles]

@@ -291,14 +291,14 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
         """Override `Basic._xreplace`: replace in a deeply nested node from the bottom up, without recursion."""
 
-        def entered(node: Any) -> tuple[Any, ...]:
+        def parts_to_enter(node: Any) -> tuple[Any, ...]:
             """Return the parts of ``node`` in which to replace; () for a sum or comprehension that contains no symbol
             of ``rule``.
             """
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
             return () if is_left else parts(node)
 
-        below = entered if isinstance(rule, Substitution) else parts
+        below = parts_to_enter if isinstance(rule, Substitution) else parts
         question = ("xreplace", id(rule))
         replaced: tuple[Any, bool] = depth.answered(self, question, lambda node: node._replaced(rule), below)
         return replaced

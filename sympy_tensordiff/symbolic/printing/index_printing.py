@@ -64,7 +64,7 @@ def arranged(index: Any) -> Any:
     p``.
     """
     if index.is_Add:
-        return Add(*_ordered(_with_remainders(index)), evaluate=False)
+        return Add(*_in_reading_order(_with_remainders(index)), evaluate=False)
     if isinstance(index, floor | ceiling):
         return type(index)(_fraction(index.args[0]), evaluate=False)
     if isinstance(index, Mod):  # Mod(p - 1, N) with a positive N is Mod(N + p - 1, N) to SymPy
@@ -79,7 +79,7 @@ def arranged(index: Any) -> Any:
     return index
 
 
-def _ordered(total: Any) -> list[Any]:
+def _in_reading_order(total: Any) -> list[Any]:
     """Return the terms of ``total`` in reading order: negative ones after positive ones, a number last unless all
     others are negative.
     """

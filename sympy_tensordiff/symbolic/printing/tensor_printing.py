@@ -447,7 +447,7 @@ def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
     arguments, joined by and, or, not. ``values`` maps each argument to its printed form.
     """
     if isinstance(condition, (And, Or, Not)):
-        parts = tuple(_condition(part, values) for part in _ordered(condition))
+        parts = tuple(_condition(part, values) for part in _in_canonical_order(condition))
         return None if None in parts else Connected(type(condition).__name__.lower(), parts)
     if getattr(condition, "rel_op", None) not in RELATIONS:
         return None
@@ -455,7 +455,7 @@ def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
     return None if None in sides else Relation(condition.rel_op, *sides)
 
 
-def _ordered(condition: Any) -> list[Any]:
+def _in_canonical_order(condition: Any) -> list[Any]:
     """Return the parts of a condition in a canonical order."""
     return sorted(condition.args, key=default_sort_key)
 
@@ -464,12 +464,12 @@ def clipped(node: Any) -> tuple[Any, Any, Any] | None:
     """Return ``(tensor, lower, upper)`` if `node` is ``min(max(tensor, lower), upper)`` with scalar bounds, so that it
     prints as ``clip``; None for other nodes.
     """
-    above, high = _bounded(node, Min)
-    tensor, low = _bounded(above, Max)
+    above, high = _tensor_and_bound(node, Min)
+    tensor, low = _tensor_and_bound(above, Max)
     return None if low is None or high is None else (tensor, low, high)
 
 
-def _bounded(node: Any, extremum: type) -> tuple[Any, Any]:
+def _tensor_and_bound(node: Any, extremum: type) -> tuple[Any, Any]:
     """Return ``(tensor, scalar)`` if `node` is the elementwise maximum of a tensor and a scalar, or the minimum
     (`extremum` is `Max` or `Min`); ``(None, None)`` for other nodes.
     """

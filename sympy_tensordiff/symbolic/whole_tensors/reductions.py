@@ -299,12 +299,12 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
         last = shape_of(A)[along] - 1
 
-        def body(index: Expr) -> Expr:
+        def entry_at(index: Expr) -> Expr:
             """Return the entry of ``A`` with `index` along the axis."""
             result: Expr = inline_entry(A, (*indices[:along], index, *indices[along + 1 :]))
             return result
 
-        forwards, backwards = body(k), body(last - k)
+        forwards, backwards = entry_at(k), entry_at(last - k)
         if len(upper_nodes(backwards)) < len(upper_nodes(forwards)):
             return reduction(backwards, (k, last - indices[along], last))  # of a reversed tensor
         return reduction(forwards, (k, 0, indices[along]))
