@@ -313,8 +313,8 @@ class ConvexityRules:
         return terms + self._sum_of_squares(matrix, symbols, outer)
 
     def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
-        """Return a Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` represents: that of a visibly
-        nonnegative quadratic form, or that of a summand which is a function of one scalar; None for other sums.
+        """Return a Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` stands for: the bound of a visibly
+        nonnegative quadratic form, or of a sum over a function of one scalar; None for other sums.
         """
         forms = self._terms_of_nonnegative_form(node)
         if forms:

@@ -328,8 +328,8 @@ def compile_function(compile_: Compile, functions: Implementations, node: Basic)
 
 
 def _compile_subs(compile_: Compile, node: sympy.Subs) -> Compiled:
-    """Return a function that evaluates a ``Subs``, whose bound variables are first renamed so that no other symbol is
-    equal to them.
+    """Return a function that evaluates a ``Subs``. Its bound variables are renamed first, to differ from all other
+    symbols.
     """
     fresh = [sympy.Dummy(str(v), **v.assumptions0) for v in node.variables]
     body = compile_(node.expr.xreplace(dict(zip(node.variables, fresh, strict=True))))

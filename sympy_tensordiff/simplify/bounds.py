@@ -258,8 +258,8 @@ class _Tighten:
         return rewrite_in_fewest_indices(self.graph, body, row, solution, self.sizes)
 
     def needed_rows(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """Return the constraints `rows` of a guard around `body` without superfluous ones: those that fail only where a
-        sum in `body` is empty, so that `body` is 0 without a test.
+        """Return the constraints `rows` of a guard around `body` without superfluous ones. A constraint is superfluous
+        if it fails only where a sum in `body` is empty: `body` is 0 there without a test.
 
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
         tensor.

@@ -221,8 +221,8 @@ class Parts:
         return found
 
     def _always_finite(self) -> set[Node]:
-        """Return the nodes that may be computed outside of a condition: nodes that are finite for all finite entries
-        that they read, and nodes without indices that are computed unconditionally.
+        """Return the nodes that may be computed outside of a condition: those that are finite for all finite entries in
+        them, and those without indices that are computed unconditionally.
         """
         found: set[Node] = set()
         for node in self._nodes:

@@ -181,9 +181,8 @@ class ProductsOfSums:
         return self.sum(limits, graph.mul(factors), facts)
 
     def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
-        """Return the number of values that the variable of `limit` takes, by which a sum over factors that do not
-        depend on the variable is multiplied. None if the number is unknown, or if one of `factors` may be undefined
-        when it is 0.
+        """Return the number of values that the variable of `limit` takes. A sum of factors without this variable is
+        their product times this number. None if it is unknown, or if it may be 0 and one of `factors` undefined there.
         """
         count = length_of_range(limit)
         if count is None or are_ranges_nonempty([limit], facts):

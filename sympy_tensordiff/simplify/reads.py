@@ -231,8 +231,8 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[IndirectIndex, Rows] | None:
-        """Return the first ``p[i]`` in an index of `node` for which no proof is found that ``i`` is within the shape of
-        ``p``, with the constraints known at that place; None if all are proved.
+        """Return the first read ``p[i]`` of an integer tensor in an index of `node` without a proof that ``i`` is in
+        bounds, with the constraints known at that place; None if all are proved.
         """
         if not self.graph.integers:
             return None

@@ -170,8 +170,8 @@ def compute_text(
     step: str = "",
 ) -> str:
     """Return the text of the function that launches the kernels of all steps, for arrays in device memory. Four
-    mappings, whose keys are the arrays that steps fill, say how the steps run that are not plain kernels, such as
-    library calls and loops over time.
+    mappings describe the steps that are not plain kernels, such as library calls and loops over time; their keys are
+    the arrays that the steps fill.
 
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
 

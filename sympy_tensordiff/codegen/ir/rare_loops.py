@@ -65,8 +65,8 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition, computed in `body`, without which the loops of `body` do nothing, so that they can be
-    skipped where it is false. None if there is not exactly one such condition, if another loop is not short, or if
+    """Return the condition, computed in `body`, that must be true for the loops of `body` to have an effect: where it
+    is false, they can be skipped. None if there is not exactly one such condition, if another loop is not short, or if
     `body` has an ``if``.
     """
     tests = set()

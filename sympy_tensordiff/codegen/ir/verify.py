@@ -93,8 +93,8 @@ def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Const
 
 
 def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
-    """Return an `OutOfBounds` that says for which sizes ``rows`` have an integer solution in the variables ``inner``,
-    so that a read is out of bounds; None if there are no such sizes. The constraints ``facts`` hold in every call.
+    """Return an `OutOfBounds` with the sizes for which a read is out of bounds: there ``rows`` have an integer solution
+    in the variables ``inner``. None if there are no such sizes. The constraints ``facts`` hold in every call.
     """
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)

@@ -228,9 +228,7 @@ def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
 
 
 def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:
-    """Return ``factor*other`` as a select that is 0 where ``factor`` is 0, even if ``other`` is infinite or nan at that
-    point.
-    """
+    """Return ``factor*other`` as a select: 0 where ``factor`` is 0, even if ``other`` is infinite or nan there."""
     return graph.select(graph.compare("ne", factor, graph.zero), graph.mul((factor, other)), graph.zero)
 
 

@@ -254,8 +254,8 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return ``(local arrays, statements)`` of a kernel whose loop along a row is moved inside of the sums that `plan`
-    names, so that memory is read contiguously; a long row is cut into strips. None if `plan` is None.
+    """Return ``(local arrays, statements)`` of a kernel. Its loop along a row is moved inside of the sums named in
+    `plan`, for contiguous reads of memory; a long row is cut into strips. None if `plan` is None.
     """
     if plan is None:
         return None

@@ -63,9 +63,9 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
 def _scattered(
     loop: Loop, fresh: Callable[[str], str]
 ) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[str]] | None:
-    """Return ``(functions, addition, stored)`` for a loop that adds function values to an entry whose index is read
-    from data: the statements that compute the values, the statement that adds, and the scalars that pass from the
-    former to the latter. None for other loops.
+    """Return ``(functions, addition, stored)`` for a loop that adds function values to entries with indices read from
+    data: the statements that compute the values, the statement that adds them, and the scalars that pass from the first
+    to the second. None for other loops.
     """
     *functions, last = loop.body
     targets = [part.target for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]

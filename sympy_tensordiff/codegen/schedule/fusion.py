@@ -188,8 +188,8 @@ class _Fusion:
         return self.plans[id(kernel)]
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return the kernels in `left`, the steps that are not fused yet, whose arrays only `step` reads and that can
-        join `group` together with `step`.
+        """Return the kernels among `left`, the steps that are not fused yet, that can join `group` together with
+        `step`. Only `step` reads their arrays.
         """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
