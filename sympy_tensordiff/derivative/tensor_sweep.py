@@ -148,8 +148,8 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """Return the largest nodes in `body`, other than `around`, that depend neither on an index in `bound` nor on an
-    index of an outer binder, so that they can be swept as whole tensors.
+    """Return the largest nodes in `body`, other than `around`, that can be swept as whole tensors: they depend neither
+    on an index in `bound` nor on an index of an outer binder.
     """
 
     def is_closed(node: Node) -> bool:

@@ -159,9 +159,9 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, a name for `value`, under the conditions (a guard, disjoint guards or a select) under which
-    `value` is not 0, so that nothing is computed elsewhere; `entry` itself if there are no conditions, None if they
-    have another form.
+    """Return `entry`, a name for `value`, under the conditions (a guard, disjoint guards or a select) for `value` not
+    to be 0. Nothing is then computed elsewhere. Return `entry` itself if there are no conditions, None if they have
+    another form.
     """
     if not is_conditional(graph, value):
         return entry

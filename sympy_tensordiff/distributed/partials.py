@@ -83,8 +83,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
 
 
 class ResultSplitter:
-    """Splits expressions into partial results, which are computed block by block (``parts``), and arrays of inner sums
-    that must be complete before (``stages``).
+    """Splits expressions into partial results computed block by block (``parts``), and arrays of inner sums that must
+    be complete before (``stages``).
 
     ``min_sizes`` are the smallest sizes for which periodic indices are read correctly.
     """

@@ -60,8 +60,8 @@ def sums_labels(node: Node) -> bool:
 
 
 class _InternedContraction(NamedTuple):
-    """A `Contraction` (the data of an einsum) that is stored once, with the shape of its result, and with the number by
-    which keys of the node table refer to it.
+    """A `Contraction` (the data of an einsum) that is stored once, with the shape of its result and its number in keys
+    of the node table.
     """
 
     data: Contraction

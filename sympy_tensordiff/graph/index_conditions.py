@@ -325,8 +325,8 @@ def _split_cases(expr: Any) -> Cases | None:
 
 
 def _holds_in_cases(cases: Cases, holds: Callable[[Any], Any]) -> Any:
-    """Return the condition that ``holds(value)`` is true for the value of `cases`, ``(value, condition)`` pairs of
-    which the first with a true condition counts.
+    """Return the condition that ``holds(value)`` is true for the value of `cases`. These are ``(value, condition)``
+    pairs, of which the first with a true condition counts.
     """
     result, no_earlier_case = S.false, S.true
     for value, condition in cases:

@@ -64,7 +64,7 @@ def order_symmetric_labels(
     operands: Sequence[tuple[Node, tuple[int, ...]]], output: Sequence[int], known: Mapping[Node, bool]
 ) -> list[WrittenOperand]:
     """Return the operands with the two labels of each symmetric matrix in the order in which the product reads as a
-    chain, ``x.T S y``, so that no transposed S is printed. ``known`` maps symmetric matrices to True.
+    chain, ``x.T S y``. No transposed S is printed then. ``known`` maps symmetric matrices to True.
 
     A path starts at the first axis of the result, or at an end.
     """

@@ -78,8 +78,8 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)`` for a `form` that contains a remainder ``Mod(f, m)`` whose floor, `quotient`, is
-    written in another way, for instance over a common denominator; ``(form, [])`` if it contains none.
+    """Return ``(rest, remainders)`` for a `form` with a remainder ``Mod(f, m)`` whose floor, `quotient`, is written in
+    another way, for instance over a common denominator; ``(form, [])`` for other forms.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))

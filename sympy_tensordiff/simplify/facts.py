@@ -100,9 +100,9 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
 def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
-    """Yield each node below `root` that is evaluated for certain, under no condition and in no loop that may be empty,
-    as ``(node, constraints of the loops around it, variables of these loops, innermost first)``. `known` are
-    constraints that hold; pairs in `seen` are skipped, new ones are added.
+    """Yield each node below `root` that is evaluated for certain: under no condition, and in no loop that may be empty.
+    It is yielded as ``(node, constraints of the loops around it, variables of these loops, innermost first)``. `known`
+    are constraints that hold; pairs in `seen` are skipped, new ones are added.
     """
     stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
     while stack:

@@ -222,8 +222,8 @@ def _may_cancel(node: Node) -> bool:
 def _with_entries_of(
     graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> dict[Node, Node]:
-    """Return a dictionary from `nodes` to equal nodes in which reads of the stored `arrays` are replaced by the
-    formulas of these entries, if simple, so that rules see inside. Formulas in `choices` are preferred.
+    """Return a dictionary from `nodes` to equal nodes with the formulas of entries in place of reads of the stored
+    `arrays`, if these formulas are simple. Rules can then see inside. Formulas in `choices` are preferred.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """

@@ -85,8 +85,8 @@ RangeFunction = Callable[[Environment], tuple[Any, Any]]
 def _loop_ranges(
     binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
 ) -> tuple[list[RangeFunction], list[Any]]:
-    """Return ``(ranges, rest)``: a function for each of ``binders`` that computes the range of its index from the
-    values of outer ones, and the ``conditions`` that these ranges do not imply.
+    """Return ``(ranges, rest)``. ``ranges`` has a function for each of ``binders``, from the values of outer indices to
+    the range of its index; ``rest`` are the ``conditions`` not implied by these ranges.
     """
     loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
     rows, guards = [], []

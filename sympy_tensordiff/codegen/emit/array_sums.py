@@ -167,8 +167,8 @@ class Narrowing:
         return Span(span.axis, low, stop), frame
 
     def without_dominated(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
-        """Return ``forms`` without those that cannot be the maximum (``sign`` 1) or minimum (-1), because another form
-        is provably as large, or as small, where ``known`` holds.
+        """Return ``forms`` without those that cannot be the maximum (``sign`` 1) or minimum (-1): another form is
+        provably as large, or as small, given the constraints ``known``.
         """
         kept: list[Affine] = []
         for form in dict.fromkeys(forms):

@@ -196,8 +196,8 @@ class _DeviceLoop:
 
 
 class BlockLoopPrinter(_DeviceLoop):
-    """Prints the kernel in which blocks of threads run a recurrence (see `BlockRecurrence`) or, for a recurrence in the
-    steps of another one, the function that the outer one calls. ``axes`` are the axes of the batch.
+    """Prints the kernel in which blocks of threads run a recurrence (see `BlockRecurrence`). For a recurrence in the
+    steps of another one, it prints the function called by the outer one. ``axes`` are the axes of the batch.
     """
 
     last_parameters = ("work",)

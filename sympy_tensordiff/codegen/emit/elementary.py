@@ -481,7 +481,7 @@ def _tan_near(a: Precision) -> str:
 
 
 def _arctangent(a: Precision) -> str:
-    """Return the lines of code that compute ``angle``, the arc tangent of ``low/high``, where ``0 <= low <= high``, and
+    """Return the lines of code that compute ``angle``, the arc tangent of ``low/high`` for ``0 <= low <= high``, and
     then subtract it from pi/2 if ``is_steep``. Above 1/2, the quotient is replaced by ``(low - high)/(low + high)``,
     whose arc tangent is less by pi/4. Angles are ``eighths*pi/4 + small``.
     """

@@ -231,7 +231,7 @@ class EntryPrinter(LlvmNestPrinter):
 
     def add_parts(self, target: str, parts: str, entries: str) -> None:
         """Emit code that adds up the partial sums of all threads in ``parts`` and stores the ``entries`` totals in
-        ``target``, in a fixed order, so that results do not depend on timing.
+        ``target``. The order of the additions is fixed: results do not depend on timing.
         """
         real = self.module.real
         with self.loop("0", entries) as place:

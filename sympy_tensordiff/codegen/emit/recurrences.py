@@ -25,7 +25,7 @@ def _depth(step: Recurrence) -> int:
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
     """Return the texts of a recurrence's functions, ``pieces`` and ``entries``, with new names for the functions that
-    `pieces` define, so that another recurrence in the module may have functions of the old names.
+    `pieces` define. Another recurrence in the module may then have functions of the old names.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]

@@ -81,7 +81,7 @@ class _BoundsChecker:
 
     def for_whole_axis(self, rows: Rows) -> Rows:
         """Return those constraints of ``rows`` that limit the first axis to the rows of one thread, such as ``i <
-        stop``, in a weaker form that holds for all threads, ``i < n``. Other constraints are left out.
+        stop``, weakened to hold for all threads: ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(

@@ -404,7 +404,7 @@ class NestLaws:
 
     def check_write(self, statement: Set) -> None:
         """Raise VerificationError if an assignment changes a bound of an enclosing loop, writes to an array that the
-        function does not fill, or writes to an entry that another thread or block computes.
+        function does not fill, or writes to another thread's or block's entry.
         """
         target = statement.target
         if isinstance(target, Name):

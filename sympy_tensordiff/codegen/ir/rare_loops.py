@@ -128,9 +128,8 @@ def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return statements that run a fast copy of `loop`, without the inner loops that a rare condition guards, and
-    afterwards `loop` itself if the condition occurred. None if it has no such inner loops, or adds to values from
-    before.
+    """Return statements that run a fast copy of `loop`, without its inner loops under a rare condition, and afterwards
+    `loop` itself if the condition occurred. None if it has no such inner loops, or adds to values from before.
 
     All entries are computed again then: they are set, not added to earlier values.
     """

@@ -68,8 +68,8 @@ class TieTerm:
 
 
 class _Ties(LoopArrays):
-    """Stores values that are compared with their own maximum or minimum in arrays, so that both sides of the comparison
-    read the same floating-point numbers and equality is exact.
+    """Stores values that are compared with their own maximum or minimum in arrays. Both sides of the comparison then
+    read the same floating-point numbers, and equality is exact.
     """
 
     def __init__(self, graph: Graph, lowering: Lowering) -> None:

@@ -17,8 +17,8 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
 
 class FlatSum(NamedTuple):
-    """An addition as ``number * sum(factor * term)`` without nested additions and with first factor 1, so that
-    additions that are multiples of each other differ only in ``number``.
+    """An addition as ``number * sum(factor * term)`` without nested additions. The first factor is 1: additions that
+    are multiples of each other differ only in ``number``.
     """
 
     number: Fraction

@@ -36,8 +36,8 @@ def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _with_scaled_vector(graph: Graph, node: Node) -> Node:
-    """Return the product of tensors `node` with its power of a norm multiplied into those operands that have fewer
-    entries than the result, which saves multiplications; `node` itself if it has no such power or operands.
+    """Return the product of tensors `node` with its power of a norm multiplied into operands with fewer entries than
+    the result, to save multiplications; `node` itself if it has no such power or operands.
     """
     power = next((arg for arg in node.args if not arg.shape and _inverse_power(arg) is not None), None)
     inverse = None if power is None else _inverse_power(power)

@@ -71,8 +71,8 @@ def in_memory_order(
 
 
 def stride(parts: Sequence[Node], v: int) -> Stride:
-    """Return the memory cost of a loop over ``v`` as the innermost one in which ``parts`` are evaluated, from the
-    distances in memory of the entries that they read in successive iterations.
+    """Return the memory cost of a loop over ``v`` as the innermost one around ``parts``, from the distances in memory
+    between the entries that they read in successive iterations.
     """
     lines = distance = 0
     for part in parts:

@@ -340,8 +340,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return those of `sums` (all over one range) that call a costly function with the same arguments as another of
-        them, so that one loop can compute them together.
+        """Return those of `sums` (all over one range) that have a call of a costly function in common with another of
+        them, with equal arguments. One loop can compute them together.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """

@@ -24,8 +24,8 @@ from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 @dataclass(frozen=True)
 class ScatterTerm:
-    """A term that is computed as ``array[index] += value`` (or as a maximum or minimum, by its ``reduction``) in loops
-    over ``variables``, which the constraints ``rows`` bound.
+    """A term computed as ``array[index] += value`` (or as a maximum or minimum, by its ``reduction``) in loops over
+    ``variables``, with the constraints ``rows`` as bounds.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
     ``exclusive``: no two points have one entry.

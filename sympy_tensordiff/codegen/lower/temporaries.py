@@ -195,8 +195,8 @@ class Storage:
                 self._structures.add(candidate.node)
 
     def _written_out(self, body: Node) -> Node:
-        """Return `body` with reads of arrays replaced by the formulas of their entries where these are known, so that
-        equal values in different kernels are recognised.
+        """Return `body` with reads of arrays replaced by the formulas of their entries, if these are known. Equal
+        values in different kernels are then recognised.
         """
         done: dict[Node, Node] = {}
         for node in reachable(body):

@@ -29,8 +29,8 @@ from sympy_tensordiff.simplify.common_factors import MAX_TERMS
 
 
 def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with those products multiplied out that have a factor like ``f[i] + [i == j]*g[i]``, so that the
-    diagonal term is computed on the diagonal only. Some terms are joined before, as ``x*s - y*s`` to ``s*(x - y)``.
+    """Return `nodes` with products multiplied out that have a factor like ``f[i] + [i == j]*g[i]``: the diagonal term
+    is then computed on the diagonal only. Some terms are joined before, as ``x*s - y*s`` to ``s*(x - y)``.
     """
     nodes = rewritten(graph, nodes, partial(_with_joined_indices, graph))
     nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))

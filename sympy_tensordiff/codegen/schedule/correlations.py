@@ -56,8 +56,8 @@ def with_correlations(program: Program) -> Program:
 
 
 class _CorrelationFinder:
-    """Finds contractions whose operands are copies of sliding windows (im2col), and replaces copies and contraction by
-    correlations that read the windows in place.
+    """Finds contractions of copies of sliding windows (im2col). The copies and the contraction are replaced by
+    correlations, which read the windows in place.
     """
 
     def __init__(self, program: Program) -> None:
@@ -301,9 +301,9 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return ``(axes, label)``: the axes of the result along which the correlation is divided into tasks for threads,
-    and a label that each task computes from its position along an axis with an index such as ``i + k``. The label is
-    None if there are enough tasks without such an axis.
+    """Return ``(axes, label)``. A correlation is divided along the ``axes`` of the result into tasks for threads. Each
+    task computes the ``label``, such as k, from its position along an axis with an index such as ``i + k``. The label
+    is None if there are enough tasks without such an axis.
     """
     found, number = [], 1
     counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}

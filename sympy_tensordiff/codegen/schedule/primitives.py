@@ -209,8 +209,8 @@ def _is_set(flag: Name) -> Constraint:
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return the statements of a reduction with ``count`` independent accumulators, which are combined after the loop,
-    so that an operation need not wait for the previous one.
+    """Return the statements of a reduction with ``count`` independent accumulators, combined after the loop: an
+    operation need not wait for the previous one.
 
     The reduction is the one statement of the loop, into a scalar.
 
