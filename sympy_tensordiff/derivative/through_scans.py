@@ -252,7 +252,7 @@ def _tangent_variable(variable: Any) -> Any:
 
 def _active_states(states: Sequence[State], active: set[Any], moving: set[Any]) -> set[Any]:
     """Return the state variables that change with the differentiated leaves: those in `active`, and those whose step
-    depends on such a state or on a variable in `moving`.
+    depends on another one that changes or on a variable in `moving`.
     """
     found = set(active)
     while True:

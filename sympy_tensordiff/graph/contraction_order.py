@@ -157,8 +157,8 @@ class Products:
         return min(whole, each) if terms else whole
 
     def in_outer_terms(self, operands: Sequence[Labelled], extents: Extents) -> list[tuple[Number, list[Labelled]]]:
-        """Return the terms, ``(coefficient, operands)``, of an einsum in which an operand that is a sum of outer
-        products is multiplied out; [] if no operand is such a sum.
+        """Return the terms, ``(coefficient, operands)``, of an einsum with an operand that is a sum of outer products,
+        after this sum is multiplied out; [] if no operand is a sum of outer products.
         """
         for position, (node, labels) in enumerate(operands):
             if self.rank(node) > 0:
@@ -210,8 +210,8 @@ class Products:
         return self.ranks[node]
 
     def _rank(self, node: Node) -> int:
-        """Return how many outer products `node` is a sum of; 0 if it is not such a sum. The numbers for its arguments
-        are already in ``self.ranks``.
+        """Return how many outer products `node` is a sum of; 0 if it is no sum of outer products. The numbers for its
+        arguments are already in ``self.ranks``.
         """
         ranks = [self.ranks.get(arg, 0) for arg in node.args]
         if node.op == "add":

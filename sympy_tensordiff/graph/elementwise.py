@@ -221,8 +221,8 @@ class Elementwise(Contractions):
         return zero and all(f.total or _is_parameter(f) for f in factors)
 
     def _unbroadcast(self, node: Node, shape: Shape) -> Node:
-        """Return the scalar that `node` repeats at every entry, if `node` is such a tensor of this `shape`; other nodes
-        are unchanged.
+        """Return the scalar that `node` repeats at every entry of a tensor of this `shape`; a node that is no repeated
+        scalar is unchanged.
         """
         if node.shape != shape:
             return node

@@ -139,7 +139,7 @@ def _without_floors_in_lowest_terms(rows: Iterable[Constraint], variables: froze
 
 
 def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Constraint]:
-    """Return ``[row]`` if it has no floors of ``variables``; else inequalities without such floors that follow from
+    """Return ``[row]`` if it has no floors of ``variables``; else inequalities without these floors that follow from
     `row`.
 
     >>> i, j = (Affine.variable(v) for v in "ij")

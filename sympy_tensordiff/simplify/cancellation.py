@@ -220,7 +220,7 @@ class _Rewriter:
 
     def has_parts_of_products(self, node: Node) -> bool:
         """Return whether `node`, or the formula of an entry that it reads, contains a part to which a rule for products
-        may apply: a function with such a rule, or an addition with a number.
+        may apply: a function that has a rule, or an addition with a number.
         """
         pending = [node]
         while pending:

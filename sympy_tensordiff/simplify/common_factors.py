@@ -139,7 +139,7 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
 
 def with_sums_joined(graph: Graph, addition: Node) -> Node:
     """Return `addition` with a multiple of an inner sum joined with the same terms outside: ``x*(a + b) - a - b``
-    becomes ``(x - 1)*(a + b)``. Unchanged without such terms.
+    becomes ``(x - 1)*(a + b)``. Other additions are unchanged.
     """
     terms = [product_of(graph, term) for term in addition.args]
     keys = [frozenset(term.powers.items()) for term in terms]

@@ -187,7 +187,9 @@ def bracket_note(expr: Any) -> str:
 
 
 def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
-    """Return a number for each symbolic size: the given one, or a small one that differs from the others."""
+    """Return a number for each symbolic size: the number that the user gave, or a small one that differs from the
+    others.
+    """
     symbols = size_symbols(*parsed.tensors.values(), parsed.expression)
     return {symbol: given.get(str(symbol), n) for n, symbol in enumerate(symbols, start=2)}
 

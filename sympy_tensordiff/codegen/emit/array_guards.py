@@ -193,8 +193,8 @@ def _names(condition: Condition) -> set[str]:
 
 
 def mapped(condition: Condition, images: Mapping[str, Affine]) -> Condition:
-    """Return `condition` with its variables substituted by `images`. The condition that a form is not 0 is equivalent
-    to that of its negative; of the two, the one whose text is sorted last is returned.
+    """Return `condition` with its variables substituted by `images`. The condition that a form is not 0 may also be
+    written with the negative form; the one whose text is sorted last is returned.
     """
     if isinstance(condition, Constraint):
         return condition._replace(form=condition.form.substitute(images))

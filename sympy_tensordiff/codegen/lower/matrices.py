@@ -150,9 +150,7 @@ class Matrices(Storage):
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
-        """Return the index at which an array that exists already stores the value of `node`; None if there is no such
-        array.
-        """
+        """Return the index at which an existing array stores the value of `node`; None if no array stores it."""
         candidate = self.planner.candidate(node, context) if node in self._structures else None
         stored = None if candidate is None else self._array_containing(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)

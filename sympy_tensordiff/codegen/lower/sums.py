@@ -158,7 +158,7 @@ MAX_SPLIT = 4
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
     """Return ``(sum, inner)`` if `node` can be written as an outer sum over an inner sum that is in ``known``: the new
-    sum, and that inner sum. None if there is no such inner sum.
+    sum, and that inner sum; else None.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)

@@ -53,8 +53,8 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
 
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return statements that run `loop` with fast sines and cosines, right for small angles only, and again with
-    ordinary ones if an angle was large. None if the loop is short, calls no such function, or may not run twice.
+    """Return statements that run `loop` with fast sines and cosines, which are right for small angles only, and again
+    with ordinary ones if an angle was large. None if the loop is short, calls no sine or cosine, or may not run twice.
     """
     if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
         return None

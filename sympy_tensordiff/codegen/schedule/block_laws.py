@@ -120,8 +120,8 @@ def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
 
 
 def _merged(accesses: Sequence[_Access]) -> list[_Access]:
-    """Return fewer accesses that cover the given ones, so that proofs are quicker: accesses to ``a[i]``, ``a[i + 1]``
-    and ``a[i + 2]`` become one access to ``a[i + v]`` with ``0 <= v <= 2``.
+    """Return fewer accesses that cover all of ``accesses``, so that proofs are quicker: ``a[i + v]`` with ``0 <= v <=
+    2`` for ``a[i]``, ``a[i + 1]`` and ``a[i + 2]``.
     """
     alike: dict[object, list[_Access]] = {}
     for access in accesses:

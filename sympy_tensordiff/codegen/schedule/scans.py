@@ -192,8 +192,8 @@ class _ScanFinder:
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
         """Return `scan` with the factor recorded by which its terms grow from one entry to the next: ``a[i]`` if they
-        contain ``prod_{j < k <= i} a[k]``. None if they contain no such product. `add` is the statement that updates
-        the sum.
+        contain ``prod_{j < k <= i} a[k]``, None if they contain no product over such a range. `add` is the statement
+        that updates the sum.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]
