@@ -131,7 +131,7 @@ class Affine(_Form):
         return 0
 
     def split(self, variable: Variable) -> tuple[Affine, Affine]:
-        """Return ``(c, rest)`` such that the form is ``c*variable + rest``, with c as a constant form."""
+        """Return ``(c, rest)`` with ``c*variable + rest`` equal to the form, and c as a constant form."""
         c = self.coefficient(variable)
         return Affine(None, c), self - Affine({variable: c})
 

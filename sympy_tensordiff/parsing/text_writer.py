@@ -218,7 +218,7 @@ class ThesisWriter(Rewriting):
         return text.repeated_piece(result, expr.rank)
 
     def visit_function(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Return the text of a function of the language, or of a composition of such functions. Raise
+        """Return the text of a function of the language, or of a composition of functions of the language. Raise
         `UnsupportedError` for another function.
         """
         if expr.func in text.NAMES:

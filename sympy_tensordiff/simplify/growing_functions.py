@@ -154,9 +154,7 @@ LOGARITHMS = {
 
 
 def has_exponential(node: Node) -> bool:
-    """Whether an exponential occurs in `node`. The logarithm of such a node is computed from its largest exponent
-    instead.
-    """
+    """Whether an exponential occurs in `node`: the logarithm of `node` is then computed from its largest exponent."""
     return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
 
 

@@ -225,7 +225,7 @@ class Logarithms:
 
 def _of_determinants(graph: Graph, factors: Sequence[Node]) -> Node | None:
     """Return the factors with ``det(A)*det(B)`` replaced by ``det(A @ B)``, since the product of large determinants may
-    overflow; None without two such factors.
+    overflow; None unless two factors are determinants.
     """
     found = [factor for factor in factors if factor.op == "cof" and factor.data == 0 and not factor.shape]
     if len(found) < 2 or found[0].args[0].shape != found[1].args[0].shape:

@@ -167,8 +167,8 @@ class _Norms:
         return self.stored(array, self.graph.comprehension(variables, array.shape, formula))
 
     def formula(self, total: Node, base: Node) -> Node | None:
-        """Return the root of the sum of squares `total`, scaled so that no square overflows or underflows; None if it
-        is not such a sum. `base` is `total`, or the array entry that stores it.
+        """Return the root of the sum of squares `total`, scaled so that no square overflows or underflows; None if
+        `total` is no sum of squares. `base` is `total`, or the array entry that stores it.
         """
         graph = self.graph
         if total.op != "sum" or len(total.free & self.bound) > MAX_RANK:

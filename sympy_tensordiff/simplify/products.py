@@ -91,8 +91,8 @@ def cancelled(graph: Graph, product: ContractionParts) -> ContractionParts | Non
 
 
 def _inverse(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Return the operands of `product` with ``sum_b inv(A)[a, b] A[b, c]`` replaced by the unit matrix; None without
-    such operands.
+    """Return the operands of `product` with ``sum_b inv(A)[a, b] A[b, c]`` replaced by the unit matrix; None if no
+    inverse is multiplied by its matrix.
     """
     parts = product.parts
     for n, (node, labels) in enumerate(parts):
