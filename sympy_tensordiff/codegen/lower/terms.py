@@ -38,17 +38,27 @@ def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     return [node if node.has_tensor_ops else _entries_in_terms(graph, node) for node in nodes]
 
 
-def _with_joined_indices(graph: Graph, total: Node) -> Node:
-    """Return a scalar addition with integer multiples of indices as one index, ``p - 8*i`` for ``p`` and ``-8*i``: a
-    function of it is a function of one integer. Other nodes are returned unchanged.
+JOINED = frozenset({sympy.sin, sympy.cos})
+"""The functions whose arguments have their indices joined: tables of angles."""
+
+
+def _with_joined_indices(graph: Graph, call: Node) -> Node:
+    """Return a sine or cosine with integer multiples of indices in additions of its argument joined to one index, ``p -
+    8*i`` for ``p`` and ``-8*i``: it is then a function of one integer. Other nodes are returned unchanged.
     """
-    terms = [graph.split_coefficient(term) for term in total.args] if total.op == "add" and not total.shape else []
-    own = [(c, core) for c, core in terms if core.op == "index" and isinstance(c, int)]
-    if len(own) < 2:
+    if call.op != "call" or call.data not in JOINED or call.shape:
+        return call
+    number, core = graph.split_coefficient(call.args[0])
+    factors = [_joined_index(graph, factor) for factor in graph.factors(core)]
+    return graph.call(call.data, [graph.scale(number, graph.mul(factors))])
+
+
+def _joined_index(graph: Graph, total: Node) -> Node:
+    """Return an addition of integer multiples of indices as one index; other nodes unchanged."""
+    terms = [graph.split_coefficient(term) for term in total.args] if total.op == "add" else []
+    if not terms or not all(core.op == "index" and isinstance(c, int) for c, core in terms):
         return total
-    form = sum((c * core.data for c, core in own), Affine())
-    rest = [graph.scale(c, core) for c, core in terms if (c, core) not in own]
-    return graph.add([graph.index(form), *rest])
+    return graph.index(sum((c * core.data for c, core in terms), Affine()))
 
 
 ENTRIES = frozenset({"read", "scalar", "index"})
