@@ -178,10 +178,7 @@ class Products:
         while stack:
             node, own, coefficient, others = stack.pop()
             if node.op == "add":
-                stack += [(arg, own[len(own) - len(arg.shape) :], coefficient, others) for arg in reversed(node.args)]
-                continue
-            if len(own) < len(labels):
-                found.append((coefficient, [*others, (node, own)]))
+                stack += [(arg, own, coefficient, others) for arg in reversed(node.args)]
                 continue
             known = dict(zip(node.data.output, own, strict=True))
             for label, extent in enumerate(node.data.extents):
@@ -191,7 +188,7 @@ class Products:
             inner = [tuple([known[label] for label in arg]) for arg in node.data.inputs]
             factors = list(zip(node.args, inner, strict=True))
             coefficient *= node.data.coefficient
-            is_term = (is_core(node) and is_separable(node)) or is_repeated(node)
+            is_term = is_core(node) and is_separable(node)
             place = -1 if is_term else next(k for k, arg in enumerate(node.args) if self.rank(arg))
             if place < 0:
                 found.append((coefficient, [*others, *factors]))
@@ -215,8 +212,6 @@ class Products:
         """
         ranks = [self.ranks.get(arg, 0) for arg in node.args]
         if node.op == "add":
-            # A vector is repeated along the other axes: the outer product with ones.
-            ranks = [1 if 0 < len(arg.shape) < len(node.shape) else self.ranks.get(arg, 0) for arg in node.args]
             return sum(ranks) if all(ranks) and node.shape and sum(ranks) <= _MAX_OUTER_TERMS else 0
         if node.op != "ein" or not node.args or len(set(node.data.output)) < len(node.data.output):
             return 0
@@ -224,8 +219,6 @@ class Products:
             return 0
         if len(node.shape) < 2:
             return 0
-        if is_repeated(node):
-            return 1
         return int(is_core(node) and is_separable(node)) or next(filter(None, ranks), 0)
 
     def work_in_order(self, operands: Sequence[Labelled], output: tuple[int, ...], extents: Extents) -> int:
@@ -290,11 +283,6 @@ def is_separable(core: Node) -> bool:
         joined = {*labels}.union(*(group for group in groups if not group.isdisjoint(labels)))
         groups = [*(group for group in groups if group.isdisjoint(labels)), joined]
     return sum(not group.isdisjoint(core.data.output) for group in groups) > 1
-
-
-def is_repeated(node: Node) -> bool:
-    """Return whether `node` is a vector or another tensor repeated along further axes."""
-    return is_view(node) and bool(node.args) and 0 < len(node.data.inputs[0]) < len(set(node.data.output))
 
 
 def is_outer(node: Node) -> bool:
