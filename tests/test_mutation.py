@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 from types import SimpleNamespace
 
@@ -16,8 +17,12 @@ def test_all_folders_have_places_and_each_place_has_a_change():
     for folder in mutants.FOLDERS:
         found = mutants.sites(folder)
         assert len(found) > 500
-        site = found[len(found) // 2]
-        mutant = mutants.mutant(site)
+        mutant = None
+        for site in found[len(found) // 2 :]:
+            with contextlib.suppress(LookupError):  # inside of a message
+                mutant = mutants.mutant(site)
+                break
+        assert mutant is not None
         assert mutant.code.co_name == site.function and "->" in mutant.text
         assert mutant.lines.start >= site.line
 

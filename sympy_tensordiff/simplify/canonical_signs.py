@@ -77,7 +77,12 @@ class _Signs:
         # Its axes are indices from outside, whose order is known.
         variables, _, body = self.graph.inside(node, ())
         new = self.within(body)
-        return node if new is body else self.graph.comprehension(variables, node.data, new)
+        if new is body:
+            return node
+        found = self.graph.comprehension(variables, node.data, new)
+        if node in self.graph.labels:
+            self.graph.labels.setdefault(found, self.graph.labels[node])
+        return found
 
     def comprehension(self, node: Node) -> Node:
         """Return `node` with canonical signs if it is a comprehension without operations on whole tensors."""

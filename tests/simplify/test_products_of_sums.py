@@ -41,7 +41,7 @@ S = IndexedSum
         ),
         (
             S(exp(A[i, j]) * y[j] / S(exp(A[i, k]), (k, 0, M - 1)), over_i, over_j),
-            S(exp(A[i, j]) * y[j] / S(exp(A[i, k]), (k, 0, M - 1)), over_i, over_j),
+            S(S(exp(A[i, j]) * y[j], over_j) / S(exp(A[i, k]), (k, 0, M - 1)), over_i),
         ),
         # What an inner sum knows already stays with it.
         (S(x[i] * A[i, j] * y[j], over_j, over_i), S(x[i] * A[i, j] * y[j], over_j, over_i)),

@@ -56,6 +56,9 @@ def in_memory_order(
     extents = [_extent(planner, v, inner) for v in variables]
     places = [n for n, extent in enumerate(extents) if not (extent.is_constant and extent.constant <= UNROLLED)]
     parts = _own_parts(graph, body)
+    is_coupled = any(part.op in BINDERS and len(part.free.intersection(variables)) > 1 for part in parts)
+    if is_coupled and not any(part.op == "read" and len(part.free.intersection(variables)) > 1 for part in parts):
+        return variables, rows  # only the array of an inner sum has several of the axes: in the order of these loops
     strides = {variables[n]: stride(parts, variables[n]) for n in places}
     wanted = sorted((variables[n] for n in places), key=lambda v: strides[v], reverse=True)
     if not places or strides[wanted[-1]].lines == strides[variables[places[-1]]].lines:

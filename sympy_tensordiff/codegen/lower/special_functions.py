@@ -78,8 +78,8 @@ def _polygamma_compiled(psi: Function) -> Function:
             return math.nan
         if x <= 0 and (x % 1 == 0 or x == -math.inf):
             return math.inf if n % 2 else -math.inf
-        total, factorial, order = 0.0, 1.0, int(n)
-        for k in range(1, order + 1):
+        total, factorial = 0.0, 1.0
+        for k in range(1, int(n) + 1):
             factorial *= k
         mirrored = 1.0 if n % 2 else -1.0
         for part in range(1 if x > 0 else 3):
@@ -87,10 +87,10 @@ def _polygamma_compiled(psi: Function) -> Function:
             at = x if x > 0 else x - math.floor(x) if part == 0 else math.ceil(x) - x if part == 1 else 1.0 - x
             value = 0.0
             while at < 10 + n:
-                value += 1.0 / at ** (order + 1)  # by products: the exponent is an integer
+                value += at ** (-n - 1)
                 at += 1.0
-            value += 1.0 / at**order / n + 0.5 / at ** (order + 1)
-            term = (n + 1) / at ** (order + 2)
+            value += at ** (-n) / n + at ** (-n - 1) / 2
+            term = (n + 1) * at ** (-n - 2)
             for position in range(len(ratios)):
                 value += ratios[position] * term
                 term *= (n + 2 * position + 2) * (n + 2 * position + 3) / at**2

@@ -142,7 +142,8 @@ class CompiledFunction:
         parallel: bool | None = None,
         build: Builder | None = None,
     ) -> None:
-        if backend in COMPILED and not called(functions or {}, [POLYGAMMA]):
+        own = functions if isinstance(functions, Mapping) else {}  # `bind` refuses what is no mapping
+        if backend in COMPILED and not called(own, [POLYGAMMA]):
             program = with_polygammas(program)
         self.program = program
         self.backend = backend

@@ -13,7 +13,6 @@ from sympy_tensordiff.codegen.schedule.device_loops import with_numbers_in_memor
 from sympy_tensordiff.codegen.schedule.diagonals import with_stored_sums
 from sympy_tensordiff.codegen.schedule.joined_scatters import with_joined_scatters
 from sympy_tensordiff.codegen.schedule.layout import in_reading_order
-from sympy_tensordiff.codegen.schedule.row_factors import with_row_factors
 from sympy_tensordiff.codegen.schedule.split import split_deep, split_large
 
 Pass: TypeAlias = Callable[[Program], Program]
@@ -30,7 +29,6 @@ def with_undivided_extrema(program: Program) -> Program:
 _COMPILED: tuple[Pass, ...] = (
     with_correlations,
     with_stored_sums,
-    with_row_factors,
     split_deep,
     split_large,
     in_reading_order,
@@ -42,7 +40,7 @@ PASSES: Mapping[str, tuple[Pass, ...]] = {
     "cuda": (split_deep, split_large),
     "numba": _COMPILED,
     "llvm": (*_COMPILED, with_undivided_extrema),
-    "c": (lower_vector_products, with_correlations, with_row_factors, split_deep, split_large, in_reading_order),
+    "c": (lower_vector_products, with_correlations, split_deep, split_large, in_reading_order),
 }
 
 SPLITS = frozenset({split_deep, split_large})
