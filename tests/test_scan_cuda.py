@@ -14,6 +14,7 @@ import pytest
 import test_scan
 import test_scan_data
 import test_scan_practice
+from conftest import another_process
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.emit import cuda_c, numba_cuda
@@ -154,6 +155,13 @@ def test_steps_allocate_nothing() -> None:
     assert any("memory(" in part for part in steps)
 
 
+@pytest.fixture(scope="module")
+def fresh_simulator() -> Any:
+    """A process of its own: plans of loops depend on what ran before in a process that tests share."""
+    with another_process(NUMBA_ENABLE_CUDASIM="1") as call:
+        yield call
+
+
 def plan_of(name: str) -> str:
     args, exprs, _ = CASES[name]()
     return str(td.lambdify(args, exprs, "cuda").plan)
@@ -169,8 +177,8 @@ def plan_of(name: str) -> str:
         ("series", "blocks run, each for some of B entries, the loop for "),
     ],
 )
-def test_plan_says_what_runs_loops(name: str, line: str, simulator: Any) -> None:
-    assert line in simulator(plan_of, name)
+def test_plan_says_what_runs_loops(name: str, line: str, fresh_simulator: Any) -> None:
+    assert line in fresh_simulator(plan_of, name)
 
 
 def test_steps_that_depend_on_other_entries_are_no_batch() -> None:
