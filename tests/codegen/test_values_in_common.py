@@ -182,3 +182,14 @@ def test_functions_of_a_difference_of_indices_are_tables():
 def test_an_extent_that_may_be_negative_needs_no_guards():
     """The signal has four entries for each window, and eight more: it says nothing of the number of windows."""
     assert "if n >" not in lines_of(spectra)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_entries_that_nothing_selects_are_zero_where_a_function_is_infinite(backend):
+    """An empty sum is 0, and calls nothing: log(0) is no factor of it."""
+    chosen = Sum(Delta(p, src[e]) * log(w[p]) * c[e], over(e, n))
+    value = Sum(c[e] * sympy.loggamma(w[src[e]]), over(e, n))
+    function = td.lambdify((w, c, src), (Entries(chosen, (p, m)), td.gradient(value, w)), backend)
+    found = function(np.array([1.5, 0.0, 2.0, 0.0]), np.array([1.0, 2.0, 3.0]), np.array([0, 2, 0]))
+    np.testing.assert_allclose(found[0], [4 * np.log(1.5), 0, 2 * np.log(2), 0])
+    assert np.isfinite(found[1]).all() and not found[1][1::2].any()

@@ -76,7 +76,7 @@ def split_scatters(
             is_whole = not stores or factor.free.issuperset(axes)
             if factor.op == "sum" and is_whole and selects(graph, factor, axes):
                 others = [other for other in (term.args if term.op == "mul" else ()) if other is not factor]
-                if stores and any(map(_is_called_often, others)):
+                if stores and any(map(_is_called_often, others)) and all(other.total for other in others):
                     continue
                 terms = _terms(graph, factor)
                 if len(terms) > 1:
@@ -137,7 +137,8 @@ MAX_SELECTIONS = 16
 def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with the summand of each sum split by the entries that data select: ``Sum_k ([p[k] == i] - [q[k]
     == i])*v[k]`` becomes two terms, one for ``p`` and one for ``q``. Each is then a scatter, one loop over k for all i.
-    Functions of i alone are in front of it, so that they are called once for each i.
+    Functions of i alone are in front of it, so that they are called once for each i; where the sum is 0, so is the
+    product, as an empty sum is 0 whatever the function is.
     """
     return rewritten(graph, roots, partial(_sorted_by_selection, graph)) if graph.integers else list(roots)
 
@@ -157,7 +158,11 @@ def _sorted_by_selection(graph: Graph, node: Node) -> Node:
         inside = graph.mul([factor for factor in factors if factor not in outside])
         if len(found) == 1 and not outside:
             return node
-        sums.append(graph.mul([*outside, graph.sum(variables, rows, graph.guard(tuple(chosen), inside))]))
+        total = graph.sum(variables, rows, graph.guard(tuple(chosen), inside))
+        product = graph.mul([*outside, total])
+        if not all(factor.total for factor in outside):  # it is 0 where data select nothing, whatever the functions are
+            product = graph.select(graph.compare("ne", total, graph.zero), product, graph.zero)
+        sums.append(product)
     return graph.add(sums)
 
 
