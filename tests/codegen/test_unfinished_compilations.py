@@ -115,3 +115,36 @@ def test_a_handler_of_the_users_is_called(factor, monkeypatch):
         signal.signal(signal.SIGINT, before)
     assert heard == [signal.SIGINT]
     check(function, factor)
+
+
+# A file that Ctrl-C reaches before `close` is closed when it is collected.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_on_any_line_leaves_no_unfinished_file(tmp_path):
+    """The exception is raised on each line of `write_bytes` in turn, as a signal between two lines would."""
+
+    def stopped(number):
+        lines = itertools.count()
+
+        def trace(frame, event, _argument):
+            if frame.f_code is not cache.write_bytes.__code__:
+                return None
+            if event == "line" and next(lines) == number:
+                raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            cache.write_bytes(tmp_path, "kernel", b"content")
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+    count = 0
+    while stopped(count):
+        assert {path.name for path in tmp_path.iterdir()} <= {"kernel"}
+        count += 1
+    assert count >= 6
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"content"]

@@ -21,6 +21,7 @@ import linecache
 import os
 import platform
 import re
+import secrets
 import shutil
 import stat
 import sys
@@ -182,13 +183,15 @@ def _write(folder: Path, name: str, source: str) -> Path:
 def write_bytes(folder: Path, name: str, content: bytes) -> Path:
     """Write the file ``name`` in a folder atomically, and return its path."""
     path = folder / name
-    handle, scratch = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+    # The name is chosen before the file exists: Ctrl-C inside of `mkstemp` leaves a file whose name nobody knows.
+    scratch = folder / f".{name}.{secrets.token_hex(8)}"
     try:
-        with os.fdopen(handle, "wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(scratch, flags, 0o600), "wb") as file:
             file.write(content)
         os.replace(scratch, path)
     except BaseException:
-        os.unlink(scratch)
+        scratch.unlink(missing_ok=True)
         raise
     return path
 
