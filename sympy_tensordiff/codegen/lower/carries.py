@@ -20,6 +20,10 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows
 
 
+MAX_DISTANCES = 3
+"""The largest power of a distance ``p[v] - q[w]`` beside an exponential in a running sum."""
+
+
 def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
     """Return the indices along which the reduction `node` can be updated from step to step: ``i`` in ``Sum_{j <= i}
     x[j]``, which gains one term per step. Empty for other nodes.
@@ -46,12 +50,35 @@ def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
     """
     if node.op != "sum" or len(bound := graph.bound(node)) != 1 or not _moving_side(node.data, v, bound[0]):
         return False
+    w = bound[0]
     varying = [factor for factor in graph.factors(node.args[0]) if v in factor.free]
-    if len(varying) != 1 or varying[0].op != "call" or varying[0].data is not sympy.exp:
+    exponentials = [factor for factor in varying if factor.op == "call" and factor.data is sympy.exp]
+    distances = [factor for factor in varying if factor not in exponentials]
+    powers = [_power(graph, factor) for factor in distances]
+    if len(exponentials) != 1 or len({base for base, _ in powers}) > 1 or sum(n for _, n in powers) > MAX_DISTANCES:
         return False
-    (exponent,) = varying[0].args
-    terms = exponent.args if exponent.op == "add" else (exponent,)
-    return all(v not in term.free or bound[0] not in term.free for term in terms)
+    return all(_is_separable(graph, part, v, w) for part in (*exponentials[0].args, *(base for base, _ in powers)))
+
+
+def _power(graph: Graph, node: Node) -> tuple[Node, int]:
+    """Return ``(base, n)`` for a power with a positive integer n as exponent, ``(node, 1)`` for other nodes."""
+    if node.op == "pow" and node.args[1].op == "const" and isinstance(n := node.args[1].data, int) and n > 0:
+        return node.args[0], n
+    return node, 1
+
+
+def _is_separable(graph: Graph, node: Node, v: int, w: int) -> bool:
+    """Return whether `node` is a sum of terms that depend on one of the indices `v` and `w` only, times factors that
+    depend on neither: ``c*(p[v] - q[w])``.
+    """
+    if v not in node.free or w not in node.free:
+        return True
+    if node.op == "index":
+        return not {v, w} & node.data.hidden()
+    if node.op == "add":
+        return all(_is_separable(graph, term, v, w) for term in node.args)
+    varying = [factor for factor in graph.factors(node) if not factor.free.isdisjoint((v, w))]
+    return node.op == "mul" and len(varying) == 1 and _is_separable(graph, varying[0], v, w)
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:

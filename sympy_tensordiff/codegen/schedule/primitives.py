@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import comb
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let
@@ -128,8 +129,13 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
         first, moved = lows, Set(Name(end), highs, "max")
         rest, before = replace(loop, lows=(Bound(here),)), replace(loop, highs=(Bound(here - 1), *loop.highs))
     begin = [Set(carried[acc.name], acc.value) for acc in scan.accumulators]
+    totals = [*(Name(fresh(f"moment{order}")) for order in range(len(scan.moments))), *carried.values()]
+    begin += [Set(total, Number(0)) for total in totals[:-1]] if scan.moments else []
+    if scan.moments:
+        added = [Set(total, value, "sum") for total, value in zip(totals, scan.moments, strict=False)]
+        rest, before = (replace(part, body=(*added, *part.body)) for part in (rest, before))
     new, terms = with_scalars([rest], entries), list[Statement]()
-    if scan.shift is not None and not scan.conditions and _adds_one(row, last, scan):
+    if scan.shift is not None and not scan.conditions and not scan.moments and _adds_one(row, last, scan):
         ((name, total),) = carried.items()
         (add,) = Renaming({}, forms={loop.variable: axis[0]}).body(loop.body)
         assert isinstance(add, Set)
@@ -137,13 +143,15 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
         new = (Set(total, Load(name, axis), "sum"),)
     body: list[Statement] = [*new, moved]
     if scan.shift is not None:
-        (total,) = carried.values()
-        (shift,) = with_scalars([Set(Name(fresh("shift")), scan.shift)], entries)
-        assert isinstance(shift, Set) and isinstance(shift.target, Name)
-        so_far = Name(fresh("shift_so_far"))
+        shift, scale, place = Name(fresh("shift")), Name(fresh("scale")), Name(fresh("place"))
+        values = [Set(shift, scan.shift), Set(scale, scan.scale), *([Set(place, scan.place)] if scan.moments else [])]
+        so_far, place_so_far = Name(fresh("shift_so_far")), Name(fresh("place_so_far"))
         begin.append(Set(so_far, INFINITY))
-        again = _rescale(total, so_far, shift.target, with_scalars([before], entries), fresh)
-        body = [shift, *again, Set(so_far, shift.target), *body]
+        again = _rescale(totals, so_far, shift, scale, with_scalars([before], entries), fresh)
+        body = [*with_scalars(values, entries), *again, Set(so_far, shift), *body]
+        if scan.moments:
+            begin.append(Set(place_so_far, Number(0)))
+            body = [*body[: len(values)], *_move(totals, place_so_far, place, fresh), Set(place_so_far, place), *body[len(values):]]
     if scan.growth:
         ((name, total),) = carried.items()
         body = [*_grow(scan, Name(end), Set(Name(end), first), total, with_scalars(scan.growth, entries)), *body]
@@ -177,20 +185,38 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
     return loop.highs == here and loop.lows == row.lows
 
 
-def _rescale(total: Name, old: Name, new: Name, terms: Sequence[Statement], fresh: Fresh) -> list[Statement]:
-    """Return the statements that adapt `total`, a running sum of ``exp(u[j] - m)``, when the maximum m changes from
-    ``old`` to ``new``: they multiply it by ``exp(old - new)`` or, if this would lose digits, add its ``terms`` again.
+def _move(totals: Sequence[Name], old: Name, new: Name, fresh: Fresh) -> list[Statement]:
+    """Return the statements that adapt running sums of ``w[j]*(p - q[j])**n``, `totals` for n = 0, 1, ..., when the
+    place p changes from ``old`` to ``new``, by the binomial theorem.
+    """
+    step = Name(fresh("step"))
+    result: list[Statement] = [Set(step, Operation("add", (new, Operation("neg", (old,)))))]
+    for order in range(len(totals) - 1, 0, -1):
+        terms = [
+            Operation("mul", (Number(comb(order, lower)), totals[lower], *[step] * (order - lower)))
+            for lower in range(order)
+        ]
+        result.append(Set(totals[order], Operation("add", (totals[order], *terms))))
+    return result
+
+
+def _rescale(
+    totals: Sequence[Name], old: Name, new: Name, scale: Name, terms: Sequence[Statement], fresh: Fresh
+) -> list[Statement]:
+    """Return the statements that adapt `totals`, running sums of ``exp(u[j] + scale*m)``, when the shift m changes from
+    ``old`` to ``new``: they multiply them by ``exp(scale*(new - old))`` or, if this would lose digits, add their
+    ``terms`` again.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
-    is_finite = Operation("lt", (Operation("abs", (total,)), INFINITY))
-    change = Operation("add", (new, Operation("neg", (old,))))
+    are_finite = [Operation("lt", (Operation("abs", (total,)), INFINITY)) for total in totals]
+    change = Operation("mul", (Number(Fraction(1, 2)), scale, Operation("add", (new, Operation("neg", (old,))))))
     # Multiplied by its root twice: the factor alone may be 0 where its product with a large sum is not.
     rescaled: tuple[Statement, ...] = (
-        Set(root, Operation("exp", (Operation("mul", (Number(Fraction(1, 2)), change)),))),
-        *_flagged(again, Operation("not", (Operation("and", (is_less, is_finite)),))),
-        Set(total, Operation("mul", (total, root, root))),
-        If((_is_set(again),), (Set(total, Number(0)), *terms)),
+        Set(root, Operation("exp", (change,))),
+        *_flagged(again, Operation("not", (Operation("and", (is_less, *are_finite)),))),
+        *(Set(total, Operation("mul", (total, root, root))) for total in totals),
+        If((_is_set(again),), (*(Set(total, Number(0)) for total in totals), *terms)),
     )
     # A shift that stays the same, as a maximum so far mostly does, takes no function.
     return [*_flagged(moved, Operation("ne", (new, old))), If((_is_set(moved),), rescaled)]

@@ -16,7 +16,7 @@ A sum whose terms have one factor more at each entry goes on by that factor (Hor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -46,14 +46,23 @@ Half and twice as much change no text of the benchmarks.
 """
 
 
+ZERO, ONE = Number(0), Number(1)
+
+
+MAX_DISTANCES = 3
+"""A summand with a higher power of a distance ``p[i] - q[j]`` than this is summed in a loop for each entry."""
+
+
 @dataclass(frozen=True)
 class PrefixScan:
     """A sum (or other reduction) whose range grows along a row, as ``Sum_{j <= i} x[j]``: each entry continues from the
     value of the previous one (a prefix scan).
 
-    ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``:
-    the terms of the exponents in the summand that depend on the entry. ``growth``: statements that multiply the sum of
-    the entry before by the factor that all its terms have gained, if they have.
+    ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``
+    times ``scale``: the terms of the exponents in the summand that depend on the entry; ``scale`` is the same for the
+    whole row. ``growth``: statements that multiply the sum of the entry before by the factor that all its terms have
+    gained, if they have. ``moments``: the summand has a factor ``(p[i] - q[j])**n`` for entry i; the summands with the
+    exponents 0, ..., n - 1 instead, whose sums continue together with the sum itself. ``place``: ``p[i]``.
     """
 
     accumulators: tuple[Set, ...]
@@ -61,7 +70,10 @@ class PrefixScan:
     conditions: tuple[Constraint, ...]
     downward: bool
     shift: Scalar | None = None
+    scale: Scalar = ONE
     growth: tuple[Statement, ...] = ()
+    moments: tuple[Scalar, ...] = ()
+    place: Scalar = ZERO
 
 
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
@@ -148,14 +160,50 @@ class _ScanFinder:
         value = self.written_out(add.value)
         if value is None:
             return None
-        varying = [factor for factor in _parts(value, "mul") if self.depends_on_axis(factor)]
-        if len(varying) != 1 or not isinstance(varying[0], Operation) or varying[0].function != "exp":
+        factors = [base for factor in _parts(value, "mul") for base in _repeated(factor)]
+        varying = [factor for factor in factors if self.depends_on_axis(factor)]
+        exponentials = [one for one in varying if isinstance(one, Operation) and one.function == "exp"]
+        distances = [factor for factor in varying if factor not in exponentials]
+        if len(exponentials) != 1 or len(distances) > MAX_DISTANCES or len(set(distances)) > 1:
             return None
-        shift = [term for term in _parts(varying[0].arguments[0], "add") if self.depends_on_axis(term)]
-        if any(scan.loop.variable in scalar_names(term, self.depends) for term in shift):
+        (exponent,) = exponentials[0].arguments
+        if (parts := self.entry_part(exponent, scan.loop)) is None:
             return None
-        whole = shift[0] if len(shift) == 1 else Operation("add", tuple(shift))
-        return replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=whole)
+        scale, shift = parts
+        found = replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=shift, scale=scale)
+        if not distances:
+            return found
+        if (place := self.entry_part(distances[0], scan.loop)) is None:
+            return None
+        rest = [factor for factor in factors if factor not in distances]
+        moments = tuple([_product([*rest, *distances[:count]]) for count in range(len(distances))])
+        return replace(found, moments=moments, place=_product(list(place)))
+
+    def entry_part(self, value: Scalar, loop: Loop) -> tuple[Scalar, Scalar] | None:
+        """Return ``(c, p)`` if `value` is the sum of ``c*p``, which is the same for all iterations of `loop`, and of
+        terms that are the same for all entries of a row: ``(c, p[i])`` for ``c*(p[i] - q[j])`` and entry i. `c` is the
+        same for all entries. None if `value` is no such sum.
+        """
+        if not self.depends_on_axis(value):
+            return ONE, ZERO
+        if isinstance(value, IndexValue) and not {self.axis, loop.variable} & value.form.hidden():
+            return Number(value.form.coefficient(self.axis)), IndexValue(Affine.variable(self.axis))
+        if loop.variable not in scalar_names(value, self.depends):
+            return ONE, value
+        if not isinstance(value, Operation) or value.function not in ("add", "mul", "neg"):
+            return None
+        if value.function == "add":
+            parts = [self.entry_part(part, loop) for part in value.arguments]
+            known = [part for part in parts if part is not None and part[1] != ZERO]
+            if None in parts or len(known) < 2:
+                return None if None in parts else known[0]
+            return ONE, Operation("add", tuple([_product(list(part)) for part in known]))
+        factors = list(_parts(value, "mul")) if value.function == "mul" else [Number(-1), *value.arguments]
+        both = {self.axis, loop.variable}
+        varying = [factor for factor in factors if both & scalar_names(factor, self.depends)]
+        if len(varying) != 1 or (inner := self.entry_part(varying[0], loop)) is None:
+            return None
+        return _product([*(factor for factor in factors if factor not in varying), inner[0]]), inner[1]
 
     def grown(self, scan: PrefixScan) -> PrefixScan | None:
         """Return `scan` with the factor recorded by which all of its terms change from one entry to the next: ``a`` for
@@ -257,6 +305,20 @@ class _ScanFinder:
             value = rewrite_scalar(value, written)
             if sum(1 for _ in subexpressions(value)) > MAX_SUMMAND_OPERATIONS:
                 return None
+
+
+def _repeated(value: Scalar) -> list[Scalar]:
+    """Return the factors of a power with a small positive integer as exponent, each its base; other values alone."""
+    if isinstance(value, Operation) and value.function == "pow" and isinstance(power := value.arguments[1], Number):
+        if isinstance(power.value, int) and 0 < power.value <= MAX_DISTANCES:
+            return [value.arguments[0]] * power.value
+    return [value]
+
+
+def _product(factors: Sequence[Scalar]) -> Scalar:
+    """Return the product of `factors`."""
+    others = [factor for factor in factors if factor != ONE]
+    return Operation("mul", tuple(others)) if len(others) > 1 else (*others, ONE)[0]
 
 
 def _index_form(value: Scalar) -> Affine | None:
