@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.ir.work import nominal_work
 from sympy_tensordiff.codegen.lower.accurate_entries import with_accurate_entries
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
-from sympy_tensordiff.codegen.lower.carries import repeated_carries
+from sympy_tensordiff.codegen.lower.carries import repeated_carries, with_running_sums
 from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
@@ -344,6 +344,7 @@ def _in_loop_form(
     tight = with_sums_split_by_index_order(graph, with_sorted_selections(graph, tight))
     tight = extrema_over_segments(graph, tight)
     if lowering.temporaries:
+        tight = with_running_sums(graph, tight)
         tight, known = nested_around_known_sums(graph, lowering.planner, with_coprime_terms(graph, tight))
         tight = joined_sums(graph, lowering.planner, tight)
         tight = separated_sums(graph, tight, lambda *part: numbered(lowering.planner, *part) in known)

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import sympy
 
-from sympy_tensordiff.codegen.lower.plan import Planner, StorageCandidate
+from sympy_tensordiff.codegen.lower.plan import Planner, StorageCandidate, index_forms
 from sympy_tensordiff.graph.interning import breadth_first
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, substitute_all
+from sympy_tensordiff.simplify.growing_functions import is_call
 
+MIN_TRIANGLE_ROWS = 3
+"""A sum over two indices, of which one bounds the other, has at least this many constraints."""
 
 MAX_DISTANCES = 3
 """The largest power of a distance ``p[v] - q[w]`` beside an exponential in a running sum."""
@@ -52,7 +56,7 @@ def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
         return False
     w = bound[0]
     varying = [factor for factor in graph.factors(node.args[0]) if v in factor.free]
-    exponentials = [factor for factor in varying if factor.op == "call" and factor.data is sympy.exp]
+    exponentials = [factor for factor in varying if is_call(factor, sympy.exp)]
     distances = [factor for factor in varying if factor not in exponentials]
     powers = [_power(graph, factor) for factor in distances]
     if len(exponentials) != 1 or len({base for base, _ in powers}) > 1 or sum(n for _, n in powers) > MAX_DISTANCES:
@@ -149,6 +153,89 @@ def _moving_side(rows: Rows, v: int, w: int) -> int:
     sides = {1 if row.form.coefficient(w) < 0 else -1 for row in own}
     is_rising = all(row.form.coefficient(v) * row.form.coefficient(w) < 0 for row in own)
     return sides.pop() if len(sides) == 1 and is_rising else 0
+
+
+def with_running_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with sums in a form that one pass computes, where there is one: double sums over a triangle as sums
+    of running sums, ``Sum_i y[i]*(Sum_{j <= i} x[j])`` for ``Sum_{j <= i} x[j]*y[i]``, and sums over the distance to
+    the end of a range as sums up to it, ``Sum_{j <= i} g**(i - j)*x[j]`` for ``Sum_{k <= i} g**k*x[i - k]``.
+    """
+    return rewritten(graph, roots, partial(_as_running_sum, graph))
+
+
+def _as_running_sum(graph: Graph, node: Node) -> Node:
+    """Return the sum `node` in a form that one pass computes; other nodes unchanged."""
+    if node.op != "sum":
+        return node
+    single = len(graph.bound(node)) == 1
+    return _with_split_indices(graph, _up_to_end(graph, node)) if single else _around_running_sum(graph, node)
+
+
+def _with_split_indices(graph: Graph, node: Node) -> Node:
+    """Return a running sum with the numbers ``i - j`` in its summand as additions of ``i`` and ``-j``: an exponential
+    of one number would become a table, which needs a loop for each entry. Other sums are returned unchanged.
+    """
+    (w,), rows, body = graph.open(node)
+    carried = carried_variables(graph, node) & body.free
+    if not carried:
+        return node
+
+    def split(part: Node) -> Node:
+        """Return the index `part` as an addition of indices, if it depends on `w` and others."""
+        if part.op != "index" or part.data.hidden() or len(part.data.terms) < 2 or w not in part.data.atoms():
+            return part
+        terms = [graph.scale(c, graph.index(Affine.variable(v))) for v, c in part.data.terms]
+        return graph.add([*terms, graph.const(part.data.constant)])
+
+    factors = graph.factors(body)
+    new = [rewritten(graph, [one], split)[0] if one.op == "pow" or is_call(one, sympy.exp) else one for one in factors]
+    return node if new == list(factors) else graph.sum((w,), rows, graph.mul(new))
+
+
+def _up_to_end(graph: Graph, node: Node) -> Node:
+    """Return the sum `node` over one index as a running sum over another one: over ``j = i - k`` for ``Sum_{k <= i}
+    g**k*x[i - k]``. Unchanged if it is a running sum already or becomes none.
+    """
+    (w,), rows, body = graph.open(node)
+    if carried_variables(graph, node) & body.free:
+        return node
+    tied = {v for row in rows if w in row.form.atoms() for v in row.form.atoms() if v in body.free}
+    forms = [form for part in reachable(body) for form in index_forms(part)]
+    places = {form for form in forms if w in form.atoms() and not tied.isdisjoint(form.atoms())}
+    for place in sorted(places, key=str):
+        c = place.coefficient(w)
+        own = [v for v in place.atoms() if v != w and v in tied]
+        if abs(c) != 1 or len(own) != 1 or abs(place.coefficient(own[0])) != 1 or place.hidden():
+            continue
+        # The new index is c*w + d*v.
+        start = {w: (Affine.variable(w) - Affine.variable(own[0]) * place.coefficient(own[0])) * c}
+        new = graph.sum((w,), substitute_all(rows, start), graph.substitute(body, start))
+        if own[0] in carried_variables(graph, new):
+            return new
+    return node
+
+
+def _around_running_sum(graph: Graph, node: Node) -> Node:
+    """Return the sum `node` as a sum of running sums over one of its variables; unchanged if there are none that depend
+    on a single one of the others.
+    """
+    if len(node.data) < MIN_TRIANGLE_ROWS or not any(len(row.form.atoms()) > 1 for row in node.data):
+        return node
+    variables, rows, body = graph.open(node)
+    outer = node.free
+    for w in reversed(variables):
+        others = [v for v in variables if v != w]
+        fixed, own = partition(rows, {w})
+        if not atoms_in(fixed).issuperset(others):
+            continue  # the range of w bounds another variable
+        factors = graph.factors(body)
+        inside = [factor for factor in factors if w in factor.free]
+        inner = _up_to_end(graph, graph.sum((w,), own, graph.mul(inside)))
+        moving = [v for v in others if v in inner.free]
+        if len(moving) == 1 and moving[0] in carried_variables(graph, inner) and inner.free <= {*outer, *moving}:
+            rest = [factor for factor in factors if factor not in inside]
+            return graph.sum(others, fixed, graph.mul([*rest, _with_split_indices(graph, inner)]))
+    return node
 
 
 def has_windows(variables: Sequence[int], rows: Rows) -> bool:

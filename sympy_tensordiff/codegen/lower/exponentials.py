@@ -32,7 +32,9 @@ from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
+from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.simplify.growing_functions import is_call
+from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 _EXPONENT_OF_ZERO = -(10**38)
 """A shift whose exponential is 0 in any precision: that of the branch that a choice does not take."""
@@ -372,7 +374,7 @@ class Exponentials:
         if not own:
             return replace(found, shift=shift, rest=graph.sum(variables, inner_rows, found.rest))
         term = self.sum_of(own)
-        greatest = finite(graph, graph.reduce("max", variables, inner_rows, term))
+        greatest = finite(graph, greatest_term(graph, variables, inner_rows, term))
         self.terms[greatest] = variables, term
         entries = _equal_entries(inner_rows, variables).items()
         selected = {v: Affine.variable(e) for e, form in entries for v, _ in form.terms if form == Affine.variable(v)}
@@ -516,6 +518,32 @@ def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
     """
     parts = reachable(*shift)
     return any(p.op in ("tensor", "scalar") or (p.op == "index" and bool(data_entries([p.data]))) for p in parts)
+
+
+def greatest_term(graph: Graph, variables: Sequence[int], rows: Rows, term: Node, op: str = "max") -> Node:
+    """Return the largest `term` over `variables` (with ``op="min"`` the least), where terms and factors that do not
+    depend on them stand outside: ``c*(p + max_k q[k])`` for ``c*(p + q[k])``, if c is not negative.
+    """
+    terms = term.args if term.op == "add" else (term,)
+    own = [part for part in terms if not part.free.isdisjoint(variables)]
+    if own and len(own) < len(terms):
+        outer = [part for part in terms if part not in own]
+        return graph.add((*outer, greatest_term(graph, variables, rows, graph.add(own), op)))
+    factors = graph.factors(term)
+    inner = [factor for factor in factors if not factor.free.isdisjoint(variables)]
+    if len(inner) != 1 or len(factors) == 1 or inner[0].op != "add":
+        return graph.reduce(op, variables, rows, term)
+    if all(not part.free.isdisjoint(variables) for part in inner[0].args):
+        return graph.reduce(op, variables, rows, term)
+    factor = graph.mul([part for part in factors if part is not inner[0]])
+    number, core = graph.split_coefficient(factor)
+    opposite = "min" if op == "max" else "max"
+    rising, falling = (
+        graph.mul((factor, greatest_term(graph, variables, rows, inner[0], one))) for one in (op, opposite)
+    )
+    if sign_facts(graph, core).sign >= 0:
+        return rising if number > 0 else falling
+    return graph.select(graph.compare("lt", graph.zero, factor), rising, falling)
 
 
 def finite(graph: Graph, shift: Node) -> Node:

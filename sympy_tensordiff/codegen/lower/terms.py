@@ -15,7 +15,7 @@ from itertools import combinations, product
 
 import sympy
 
-from sympy_tensordiff.codegen.lower.carries import is_rescaled
+from sympy_tensordiff.codegen.lower.carries import chain_factor, is_rescaled
 from sympy_tensordiff.codegen.lower.functions import is_external
 from sympy_tensordiff.codegen.lower.loop_order import is_short_range
 from sympy_tensordiff.codegen.lower.materialise import is_dear
@@ -393,8 +393,12 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
         if node.op in BINDERS:
             calls = [part for part in _nodes_in_body(node) if is_dear(part) and not is_external(part)]
             calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
-            if any(is_rescaled(planner.graph, node, v) for v in node.free if v < 0):
+            outer = [v for v in node.free if v < 0]
+            if any(is_rescaled(planner.graph, node, v) for v in outer):
                 calls = []  # the sum goes on from entry to entry, with one call for each
+            elif len(planner.graph.bound(node)) == 1:
+                chained = {chain_factor(planner.graph, node, v) for v in outer}
+                calls = [call for call in calls if call not in chained]
             places.update({_numbered(planner, call) for call in calls})
     return {call for call, count in places.items() if count > 1}
 

@@ -6,7 +6,7 @@ recipe that asks for each in turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import comb
@@ -128,30 +128,27 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
     else:
         first, moved = lows, Set(Name(end), highs, "max")
         rest, before = replace(loop, lows=(Bound(here),)), replace(loop, highs=(Bound(here - 1), *loop.highs))
-    begin = [Set(carried[acc.name], acc.value) for acc in scan.accumulators]
+    begin: list[Statement] = [Set(carried[acc.name], acc.value) for acc in scan.accumulators]
     totals = [*(Name(fresh(f"moment{order}")) for order in range(len(scan.moments))), *carried.values()]
     begin += [Set(total, Number(0)) for total in totals[:-1]] if scan.moments else []
     if scan.moments:
         added = [Set(total, value, "sum") for total, value in zip(totals, scan.moments, strict=False)]
         rest, before = (replace(part, body=(*added, *part.body)) for part in (rest, before))
     new, terms = with_scalars([rest], entries), list[Statement]()
-    if scan.shift is not None and not scan.conditions and not scan.moments and _adds_one(row, last, scan):
+    if scan.shifts and not scan.conditions and not scan.moments and _adds_one(row, last, scan):
         ((name, total),) = carried.items()
         (add,) = Renaming({}, forms={loop.variable: axis[0]}).body(loop.body)
         assert isinstance(add, Set)
         terms.append(replace(row, body=with_scalars([Set(Load(name, axis), add.value)], entries)))
         new = (Set(total, Load(name, axis), "sum"),)
     body: list[Statement] = [*new, moved]
-    if scan.shift is not None:
-        shift, scale, place = Name(fresh("shift")), Name(fresh("scale")), Name(fresh("place"))
-        values = [Set(shift, scan.shift), Set(scale, scan.scale), *([Set(place, scan.place)] if scan.moments else [])]
-        so_far, place_so_far = Name(fresh("shift_so_far")), Name(fresh("place_so_far"))
-        begin.append(Set(so_far, INFINITY))
-        again = _rescale(totals, so_far, shift, scale, with_scalars([before], entries), fresh)
-        body = [*with_scalars(values, entries), *again, Set(so_far, shift), *body]
-        if scan.moments:
-            begin.append(Set(place_so_far, Number(0)))
-            body = [*body[: len(values)], *_move(totals, place_so_far, place, fresh), Set(place_so_far, place), *body[len(values):]]
+    if scan.shifts:
+        shift, change, parts = _changes(scan.shifts, "shift", INFINITY, entries, fresh)
+        begin += shift[0]
+        again = _rescale(totals, parts, change, with_scalars([before], entries), fresh)
+        place, step, _ = _changes(scan.places, "place", Number(0), entries, fresh)
+        begin += place[0]
+        body = [*shift[1], *place[1], *_move(totals, step, fresh), *again, *shift[2], *place[2], *body]
     if scan.growth:
         ((name, total),) = carried.items()
         body = [*_grow(scan, Name(end), Set(Name(end), first), total, with_scalars(scan.growth, entries)), *body]
@@ -185,41 +182,67 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
     return loop.highs == here and loop.lows == row.lows
 
 
-def _move(totals: Sequence[Name], old: Name, new: Name, fresh: Fresh) -> list[Statement]:
-    """Return the statements that adapt running sums of ``w[j]*(p - q[j])**n``, `totals` for n = 0, 1, ..., when the
-    place p changes from ``old`` to ``new``, by the binomial theorem.
+def _changes(
+    pairs: Sequence[tuple[Scalar, Scalar]], name: str, start: Scalar, entries: Mapping[str, Name | Load], fresh: Fresh
+) -> tuple[tuple[list[Statement], list[Statement], list[Statement]], Scalar, list[tuple[Name, Name]]]:
+    """Return ``((begin, set, keep), change, parts)`` for a value ``Sum c*p`` with the `pairs` ``(c, p)``, of which each
+    p changes from entry to entry: statements for the first entry, before and after the others; the change of the value
+    since the entry before; the scalars that hold each p and the one before. The first changes from ``start``.
+    """
+    begin, here, keep = list[Statement](), list[Statement](), list[Statement]()
+    terms, parts = list[Scalar](), list[tuple[Name, Name]]()
+    for c, part in pairs:
+        scale, new, old = Name(fresh("scale")), Name(fresh(name)), Name(fresh(f"{name}_so_far"))
+        begin.append(Set(old, start))
+        here += with_scalars([Set(new, part), *([] if c == Number(1) else [Set(scale, c)])], entries)
+        keep.append(Set(old, new))
+        gap = Operation("add", (new, Operation("neg", (old,))))
+        terms.append(gap if c == Number(1) else Operation("mul", (scale, gap)))
+        parts.append((new, old))
+    change = Operation("add", tuple(terms)) if len(terms) > 1 else (*terms, Number(0))[0]
+    return (begin, here, keep), change, parts
+
+
+def _move(totals: Sequence[Name], change: Scalar, fresh: Fresh) -> list[Statement]:
+    """Return the statements that adapt running sums of ``w[j]*(p - q[j])**n``, `totals` for n = 0, 1, ..., when p
+    changes by ``change``: the binomial theorem.
     """
     step = Name(fresh("step"))
-    result: list[Statement] = [Set(step, Operation("add", (new, Operation("neg", (old,)))))]
+    result: list[Statement] = [Set(step, change)]
     for order in range(len(totals) - 1, 0, -1):
         terms = [
             Operation("mul", (Number(comb(order, lower)), totals[lower], *[step] * (order - lower)))
             for lower in range(order)
         ]
         result.append(Set(totals[order], Operation("add", (totals[order], *terms))))
-    return result
+    return result if len(totals) > 1 else []
 
 
 def _rescale(
-    totals: Sequence[Name], old: Name, new: Name, scale: Name, terms: Sequence[Statement], fresh: Fresh
+    totals: Sequence[Name],
+    parts: Sequence[tuple[Name, Name]],
+    change: Scalar,
+    terms: Sequence[Statement],
+    fresh: Fresh,
 ) -> list[Statement]:
-    """Return the statements that adapt `totals`, running sums of ``exp(u[j] + scale*m)``, when the shift m changes from
-    ``old`` to ``new``: they multiply them by ``exp(scale*(new - old))`` or, if this would lose digits, add their
-    ``terms`` again.
+    """Return the statements that adapt `totals`, running sums of ``exp(u[j] + m)``, when the shift m changes by
+    ``change``: they multiply them by ``exp(change)`` or, if this would lose digits, add their ``terms`` again. `parts`
+    are the new and old values of the terms of m.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
     are_finite = [Operation("lt", (Operation("abs", (total,)), INFINITY)) for total in totals]
-    change = Operation("mul", (Number(Fraction(1, 2)), scale, Operation("add", (new, Operation("neg", (old,))))))
     # Multiplied by its root twice: the factor alone may be 0 where its product with a large sum is not.
     rescaled: tuple[Statement, ...] = (
-        Set(root, Operation("exp", (change,))),
+        Set(root, Operation("exp", (Operation("mul", (Number(Fraction(1, 2)), change)),))),
         *_flagged(again, Operation("not", (Operation("and", (is_less, *are_finite)),))),
         *(Set(total, Operation("mul", (total, root, root))) for total in totals),
         If((_is_set(again),), (*(Set(total, Number(0)) for total in totals), *terms)),
     )
+    differ = [Operation("ne", pair) for pair in parts]
     # A shift that stays the same, as a maximum so far mostly does, takes no function.
-    return [*_flagged(moved, Operation("ne", (new, old))), If((_is_set(moved),), rescaled)]
+    is_moved = differ[0] if len(differ) == 1 else Operation("or", tuple(differ))
+    return [*_flagged(moved, is_moved), If((_is_set(moved),), rescaled)]
 
 
 def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:

@@ -58,22 +58,22 @@ class PrefixScan:
     """A sum (or other reduction) whose range grows along a row, as ``Sum_{j <= i} x[j]``: each entry continues from the
     value of the previous one (a prefix scan).
 
-    ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shift``
-    times ``scale``: the terms of the exponents in the summand that depend on the entry; ``scale`` is the same for the
-    whole row. ``growth``: statements that multiply the sum of the entry before by the factor that all its terms have
+    ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shifts``:
+    the terms of the exponents in the summand that depend on the entry, as pairs ``(c, p[i])`` for ``c*p[i]`` and entry
+    i, with the same c for the whole row. ``growth``: statements that multiply the sum of the entry before by the factor that all its terms have
     gained, if they have. ``moments``: the summand has a factor ``(p[i] - q[j])**n`` for entry i; the summands with the
-    exponents 0, ..., n - 1 instead, whose sums continue together with the sum itself. ``place``: ``p[i]``.
+    exponents 0, ..., n - 1 instead, whose sums continue together with the sum itself. ``places``: the
+    terms of ``p[i]``, as those of ``shifts``.
     """
 
     accumulators: tuple[Set, ...]
     loop: Loop
     conditions: tuple[Constraint, ...]
     downward: bool
-    shift: Scalar | None = None
-    scale: Scalar = ONE
+    shifts: tuple[tuple[Scalar, Scalar], ...] = ()
     growth: tuple[Statement, ...] = ()
     moments: tuple[Scalar, ...] = ()
-    place: Scalar = ZERO
+    places: tuple[tuple[Scalar, Scalar], ...] = ()
 
 
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
@@ -167,43 +167,42 @@ class _ScanFinder:
         if len(exponentials) != 1 or len(distances) > MAX_DISTANCES or len(set(distances)) > 1:
             return None
         (exponent,) = exponentials[0].arguments
-        if (parts := self.entry_part(exponent, scan.loop)) is None:
+        if (shifts := self.entry_part(exponent, scan.loop)) is None:
             return None
-        scale, shift = parts
-        found = replace(scan, loop=replace(scan.loop, body=(replace(add, value=value),)), shift=shift, scale=scale)
+        body = (replace(add, value=value),)
+        found = replace(scan, loop=replace(scan.loop, body=body), shifts=shifts or ((ONE, ZERO),))
         if not distances:
             return found
-        if (place := self.entry_part(distances[0], scan.loop)) is None:
+        if (places := self.entry_part(distances[0], scan.loop)) is None:
             return None
         rest = [factor for factor in factors if factor not in distances]
         moments = tuple([_product([*rest, *distances[:count]]) for count in range(len(distances))])
-        return replace(found, moments=moments, place=_product(list(place)))
+        return replace(found, moments=moments, places=places)
 
-    def entry_part(self, value: Scalar, loop: Loop) -> tuple[Scalar, Scalar] | None:
-        """Return ``(c, p)`` if `value` is the sum of ``c*p``, which is the same for all iterations of `loop`, and of
-        terms that are the same for all entries of a row: ``(c, p[i])`` for ``c*(p[i] - q[j])`` and entry i. `c` is the
-        same for all entries. None if `value` is no such sum.
+    def entry_part(self, value: Scalar, loop: Loop) -> tuple[tuple[Scalar, Scalar], ...] | None:
+        """Return the terms of `value` that depend on the entry, as pairs ``(c, p)`` for ``c*p``, where c is the same for
+        the whole row and p for all iterations of `loop`: ``((c, p[i]),)`` for ``c*(p[i] - q[j])`` and entry i. None if
+        `value` is no sum of such terms and terms that are the same for all entries.
         """
         if not self.depends_on_axis(value):
-            return ONE, ZERO
+            return ()
         if isinstance(value, IndexValue) and not {self.axis, loop.variable} & value.form.hidden():
-            return Number(value.form.coefficient(self.axis)), IndexValue(Affine.variable(self.axis))
+            return ((Number(value.form.coefficient(self.axis)), IndexValue(Affine.variable(self.axis))),)
         if loop.variable not in scalar_names(value, self.depends):
-            return ONE, value
+            return ((ONE, value),)
         if not isinstance(value, Operation) or value.function not in ("add", "mul", "neg"):
             return None
         if value.function == "add":
             parts = [self.entry_part(part, loop) for part in value.arguments]
-            known = [part for part in parts if part is not None and part[1] != ZERO]
-            if None in parts or len(known) < 2:
-                return None if None in parts else known[0]
-            return ONE, Operation("add", tuple([_product(list(part)) for part in known]))
+            known = [part for part in parts if part is not None]
+            return None if len(known) < len(parts) else tuple([pair for part in known for pair in part])
         factors = list(_parts(value, "mul")) if value.function == "mul" else [Number(-1), *value.arguments]
         both = {self.axis, loop.variable}
         varying = [factor for factor in factors if both & scalar_names(factor, self.depends)]
         if len(varying) != 1 or (inner := self.entry_part(varying[0], loop)) is None:
             return None
-        return _product([*(factor for factor in factors if factor not in varying), inner[0]]), inner[1]
+        rest = [factor for factor in factors if factor not in varying]
+        return tuple([(_product([*rest, c]), part) for c, part in inner])
 
     def grown(self, scan: PrefixScan) -> PrefixScan | None:
         """Return `scan` with the factor recorded by which all of its terms change from one entry to the next: ``a`` for
