@@ -253,8 +253,8 @@ def lambdify(
 
 
 def _options(backend: str, **given: Any) -> dict[str, Any]:
-    """Return the options of `build_program`: those ``given`` by the user, with those added that follow from the
-    `backend`.
+    """Return the options of `build_program` for a `backend`: those ``given`` to `lambdify`, and those that follow from
+    the backend, such as whether a library computes matrix products.
     """
     given |= {"library": backend not in ("cuda", "cuda_c"), "rows": backend in ("numba", "llvm", "c")}
     given |= {"norms": backend in ("numpy", "numba", "llvm", "c")}

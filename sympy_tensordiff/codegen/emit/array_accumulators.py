@@ -17,8 +17,9 @@ from sympy_tensordiff.codegen.ir.walk import values as values_in
 def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
-    """Return the statements `body`, which end with a store, with fewer accumulators: for ``y = s + t``, the terms of t
-    are added to s instead. Only accumulators with the same axes, which ``axes`` has, and not in ``fixed`` are joined.
+    """Return ``body`` with fewer accumulators if it ends with a store: for ``y = s + t``, the terms of t are added to
+    s, and t is removed. Two accumulators are joined only if ``axes`` has equal sets of axes for them and neither is in
+    ``fixed``.
     """
     *rest, store = body
     if not is_store(store):

@@ -112,8 +112,8 @@ class Narrowing:
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
-        """Return the greatest (``sign`` 1) or least value of a form over all entries. If it is no form, print its
-        computation, and return a new variable.
+        """Return the greatest (``sign`` 1) or least value of `form` over all entries. If this is not an affine form,
+        append a line that computes it, and return a new variable with a name like ``name``.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:
@@ -226,8 +226,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((row,), others)`` for the first constraint that contains a single dimension, which no other constraint
-    contains; ``((), ())`` if there is none.
+    """Return ``((row,), others)``, where ``row`` is the first of the constraints `rows` that depends on a single
+    dimension, on which no other constraint depends. Return ``((), ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])

@@ -320,8 +320,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """If a single loop of `body` depends on a condition that is rarely true, print the rest of the kernel twice and
-        return True: without that loop, for calls in which the condition is never true, and with it. Else return False.
+        """Print the statements `body` twice, for the cases that a rare condition holds nowhere (without the loop that
+        it guards) and that it holds somewhere, and return True. Return False, and print nothing, unless a single such
+        condition guards the loops of `body`.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False

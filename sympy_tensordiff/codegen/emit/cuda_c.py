@@ -371,8 +371,8 @@ class CudaFile(CFile):
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the length of a buffer: the scratch memory of a search, plus one entry per
-        result.
+        """Return the C expression for the length, in numbers, of the buffer that `search`, the file of the search for
+        out-of-bounds indices, needs: one entry per result of the search, plus its scratch memory.
         """
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 

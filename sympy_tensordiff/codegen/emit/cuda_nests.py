@@ -60,9 +60,9 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Return the name of a new kernel parameter through which the host passes the value of `form`, the same in all
-        threads; None if ``passed_constants`` excludes it, so that the kernel computes it. Record `form` in
-        ``constants``.
+        """Add a kernel parameter for `form`, which has the same value in all threads, and return its new name, similar
+        to `wish`; the host passes the value. Return None if ``passed_constants`` excludes the form: the kernel then
+        computes it. In both cases, `form` is recorded in ``constants``.
         """
         number = len(self.constants)
         self.constants.append(form)

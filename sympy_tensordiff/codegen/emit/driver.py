@@ -250,8 +250,8 @@ class Temporaries:
         return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
 
     def work_extents(self, step: Step) -> Sequence[Affine]:
-        """Return extents of which none may be 0 for the step to have anything to compute: if one is, the step is not
-        called; () if the function of the step makes this test itself.
+        """Return the extents that must all be positive for a step to have any work; otherwise its call is skipped.
+        Return () if the function of the step makes this test itself.
         """
         if isinstance(step, Scatter):
             return step.extents if step.exclusive else ()

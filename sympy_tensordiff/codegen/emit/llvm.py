@@ -254,8 +254,8 @@ class Builder:
         return reduce(lambda one, other: self.call("i64", name, [one, other], "i64"), dict.fromkeys(values))
 
     def divided(self, value: str, divisor: str) -> str:
-        """Emit a quotient by a positive integer, rounded down, and return its value. The quotient may be executed
-        before the test that the divisor is positive; a size of 0 then counts as 1.
+        """Emit a quotient by a positive integer, rounded down, and return its value. A ``divisor`` of 0 counts as 1,
+        since the code may run before the test that excludes it.
         """
         if divisor.isdigit() and not int(divisor) & int(divisor) - 1:
             return self.new(f"ashr i64 {value}, {int(divisor).bit_length() - 1}")

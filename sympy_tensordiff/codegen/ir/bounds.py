@@ -80,8 +80,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return those constraints of ``rows`` that limit the first axis to the rows of one thread, such as ``i <
-        stop``, weakened to hold for all threads: ``i < n``. Other constraints are left out.
+        """Return the constraints in ``rows`` that limit the first axis to the rows of one thread, such as ``i < stop``,
+        with the end of the whole axis in place of the thread's end: ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(

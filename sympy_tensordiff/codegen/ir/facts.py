@@ -118,8 +118,8 @@ class Prover:
         return is_empty(rows, self._simple_facts) or is_empty(rows, self._facts_of(rows)[1])
 
     def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
-        """Return ``(sizes, facts)`` for a proof about ``rows``: those sizes in the rows that are computed as maxima or
-        minima, and the known constraints that contain no other computed sizes.
+        """Return ``(sizes, facts)`` for a proof about ``rows``: the computed sizes (maxima or minima of others) on
+        which they depend, and the known constraints that contain no other computed sizes.
         """
         used = self._sizes_in(rows)
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
