@@ -207,9 +207,9 @@ def assemble(task: Task) -> Program:
 
 
 def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the best of several programs: with arrays of all values that several sums need (if ``shares_rows``), with
-    such arrays where storing one row is enough, or without them. Programs whose temporaries are no larger than those of
-    the last one are better; among these, the one of least work.
+    """Return the best of up to three programs: one that stores all values that several sums need (if ``shares_rows``),
+    one that stores them where a single row is enough, and one that stores none of them. The best one has the fewest
+    temporaries that are larger than all arrays of the last one, and then the least work.
 
     Where several arrays store one value, each a part of its range, one array for all of it is better if it takes less
     work and no more memory.
@@ -232,8 +232,8 @@ def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
 
 
 def _count_larger(program: Program, allowed: Program) -> int:
-    """Return the number of temporaries of ``program`` that grow faster with the sizes than each argument, result and
-    temporary of ``allowed``.
+    """Return how many temporaries of ``program`` are larger, for large sizes, than every argument, result and temporary
+    of ``allowed``.
     """
     shapes = [a.shape for a in allowed.arguments] + [a.shape for a in (*allowed.outputs, *_whole_arrays(allowed))]
     needed = [_growth(shape) for shape in shapes]

@@ -270,8 +270,8 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return a `shape` in a time step in terms of the outer program, by substituting the forms that it passes for
-        integers.
+        """Return the `shape` of an array of the time steps as forms in the sizes of the outer program, which passes
+        them to the steps.
         """
         return tuple([form.substitute(forms) for form in shape])
 

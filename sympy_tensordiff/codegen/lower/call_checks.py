@@ -137,9 +137,9 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls with the sizes `violation`, at which the read `load` is out of bounds
-        along `axis`. If there are constraints `points`, the call is refused only if they have an integer solution at
-        its sizes. With `certain` (all sizes), raise `OutOfShapeError` now.
+        """Add a run-time check that refuses calls with the sizes in `violation`, at which the read `load` is out of
+        bounds along `axis`; if there are constraints `points`, only calls at whose sizes they have an integer solution.
+        If the read is out of bounds at all sizes (`certain`), raise `OutOfShapeError` instead.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"

@@ -137,8 +137,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the axes `order` of an array with one axis moved to the end: the axis along which the stored running
-    reductions continue from entry to entry. None if there is no such axis.
+    """Return the axes `order` of an array that stores running reductions, with the axis along which they continue from
+    entry to entry moved to the end. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]

@@ -57,8 +57,9 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that an array stores, since it might be rounded
-    differently if computed twice: its node, its array, and the number of its case if cases define the value.
+    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that is stored in an array, since it might be
+    rounded differently if computed twice. The record has its node, its array, and the number of its case if the value
+    is defined by cases.
     """
 
     case: int
@@ -330,8 +331,8 @@ def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Return whether the two values may be equal numbers: False if they read different tensors. If ``other`` contains a
-    choice, ``value`` may read fewer tensors.
+    """Return whether two values may be equal numbers, judged by the tensors that they read: these must be the same or,
+    if ``other`` contains a choice, those of ``value`` must be among those of ``other``.
     """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False

@@ -73,9 +73,9 @@ class Scaled:
 
     @property
     def grows(self) -> bool:
-        """Return whether exponentials are divided by a root of their sum only, as in the derivative of
-        ``sqrt(sum(exp(u)))``, so that the quotient grows like the root. Scaling it is not worthwhile: the largest
-        exponent would rise from 700 to 1400 only, at the price of a maximum and of another exponential for each term.
+        """Return whether this is a sum of exponentials divided by a root of itself, as in the derivative of
+        ``sqrt(sum(exp(u)))``, which grows like the root. Scaling it is not worthwhile: the largest exponent would rise
+        from 700 to 1400 only, at the price of a maximum and of another exponential for each term.
         """
         return self.degree > 0 and any(factor < 0 and factor % 1 for factor in self.shift.values())
 
@@ -188,8 +188,8 @@ class Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out if a factor is an addition with an exponential under a guard; the
-        exponential can then be scaled. Other products are unchanged.
+        """Return the product `node` multiplied out over an addition among its factors in which a guard contains an
+        exponential; each exponential can then be scaled in its own term. Other products are unchanged.
         """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
@@ -306,8 +306,9 @@ class Exponentials:
         )
 
     def _shared(self, shift: Mapping[Node, Any]) -> set[Node]:
-        """Return the nodes of `shift` that belong to shares, terms divided by the sum of all of them, which are at most
-        1: the exponents of the terms and of the divisors. The set is empty if a divisor has no such term.
+        """Return the nodes of `shift` (exponents and their factors) that belong to shares. A share is a term divided by
+        the sum that contains it, so that it is at most 1. The set has the exponents of terms and of divisors; it is
+        empty if a divisor belongs to no share.
         """
         found = {node for node, factor in shift.items() if factor < 0}
         for greatest in [*found]:
@@ -326,7 +327,7 @@ class Exponentials:
 
     def _share(self, node: Node) -> Recursion[Node]:
         """Return the product `node` with each share, a term divided by the sum that contains it, as ``exp(u -
-        m)/sum(exp(v - m))``. Other exponentials in the product are factors as they are, since shares do not grow.
+        m)/sum(exp(v - m))``. A share is at most 1, so that the other factors can be rewritten one by one.
         """
         factors = yield from in_turn(map(self.scaled, node.args))
         shared = self._shared(self._multiplied(factors).shift)
@@ -347,8 +348,8 @@ class Exponentials:
             return found
 
         def select_for(value: Node, otherwise: Node) -> Node:
-            """Return a select by ``condition`` between `value` and `otherwise`, the latter in the branch where the
-            select that is rewritten has its 0.
+            """Return a select by ``condition`` with `value` in the branch in which the original select has its value,
+            and `otherwise` in the branch in which that has 0.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
@@ -489,7 +490,9 @@ def _size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
 
 
 def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
-    """Return ``total**power``, a negative power of a sum of exponentials; 0 where the sum is 0."""
+    """Return ``total**power``, a negative power of a sum of exponentials. If exponents may be ``-oo`` (the graph
+    contains that constant), so that the sum may be 0, return a select that is 0 there.
+    """
     inverse = graph.pow(total, graph.const(power))
     if "left out" not in graph.kinds:
         return inverse

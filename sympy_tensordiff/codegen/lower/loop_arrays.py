@@ -98,9 +98,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body` as a candidate for an array, as `candidate` does, with the quotients in `rounded`, such as
-        ``floor(i/2)``, as variables (axes of the array) of their own; None if a variable has no bounds. ``outer`` are
-        the indices that are bound outside of `variables`.
+        """Return `body` as a candidate for an array, like `candidate`, but with each quotient in `rounded`, such as
+        ``floor(i/2)``, replaced by its new variable, which becomes an axis; None if a variable has no bounds. ``outer``
+        are the indices bound outside of the loops over `variables`.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -137,8 +137,9 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return dictionaries from quotients in `body`, such as ``floor(i/2)``, to new variables, to be tried one after
-        the other: the first one replaces all quotients of indices in ``known``, the last one none.
+        """Return dictionaries from quotients in `body`, such as ``floor(i/2)``, to new variables that may replace them.
+        The caller tries one after the other: the first has all quotients that contain indices in ``known``, the next
+        ones have fewer, and the last one is empty.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)

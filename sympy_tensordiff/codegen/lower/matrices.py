@@ -158,9 +158,9 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield the plan of the sum `terms` as a matrix product over the variables whose ranges depend on no other,
-        with loops over the rest; nothing if there is none. `slant` is the one bound that may be triangular, such as ``j
-        <= i``.
+        """Yield a plan, if there is one, to compute the sum `terms` as a matrix product over the summed variables whose
+        ranges depend on no other index, and loops over the other variables. `slant` is a bound, such as ``j <= i``,
+        that is disregarded for this, since the product may be triangular.
         """
         if terms is None:
             return
@@ -485,9 +485,9 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the sum that remains after a matrix product has summed over some variables: `product` (the read of an
-        entry of its result) times the other factors, summed over the other variables. For a triangular bound, the terms
-        near the diagonal are added to `product`.
+        """Return the node that finishes the sum of `split` after its matrix product: the read ``product`` of an entry
+        of the product, times the factors that are not in it, summed over the remaining variables. For a triangular
+        bound, the terms near the diagonal, which the product lacks, are added to ``product``.
         """
         graph = self.graph
         if split.slant is not None:

@@ -135,10 +135,11 @@ MAX_SELECTIONS = 16
 
 
 def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with the summand of each sum split by the entries that data select: ``Sum_k ([p[k] == i] - [q[k]
-    == i])*v[k]`` becomes two terms, one for ``p`` and one for ``q``. Each is then a scatter, one loop over k for all i.
-    Functions of i alone are in front of it, so that they are called once for each i; where the sum is 0, so is the
-    product, as an empty sum is 0 whatever the function is.
+    """Return `roots` with each sum split by the integer-array entries that select its terms: ``Sum_k ([p[k] == i] -
+    [q[k] == i])*v[k]`` becomes two sums, one for ``p`` and one for ``q``, each of which a single loop over k can
+    scatter to all i. Functions of i alone are moved in front of these sums, to be called once for each i.
+
+    Where the sum is 0, so is the product, as an empty sum is 0 whatever the function is.
     """
     return rewritten(graph, roots, partial(_sorted_by_selection, graph)) if graph.integers else list(roots)
 
@@ -300,8 +301,9 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the reduction `node` times `others` as a scatter, loops that add to entries with data-dependent indices;
-    ``guard`` is a further condition. None if entries of integer arrays would bound these loops.
+    """Return the reduction `node` times `others` as a scatter: loops over its terms, each of which is added to the
+    entry over `axes` that data select. ``guard`` is a further condition. None if the loops cannot be nested so that
+    each is bounded by outer ones.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)

@@ -115,7 +115,9 @@ class _Candidate(NamedTuple):
 
 
 def _loop_bodies(graph: Graph, entries: Sequence[Node]) -> list[_LoopBody]:
-    """Return the body of each loop nest that computes `entries` or a reduction in them, without repetitions."""
+    """Return the body of each loop nest that computes one of `entries` or a reduction in them. A reduction that occurs
+    several times has one body.
+    """
     found: list[_LoopBody] = []
     stack = [(entry, Context((), ())) for entry in reversed(entries)]
     opened: set[Node] = set()

@@ -333,8 +333,8 @@ class _Definitions:
         return self.done[node]
 
     def written(self, node: Node) -> Recursion[Node]:
-        """Return the formula in index notation that fills an array of `node`: it reads other arrays, but not this
-        one.
+        """Return the formula in index notation for the entries of an array that stores `node`. It reads other arrays,
+        but not this one.
         """
         if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]

@@ -287,8 +287,8 @@ def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
 
 
 def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
-    """Return the sum `node` as several sums, with its products multiplied out. It is unchanged if a factor depends on
-    all of its indices.
+    """Return the sum `node` with its products multiplied out, as several nested sums, with each factor moved out of the
+    sums over indices on which it does not depend. It is unchanged if a factor depends on all indices.
     """
     variables, rows, body = graph.open(node)
     indices = frozenset(v for v in body.free if v < 0 or v in variables)
@@ -401,9 +401,9 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
     """Return the sums and extrema that occur in several sums or comprehensions, or in one of these and in a costly call
-    in `calls`; storing them pays. Their outer indices have standard names. Without `large`, sums such as distances are
-    left out, since no array that they read has all of their outer indices. Extrema in the branches of a choice, which
-    may be taken rarely, are left out.
+    in `calls`, so that storing them pays; their outer indices have standard names. Sums with more outer indices than
+    each array that they read, such as distances, only count if ``large``. Extrema in the branches of a choice, which
+    may be taken rarely, do not count.
     """
     seen: set[Node] = set()
     found: dict[Node, list[set[Node]]] = {}
@@ -459,7 +459,9 @@ def _nodes_in_body(node: Node) -> list[Node]:
 
 
 def _parts_of_branches(nodes: Iterable[Node]) -> set[Node]:
-    """Return the nodes below the branches of the choices among `nodes`, as far as loops and costly calls."""
+    """Return the branches of the selects among `nodes`, and all nodes below them, except those inside of reductions,
+    comprehensions and costly calls.
+    """
     stack = [branch for node in nodes if node.op == "select" for branch in node.args[1:]]
     found = set(stack)
     while stack:
