@@ -152,8 +152,9 @@ class DeviceCalls:
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return an argument in the form that the argument checks need: an index array copied to the host, any other
-        array as its description.
+        """Return an argument in the form that the argument checks need: an index array copied to the host, another
+        array as its description in ``given``, which has all arrays in device memory by name. Raise ArgumentError for an
+        array of real numbers in host memory.
         """
         array = given.get(argument.name)
         if array is None:

@@ -45,7 +45,7 @@ def with_common_loops(
     body: Sequence[Statement], lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
 ) -> tuple[Statement, ...] | None:
     """Return `body` with loops over the same range joined if they compute the same costly value, which one loop then
-    computes once; None if there are none. ``lengths`` has the lengths of array axes.
+    computes once; None if no loops can be joined.
 
     ``lengths`` are the extents of the axes of arrays, ``fresh`` makes names of new scalars.
     """
@@ -188,9 +188,9 @@ def _statements_to_move(earlier: Loop, between: Sequence[Statement], later: Loop
 
 
 def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
-    """Return whether each iteration of a joined loop could run the body of `earlier`, which fills entries by
-    ``stores``, before that of `later`: in the arrays filled, `later` reads only the entries of the same iteration, and
-    it changes nothing that `earlier` uses.
+    """Return whether two loops can be joined, with the body of `earlier`, which fills entries by ``stores``, before
+    that of `later` in each iteration. In the arrays filled, `later` may read only the entries of the same iteration,
+    and it may not change what `earlier` uses.
     """
     if not all(is_store(store) for store in stores):
         return False

@@ -38,7 +38,7 @@ def with_stored_sums(program: Program) -> Program:
 
 
 def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | None:
-    """Return ``(kernel, scatter)`` in place of a scatter that adds one sum to each of several entries, as on a
+    """Return ``(kernel, scatter)`` in place of a scatter that adds to each of its entries a sum of its own, as on a
     diagonal: the kernel stores the sums in a new array, the scatter adds them. None for other scatters. ``taken`` are
     names in use.
     """

@@ -98,9 +98,9 @@ def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> t
 
 
 def guards(loop: Loop, context: LoopContext) -> Guards:
-    """Return the guards in the body of `loop` as bounds of the loop variable and as loop-invariant conditions: where
-    all of these hold, only those guards need a test that `interior` leaves in the loop. Also return the quotients that
-    are 0 there, since remainders by them are then simple indices.
+    """Return the conditions under which iterations of `loop` need no guards, except those that `interior` leaves there:
+    bounds of the loop variable, and loop-invariant conditions. The record also has the quotients that are 0 in these
+    iterations, so that remainders become plain indices.
     """
     found = Guards([], [], [], [], [], [])
     variable = Affine.variable(loop.variable)
@@ -141,8 +141,8 @@ def guards(loop: Loop, context: LoopContext) -> Guards:
 
 
 def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], lengths: Lengths) -> str | None:
-    """Return the variable among those of the loops `around` near whose ends alone the quotient `part` is not 0, as i
-    for ``(i + 1)//n`` with i from 0 to ``n - 1``. None if there is no such variable.
+    """Return the variable of one of the loops `around` such that the quotient `part` is 0 except near the ends of the
+    loop, as i for ``(i + 1)//n`` with i from 0 to ``n - 1``. None if there is no such loop.
     """
     divisor = _divisor(part)
     if data_entries([part.form, divisor]):

@@ -153,9 +153,9 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return the statements that carry a running sum, `total`, over from one entry to the next: ``growth`` multiplies
-    it by the factor that all its terms gain. If the range of the previous entry, up to ``end``, was empty, `total` is
-    set to 0 and the statement ``begin`` is run instead.
+    """Return the statements that prepare `total`, a running sum, for the next entry of a row: if that has one term
+    more, ``growth`` multiplies `total` by the factor that all earlier terms gain. If it has several terms more, the sum
+    starts again from 0, where ``begin`` resets ``end``, the index of the next term.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)

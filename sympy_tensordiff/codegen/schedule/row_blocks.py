@@ -84,9 +84,9 @@ class _RowGroups:
         return RowBlocks(program, self.shared_loops)
 
     def joined(self, group: Sequence[Step]) -> FusedKernels | None:
-        """Return the kernels of `group`, which have common rows, as one launch; cheap kernels are first merged into
-        their readers. None if fewer than two remain, if one reads an array that another one stores, or if the first has
-        no sum for threads to share.
+        """Return the kernels of `group`, which have common rows, as one launch, with cheap kernels inlined into their
+        readers. None if fewer than two remain, if one reads an array that another one stores in memory, or if the first
+        has no sum for threads to share.
         """
         kernels = [step for step in group if isinstance(step, Kernel)]
         if len(kernels) < 2 or kernels[0].array not in self.old_shared_loops:

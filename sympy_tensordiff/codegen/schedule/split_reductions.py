@@ -180,8 +180,8 @@ class _Stages:
         return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
-        """Return two kernels for a scatter that adds one sum to each of several entries, as to a diagonal: the first
-        stores the sums, the second adds them. Another scatter is returned alone.
+        """Return two kernels for a scatter that adds to each of its entries a sum of its own, as on a diagonal: the
+        first stores the sums, the second adds them. For another scatter, return a list of only this one.
         """
         found = values_of(scatter, self.taken)
         if found is None:
@@ -318,8 +318,8 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return ``(chunk, parts)``: into how many partial sums a sum is divided to fill the device, and how many
-        consecutive iterations belong to one of them.
+        """Return ``(chunk, parts)`` for a sum that is divided to fill the device: ``parts`` is the number of partial
+        sums, to which the iterations are assigned in chunks of ``chunk`` consecutive ones.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile
