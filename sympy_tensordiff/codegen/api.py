@@ -54,8 +54,8 @@ def register_distribution(function: Distribution) -> Distribution:
 
 
 def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> BlockFunction:
-    """Return a function of Dask arrays for ``expr``, made by the builder that `register_distribution` has
-    registered.
+    """Return a function of Dask arrays for ``expr``, made by the builder that `register_distribution` has registered.
+    ``blocks``, ``memory`` and ``options`` are those of `lambdify`.
     """
     import_module("sympy_tensordiff.distributed.function")
     return _distribution[0](args, expr, blocks, memory, backend, options)

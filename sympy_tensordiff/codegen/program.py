@@ -189,8 +189,8 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program built again for ``sizes`` at which some axis has no entries. The function can be pickled as
-    part of a compiled function.
+    """Return the program of ``exprs`` built again for ``sizes`` at which some axis has no entries. The function can be
+    pickled as part of a compiled function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)

@@ -374,7 +374,8 @@ def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions
 
 def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> bool:
     """Print a windowed sum such as ``sum_k w[k]*x[p - k]``, whose range is limited by the ends of x, as one library
-    call. Return False, and print nothing, for other loops.
+    call. Return False, and print nothing, for other loops. ``wide`` is `loop` with one range that contains those at all
+    entries.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

@@ -106,7 +106,7 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
 
 
 def _is_empty(loop: Loop) -> bool:
-    """Return whether a loop has no iterations for any sizes."""
+    """Return whether a loop has no iterations, whatever the sizes are."""
     ends = [(low, high) for low in loop.lows for high in loop.highs if low.divisor == high.divisor == 1]
     gaps = [low.form - high.form for low, high in ends]
     return any(gap.is_constant and gap.constant > 0 for gap in gaps)

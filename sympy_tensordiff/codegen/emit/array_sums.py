@@ -301,7 +301,8 @@ class Additions:
         self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
     ) -> None:
         """Append the line of code that combines ``text``, an array expression with the accumulator's dimensions, with
-        the accumulator ``name`` by `reduction`: a sum, product, maximum or minimum.
+        the accumulator ``name`` by `reduction`: a sum, product, maximum or minimum. The text is known to have entries
+        along the dimensions ``varies``.
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """

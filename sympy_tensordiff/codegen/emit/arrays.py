@@ -543,8 +543,8 @@ class KernelPrinter:
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
         """Print a loop over ``i`` that adds to the entries ``2*i + a`` for a few values of ``a``: as a Python loop over
-        ``a``, in which array operations handle all ``i``. Return False, and print nothing, if the loop has another
-        form.
+        ``a``, in which array operations handle all ``i`` of ``wide`` (the loop with one range for all entries). Return
+        False, and print nothing, if the loop has another form.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.

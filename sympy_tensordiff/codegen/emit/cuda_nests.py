@@ -267,7 +267,7 @@ BATCH = "cuda.blockIdx.x*cuda.blockDim.y + cuda.threadIdx.y"
 
 
 class CudaPythonBlockPrinter(CudaPrinter):
-    """Prints the nest of a kernel whose blocks share memory."""
+    """Prints the loop nest of a kernel in which the threads of a block share memory, as a function for ``cuda.jit``."""
 
     def __init__(
         self,
@@ -307,7 +307,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the array extents that a kernel needs to compute offsets of entries and its number of threads."""
+    """Return the extents that a GPU kernel needs to compute offsets of array entries and its number of threads: those
+    of its threads (also of blocks, for a ``nest`` with shared memory), and those of the arrays that it uses.
+    """
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
     box += [extent for _, extent in nest.coordinates] if nest is not None else []
@@ -409,7 +411,8 @@ def _kernel_text(
 
 def loop_kernel_text(step: Kernel | FusedKernels, names: FormNames, prover: Prover, batch: int | None) -> KernelText:
     """Return the device function of a kernel inside of a recurrence whose loop over time runs on the GPU. The threads
-    of a block compute it together, see `CudaPythonLoopPrinter`.
+    of a block compute it together (see `CudaPythonLoopPrinter`); ``batch`` is the number of the batch axis, None
+    without one.
     """
     nest, extents = checked_nest(step, prover), _needed_extents(step, prover.shapes)
     printer = CudaPythonLoopPrinter(names.copy(), step, prover.shapes, batch)

@@ -154,7 +154,7 @@ class Builder:
         self.label = label
 
     def branch(self, condition: str, yes: str, no: str) -> None:
-        """End the basic block with a conditional branch."""
+        """End the basic block with a branch to the label ``yes`` if ``condition`` is true, else to ``no``."""
         self.line(f"br i1 {condition}, label %{yes}, label %{no}")
 
     @contextmanager

@@ -125,7 +125,7 @@ class _LlvmTranslation:
         return self.call(node)
 
     def compared(self, test: str, one: str, other: str, kind: str) -> str:
-        """Emit the comparison of two values of one kind, and return its i1 value."""
+        """Emit the comparison of two values of one kind by ``test``, such as "lt", and return its i1 value."""
         if kind in ("real", "double"):
             return self.new(f"fcmp {'une' if test == 'ne' else f'o{test}'} {self.types[kind]} {one}, {other}")
         sign = "" if test in ("eq", "ne") else "u" if kind == "natural" else "s"

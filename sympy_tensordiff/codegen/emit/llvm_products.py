@@ -312,8 +312,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
-        """Emit one matrix product for each block of rows of a triangular product; it sums over the summation indices
-        that all rows of the block have. ``ends`` are the first block and the end of the blocks.
+        """Emit one matrix product for each block of rows of the triangular product ``step``, from the first to the last
+        of the two block numbers in ``ends``; it sums over the summation indices that all rows of the block have.
+        ``found`` are the operands as matrices, ``pointers`` the first entries of result and operands; ``turned`` says
+        which operands are transposed.
         """
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))

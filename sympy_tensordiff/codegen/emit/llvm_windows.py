@@ -153,8 +153,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
 
 def tile_function(module: Module, is_wide: bool) -> str:
-    """Define the function that adds a product of two small blocks to a block of the result, in vector registers; return
-    its symbol.
+    """Define the function that adds a product of two small blocks to a block of the result, in vector registers (of 64
+    bytes if ``is_wide``, else 32); return its symbol.
     """
     name = "tile"
     if name in module.functions:

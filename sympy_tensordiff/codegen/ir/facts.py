@@ -381,10 +381,8 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
     """Yield the reads of a single statement, without those in its body, and the array entry that it sets. The
-    constraints ``rows`` are true there.
-
-    ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
-    them.
+    constraints ``rows`` are true there. ``integers`` has the values of scalars that depend on integers only; the scalar
+    that the statement sets is added to them.
     """
     own = statement.index if isinstance(statement, Set) else head_forms(statement)
     yield from (Read(load, statement, rows) for load in data_reads(own))

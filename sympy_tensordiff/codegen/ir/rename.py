@@ -80,7 +80,8 @@ class Renaming:
 
 def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: dict[str, int] | None = None) -> Kernel:
     """Return a kernel with its loop variables and scalars renamed, so that it can be merged with other kernels: as the
-    mapping ``common`` says, else to new names, which are added to ``taken``.
+    mapping ``common`` says, else to new names, which are added to ``taken``. ``tried`` stores the last number used for
+    each name, see `unique`.
     """
     names = dict(common)
     for name in own_names(kernel):

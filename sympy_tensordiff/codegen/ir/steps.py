@@ -253,7 +253,7 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
 
 def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
     """Return the shape of the matrices whose triangular factors (LU or Cholesky) an array of this `shape` stores. Raise
-    VerificationError if it cannot store factors.
+    VerificationError, with a message that begins with ``where``, if it cannot store factors.
     """
     if len(shape) < 2 or shape[-2] != shape[-1] + 1:
         raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")

@@ -223,7 +223,8 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
     """Return a guard whose conditions read integer arrays as nested guards: an inner condition is tested only where the
-    outer ones imply that its reads are in bounds. Other statements are unchanged.
+    outer ones imply that its reads are in bounds. Other statements are unchanged. The constraints ``start``, and those
+    of the loops and guards ``enclosing``, hold around it.
     """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement

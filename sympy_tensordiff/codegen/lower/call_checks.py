@@ -52,8 +52,8 @@ class _Checks:
         self._numbered: list[int] = []
 
     def add(self, access: Access, axis: int, row: Constraint) -> None:
-        """Add the run-time checks for one bound of a read: that its index along `axis` satisfies `row`. Nothing is
-        added if an equal read is checked already.
+        """Add the run-time checks for one bound of the read ``access``: that its index along `axis` satisfies `row`.
+        Nothing is added if an equal read is checked already.
         """
         if not access.around.choices:
             signature = axis, self.signature(access, row)
@@ -89,8 +89,8 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def signature(self, access: Access, row: Constraint) -> Hashable:
-        """Return a key of the bounds check of `row`: checks with equal keys fail for the same sizes and integer arrays,
-        so that one of them is enough.
+        """Return a key of the check of the bound `row` of the read ``access``: checks with equal keys fail for the same
+        sizes and integer arrays, so that one of them is enough.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
         only ensure that there is a point: the variables are numbered in each group.
@@ -156,9 +156,9 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the integer-array entry to be named in the message of a failed check: ``p[i]`` for the read
-        ``x[p[i]]``, or else an entry on which the range of the index or a condition of the read depends. None if there
-        is no such entry.
+        """Return the integer-array entry to name in the message if the read ``access`` violates its bound `row`:
+        ``p[i]`` for ``x[p[i]]``, or else an entry on which the range of the index or a condition of the read depends.
+        None if there is no such entry.
         """
         form = row.form
         found = innermost_first([form])
@@ -176,7 +176,8 @@ class _Checks:
 
     def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:
         """Return a node that finds bad data for the message of a failed check: its value is the first position in the
-        array of ``entry`` whose integer makes the read out of bounds, `NO_POSITION` if there is none.
+        array of ``entry`` whose integer makes the read ``access`` violate its bound `row`, `NO_POSITION` if there is
+        none.
         """
         graph, around = self.graph, access.around
         place: list[Node] = []

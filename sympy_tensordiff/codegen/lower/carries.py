@@ -79,9 +79,8 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
     """Return whether a running sum over `w` of products over `u`, as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, can be
-    updated in a step of `v` by one new factor ``a[v]``. `rows` and `inner` are the ranges of `w` and `u`.
-
-    `side` is 1 where the sum and the product end at `v`, -1 where they begin there.
+    updated in a step of `v` by one new factor ``a[v]``. `rows` and `inner` are the ranges of `w` and `u`; `side` is 1
+    if these end at `v`, -1 if they begin there.
     """
     moving = [row.form for row in rows if v in row.form.atoms()]
     own = [row.form for row in inner if v in row.form.atoms()]

@@ -253,8 +253,8 @@ class _Ties(LoopArrays):
                 yield Definition(name, stored.tensor, graph.comprehension(axes, shape, least))
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
-        """Return a node for the minimum of the entries of an array that are equal by symmetry, such as ``d[i, j]`` and
-        ``d[j, i]``; rounding then cannot make them different.
+        """Return a node for the minimum of those entries of the array ``stored`` that are equal by ``symmetries``, such
+        as ``d[i, j]`` and ``d[j, i]``, which rounding can therefore not make different.
         """
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))
@@ -316,7 +316,7 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
     """Return the values among which ``node`` chooses, up to the sign: a and b for ``a if c else b``, a for ``-a``. ()
-    for other nodes.
+    for other nodes. ``closed`` are the sizes and free indices.
     """
     match node.op:
         case "guard":

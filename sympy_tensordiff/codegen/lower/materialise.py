@@ -307,10 +307,10 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
     """Return the largest proper parts of `node` that are worth storing: scalar sums, or functions of sums, that are
-    used elsewhere too and depend on no other indices than `known`.
+    used elsewhere too and depend on no other indices than `known`. ``totals`` count the uses in all of a kernel, and in
+    all results.
 
-    ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
-    and so is what calls a function of the user's.
+    What only one branch of a choice needs is left there, and so is what calls a function of the user's.
     """
     elsewhere = _used_elsewhere(node, totals)
     found = []

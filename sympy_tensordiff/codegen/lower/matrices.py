@@ -305,7 +305,7 @@ class Matrices(Storage):
         return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.outer_variables else 0)
 
     def _volume(self, labels: Iterable[Affine], ranges: Ranges) -> int:
-        """Return roughly how many entries an array with the axes `labels` has."""
+        """Return roughly how many entries an array with the axes `labels` has; ``ranges`` has the range of each label."""
         return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
@@ -369,7 +369,9 @@ class Matrices(Storage):
         return (second, first) if is_turned else (first, second)
 
     def _filled(self, step: ProductStep, shape: Sequence[Affine]) -> Node:
-        """Add the new array that `step` fills; return its tensor."""
+        """Add the library call `step`, and the new array of this `shape` that it fills; return the tensor node of the
+        array.
+        """
         self.kernels.append(step)
         self.kept.append(programs.Array(step.array, tuple([self.form(extent) for extent in shape])))
         tensor = self.graph.tensor(f"array {step.array}", tuple(shape))
@@ -381,7 +383,7 @@ class Matrices(Storage):
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
         """Return ``(name, labels)`` of an array, old or new, that contains the entries of `matrix`; None if it cannot
         be stored. `roles` are three groups of the product's labels: those in both operands and the result, those in
-        `matrix` only, and the summed ones.
+        `matrix` only, and the summed ones; ``ranges`` has their ranges.
         """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:

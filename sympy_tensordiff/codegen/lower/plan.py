@@ -338,11 +338,11 @@ class Planner:
 
 
 def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[tuple[int, ...]]:
-    """Return the distinct coefficient vectors, over the variables `used`, of all index forms below `node`.
+    """Return the distinct coefficient vectors, over the variables `used`, of all index forms below `node`. Their first
+    nonzero coefficient is made positive unless ``signed``.
 
-    That order does not change when indices are renamed, so that equal parts get equal axes. The first coefficient is
-    made positive, unless ``signed`` is set. The forms that tests compare with 0 come last, as their signs say nothing
-    and no entry is read at them.
+    Their order does not change when indices are renamed, so that equal parts get equal axes. The forms that tests
+    compare with 0 come last, as their signs say nothing and no entry is read at them.
     """
     found = []
     tested: dict[Node, None] = {}

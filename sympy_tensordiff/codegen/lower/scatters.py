@@ -50,6 +50,7 @@ def split_scatters(
 ) -> tuple[Node, list[ScatterTerm]]:
     """Split `body`, the formula of an array's entries over `axes` (with bounds ``rows``), into ``(node, scatters)``: a
     node to be computed for each entry, and terms like ``y[p[k]] += v[k]`` that are added to entries that data select.
+    ``guard`` has further conditions on the entries.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r. So does a sum that is
@@ -430,8 +431,8 @@ def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body` into a node for all entries, and terms that are 0 off a diagonal. The latter are written as scatters
-    over the diagonal.
+    """Split `body`, the formula of an array's entries over `axes` where ``guard`` holds, into a node for all entries,
+    and terms that are 0 off a diagonal. The latter are written as scatters over the diagonal.
 
     ``facts`` are the constraints on the sizes.
     """

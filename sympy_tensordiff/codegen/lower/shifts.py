@@ -192,9 +192,7 @@ class Shifts:
 
     def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
         """Find the values in the loop `bodies` for which `survey` chose arrays, and record in `members` the array and
-        index of each.
-
-        `is_array`: whether the bodies are entries of an array, not the terms of a reduction.
+        index of each. ``is_array`` says whether the bodies are entries of an array, not terms of a reduction.
         """
         if not self.domains:
             return

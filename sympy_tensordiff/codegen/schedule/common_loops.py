@@ -45,9 +45,8 @@ def with_common_loops(
     body: Sequence[Statement], lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
 ) -> tuple[Statement, ...] | None:
     """Return `body` with loops over the same range joined if they compute the same costly value, which one loop then
-    computes once; None if no loops can be joined.
-
-    ``lengths`` are the extents of the axes of arrays, ``fresh`` makes names of new scalars.
+    computes once; None if no loops can be joined. ``lengths`` has the extents of array axes, ``fresh`` makes names of
+    new scalars.
     """
     found = _with_distinct_scalars(body)
     count, place = len(found), 1
@@ -217,8 +216,8 @@ def _changed(statement: Statement) -> set[str]:
 
 
 def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
-    """Return whether the bodies of two loops (the second one is `own`) compute a costly value in common that differs
-    between iterations, and read memory in the same direction.
+    """Return whether the loop ``earlier`` and a later one with the body `own` compute a costly value in common that
+    differs between iterations, and read memory in the same direction.
 
     Both read along rows or neither does: one that reads down columns keeps functions of the other from being vectors.
     """

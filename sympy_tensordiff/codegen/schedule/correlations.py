@@ -117,9 +117,9 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return ``(entry, kernel, fills)`` for the kernel that adds the entries of the product `step` to overlapping
-        windows (col2im): the entry it adds to, the kernel, and the steps that fill its array with 0. A correlation can
-        replace them all. None if there is none.
+        """Return ``(entry, kernel, fills)`` for the kernel that adds the entries of the product `step` (which
+        ``output`` reads at its ``labels``) to overlapping windows (col2im): the entry it adds to, the kernel, and the
+        steps that fill its array with 0. A correlation can replace them all. None if there is none.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:

@@ -164,20 +164,22 @@ def _divisor(part: Quotient | SymbolicQuotient) -> Affine:
 
 
 def _bounds(loop: Loop) -> list[Constraint]:
-    """Return the bounds of the loop variable as constraints."""
+    """Return the bounds of the variable of `loop` as constraints."""
     variable = Affine.variable(loop.variable)
     lows = [Constraint("ge", variable - bound.form) for bound in loop.lows if bound.divisor == 1]
     return lows + [Constraint("ge", bound.form - variable) for bound in loop.highs if bound.divisor == 1]
 
 
 def _follows(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bool:
-    """Whether one of the `facts` implies `row`: they differ by a constant, as ``i >= 2`` and ``i >= 1``."""
+    """Whether one of the `facts` implies `row`: they differ by a constant, as ``i >= 2`` and ``i >= 1``, once axis
+    lengths are replaced by their values in ``lengths``.
+    """
     gaps = ((row.form - fact.form).substitute(lengths) for fact in facts)
     return row.kind == "ge" and any(gap.is_constant and gap.constant >= 0 for gap in gaps)
 
 
 def _fails(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bool:
-    """Whether one of the `facts` contradicts `row`."""
+    """Whether one of the `facts` contradicts `row`, once axis lengths are replaced by their values in ``lengths``."""
     return row.kind == "ge" and _follows(row.negation(), facts, lengths)
 
 
@@ -221,13 +223,15 @@ def _parts(
 
 
 def _is_empty(loop: Loop, lengths: Lengths) -> bool:
-    """Whether `loop` has no iterations for any sizes."""
+    """Whether `loop` has no iterations, whatever the sizes are. ``lengths`` has the values of axis lengths."""
     gaps = [_gap(low, high, lengths) for low in loop.lows for high in loop.highs]
     return any(gap is not None and gap < 0 for gap in gaps)
 
 
 def _gap(low: Bound, high: Bound, lengths: Lengths) -> int | None:
-    """Return ``high - low`` if that is a constant; else None."""
+    """Return ``high - low`` if that is a constant, once axis lengths are replaced by their values in ``lengths``; else
+    None.
+    """
     gap = (high.form - low.form).substitute(lengths)
     return gap.constant if gap.is_constant and low.divisor == high.divisor == 1 else None
 

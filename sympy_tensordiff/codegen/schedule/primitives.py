@@ -93,7 +93,9 @@ def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
     own = {statement.name for statement in body if is_let(statement)}
 
     def varies(value: Scalar) -> bool:
-        """Whether `value` depends on the row's loop variable."""
+        """Return whether `value` differs between the entries of the row: it depends on the variable of ``row``, the
+        loop along the row, or on a scalar computed in it.
+        """
         for part in subexpressions(value):
             indices = part.index if isinstance(part, Load) else [part.form] if isinstance(part, IndexValue) else ()
             if any(row.variable in form.atoms() for form in indices) or (isinstance(part, Name) and part.name in own):
@@ -110,11 +112,11 @@ def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 
 
 def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a loop along a row that computes a prefix sum (or product, maximum): each entry continues from the value
-    of the previous one.
+    """Return a loop along a row that computes the prefix scan ``scan``, such as a sum: each entry continues from the
+    value of the previous one. ``last`` is the last entry of the row, ``others`` are the scans whose entries are there
+    already.
 
-    ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. If each entry adds
-    one exponential, these are computed for the whole row first, in vectors.
+    If each entry adds one exponential, these are computed for the whole row first, in vectors.
     """
     loop, axis = scan.loop, (Affine.variable(row.variable),)
     carried = {acc.name: Name(fresh(f"{acc.name}_so_far")) for acc in scan.accumulators}
@@ -168,8 +170,8 @@ def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence
 
 
 def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
-    """Return whether each entry of a row sums exactly one term more than the entry before, and the first entry one
-    term.
+    """Return whether each entry of a row sums exactly one term more than the entry before, and the first entry
+    (``last``, if the scan runs downwards) one term.
     """
     loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
     if scan.downward:

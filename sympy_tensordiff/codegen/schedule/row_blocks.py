@@ -131,7 +131,7 @@ def _joins(
     group: Sequence[Step], step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, excluded: Collection[str]
 ) -> bool:
     """Whether `step` can join `group`, the kernels of one GPU launch with a block of threads per row: it reads the
-    arrays of the group in its own row only.
+    arrays of the group in its own row only. Kernels that fill arrays in ``excluded`` cannot.
     """
     first = group[0]
     if (
