@@ -140,8 +140,8 @@ def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> gr
 def _with_recurrence(
     reader: Reader, total: graph_cost.Cost, scans: Mapping[Any, Mapping[Any, Any]], hints: Hints | None
 ) -> graph_cost.Cost:
-    """Return ``total`` plus the cost of all time steps of ``scans``, which have one recurrence in common. Each scan is
-    mapped to a dictionary from those expressions in it that do not change between steps to the variables that replace
+    """Return ``total`` plus the cost of all time steps of one recurrence. ``scans`` has the scans with this recurrence;
+    each is mapped to a dictionary from its subexpressions that do not depend on the step to the variables that replace
     them.
     """
     first = next(iter(scans))

@@ -184,8 +184,8 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
 
 
 def compared_arrays(program: Program) -> frozenset[str]:
-    """Return the names of the arrays whose entries are tested for equality with values that are not constants, such as
-    their maximum: they must not be computed twice with different rounding.
+    """Return the names of the arrays whose entries are tested for equality with computed values, such as their own
+    maximum. Such entries must not be computed twice with different rounding.
     """
     found = set[str]()
     for kernel in program.nests:
@@ -320,9 +320,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """Print the statements `body` twice, for the cases that a rare condition holds nowhere (without the loop that
-        it guards) and that it holds somewhere, and return True. Return False, and print nothing, unless a single such
-        condition guards the loops of `body`.
+        """Print the statements `body` twice, as the branches of a test whether the rare condition that guards loops in
+        it holds nowhere: without these loops, and with them. Return True then; return False, and print nothing, unless
+        a single condition guards the loops.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False

@@ -340,8 +340,8 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """Return the extent `ends` of a local array's axis as one form to allocate by: n for ``max(n, 0)``, and for other
-    maxima or minima of a form and constants that form.
+    """Return the extent `ends` of a local array's axis as a single form. If it is a maximum or minimum with constants,
+    such as ``max(n, 0)``, return the form that is not constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

@@ -449,9 +449,8 @@ def _sine_near(a: Precision, quarters: int) -> str:
 
 
 def _quarter_turns(a: Precision) -> str:
-    """Return lines of code that round the number of quarter turns in the angle x to an integer n, which is in the last
-    bits of ``turns``, and store x minus n times the leading term of `HALF_PI` in ``t``. The caller subtracts the other
-    terms.
+    """Return lines of code that subtract n quarter turns from the angle x, up to the smaller terms of `HALF_PI`, and
+    store the difference in ``t``. The nearest integer n is in the last bits of ``turns``.
     """
     return f"""c = np.float64(x if abs(x) <= {a(MAX_NEAR_ANGLE)} else x - x)
     turns = c*{2 / math.pi!r} + {DOUBLE.round}

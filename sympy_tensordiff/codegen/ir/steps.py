@@ -47,7 +47,7 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def uncompiled_arrays(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the arrays that steps fill which Numba cannot compile; Python calls a library for these. With
+    """Return the arrays filled by those steps that Numba cannot compile, for which Python calls a library. With
     ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
     """
     return [

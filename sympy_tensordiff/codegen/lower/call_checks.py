@@ -238,9 +238,9 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Return ``(rows, variables, others)``: `rows` with each integer-array entry replaced by a new variable between the
-    least and greatest entry of its array, the names of these variables, and constraints that least entries are at most
-    greatest ones.
+    """Return ``(rows, variables, others)``: `rows` with a new variable in place of each integer-array entry, bounded by
+    the least and the greatest entry of its array, the names of these variables, and a constraint for each array that
+    its least entry is at most its greatest one.
 
     The third result says for each array which of its two extremes is the greater.
     """

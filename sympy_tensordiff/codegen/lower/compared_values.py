@@ -99,8 +99,8 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return those parts of the values under the maximum or minimum `extremum` that might be rounded differently if
-        computed twice, each with the array that stores it; missing arrays are created.
+        """Return those parts of the values under the maximum or minimum `extremum` that are stored in arrays, since
+        they might be rounded differently if computed twice. Missing arrays are created.
         """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
@@ -254,7 +254,7 @@ class _Ties(LoopArrays):
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
         """Return a node for the minimum of those entries of the array ``stored`` that are equal by ``symmetries``, such
-        as ``d[i, j]`` and ``d[j, i]``, which rounding can therefore not make different.
+        as ``d[i, j]`` and ``d[j, i]``. In place of an entry, it has one value even if these are rounded differently.
         """
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))

@@ -219,8 +219,8 @@ class Exponentials:
     # -------------------------------------------------------------- values in scaled form
 
     def scaled(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest``, so that the exponential can be divided by another one. The shift is 0
-        if nothing in it can overflow.
+        """Return `node` as ``exp(shift)*rest``, so that two such values can be divided without overflow, by subtraction
+        of their shifts. The shift is 0 if no exponential in `node` can overflow.
         """
         if node not in self.known:
             self.known[node] = yield self._scaled(node)
@@ -349,8 +349,8 @@ class Exponentials:
             return found
 
         def select_for(value: Node, otherwise: Node) -> Node:
-            """Return a select by ``condition`` with `value` in the branch in which the original select has its value,
-            and `otherwise` in the branch in which that has 0.
+            """Return a select by ``condition`` between `value` and `otherwise`; `otherwise` is in the branch that is 0
+            in the original select.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
@@ -444,9 +444,9 @@ class Exponentials:
 
 
 def _factors_of_exponential(exponent: Node, variables: Sequence[int]) -> list[list[Node]]:
-    """Return the terms of `exponent` in groups, such that the exponential of each group is a factor with its own
-    indices: terms that share an index other than `variables` are in one group. Return [] if a term does not depend on
-    `variables`, or a group has no other index.
+    """Return the terms of `exponent` in groups that have no index in common except `variables`, so that the exponential
+    is a product of one factor per group, as in a product of matrices. Return [] if a term depends on none of
+    `variables`, or a group on no other index.
     """
     groups: list[tuple[set[int], list[Node]]] = []
     for term in exponent.args if exponent.op == "add" else ():
@@ -491,8 +491,8 @@ def _size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
 
 
 def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
-    """Return ``total**power``, a negative power of a sum of exponentials. If exponents may be ``-oo`` (the graph
-    contains that constant), so that the sum may be 0, return a select that is 0 there.
+    """Return ``total**power``, a negative power of a sum of exponentials. If the graph contains the exponent ``-oo``,
+    so that the sum may be 0, return a select that is 0 where the sum is 0.
     """
     inverse = graph.pow(total, graph.const(power))
     if "left out" not in graph.kinds:

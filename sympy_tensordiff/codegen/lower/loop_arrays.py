@@ -118,14 +118,14 @@ class LoopArrays:
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def constraints_of_binders(self, variables: Sequence[int]) -> Rows:
-        """Return the constraints of all sums and comprehensions that bind `variables`, or bind indices on which these
-        constraints depend in turn (see `binders`). Equal sets of constraints are returned once.
+        """Return the constraints of the sums and comprehensions that bind `variables`, the indices in these
+        constraints, and so on (see `binders`). Equal sets of constraints are returned once.
         """
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Map each index in `variables` to the constraints of the sum or comprehension that binds it. Do the same for
-        the indices that occur in these constraints.
+        """Return a dictionary from `variables`, the indices in their constraints, and so on, to the constraints of the
+        sum or comprehension that binds each.
         """
         found: dict[int, Rows] = {}
         waiting = list(variables)
@@ -180,8 +180,8 @@ class LoopArrays:
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return a node that reads `value` from `arrays`, chosen by cases if need be. None unless the entries that it
-        reads are proved to equal `value` where the constraints `known` hold and the forms `nonzero` are not 0.
+        """Return a node that reads `value` from `arrays`, chosen by cases if need be. None if the entries are not
+        proved to equal `value` wherever the constraints `known` hold and the forms `nonzero` are not 0.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
         single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -202,8 +202,8 @@ class LoopArrays:
         return self.choice_by_cases(cases, facts, nonzero)
 
     def choice_by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return one node that equals ``cases[rows]`` where the constraints `rows` are true. None if the cases do not
-        cover all points at which `facts` are true and the forms `nonzero` are not 0.
+        """Return one node that equals ``cases[rows]`` wherever the constraints `rows` hold. None if some point at which
+        `facts` hold and the forms `nonzero` are not 0 may be in no case.
         """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []

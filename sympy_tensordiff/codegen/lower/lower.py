@@ -177,9 +177,9 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.large_sums
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a reduction like ``Sum_i [r[i] == r[q]]*v[i]``, which would be repeated for each q, as the read
-        ``s[r[q]]`` of an array s with one sum for each value of ``r``. None for other reductions, or if the array does
-        not pay.
+        """Return a reduction like ``Sum_i [r[i] == r[q]]*v[i]``, which is the same for all q with equal ``r[q]``, as
+        the read ``s[r[q]]`` of an array s with one sum for each value of ``r``. None for other reductions, or if the
+        array does not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:

@@ -159,8 +159,8 @@ class Matrices(Storage):
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
         """Yield a plan, if there is one, to compute the sum `terms` as a matrix product over the summed variables whose
-        ranges depend on no other index, and loops over the other variables. `slant` is a bound, such as ``j <= i``,
-        that is disregarded for this, since the product may be triangular.
+        ranges depend on no other index, and loops over the other variables. A single bound `slant`, such as ``j <= i``,
+        may make the product triangular.
         """
         if terms is None:
             return
@@ -305,7 +305,7 @@ class Matrices(Storage):
         return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.outer_variables else 0)
 
     def _volume(self, labels: Iterable[Affine], ranges: Ranges) -> int:
-        """Return roughly how many entries an array with the axes `labels` has; ``ranges`` has the range of each label."""
+        """Return roughly how many entries an array with the axes `labels` has, given the ``ranges`` of the labels."""
         return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:

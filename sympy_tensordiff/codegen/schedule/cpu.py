@@ -388,9 +388,9 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return statements that replace `loop`, the common loop of fused kernels: a fast copy without those inner loops
-    that a rare condition guards, and the full loop, which runs only if the condition is true somewhere. None if there
-    are no such inner loops.
+    """Return statements that replace `loop`, the common loop of fused kernels: the loop without those inner loops that
+    a rare condition guards and, if the condition was true somewhere, the full loop again. None if there are no such
+    inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
