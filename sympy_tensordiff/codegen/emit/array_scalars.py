@@ -266,7 +266,9 @@ class VectorPrinter(ScalarPrinter):
         return texts
 
     def is_array(self, form: Affine) -> bool:
-        """Return whether the text of an integer form is an array of the library, which may be traced."""
+        """Return whether the text of an integer form is an array of the library, and not a Python integer: it contains
+        the index of a dimension or, in a pure dialect, entries of integer arrays.
+        """
         return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:

@@ -202,8 +202,8 @@ class Narrowing:
 
 
 def _without_data(form: Affine, sign: int) -> Affine:
-    """Return an upper bound (``sign`` 1) or lower bound of ``form`` without data; raise UnsupportedError if there is
-    none.
+    """Return an upper bound (``sign`` 1) or lower bound of ``form`` that contains no integer-array entries; raise
+    UnsupportedError if there is none.
     """
     bound = bound_of_data(form, sign)
     if bound is None:

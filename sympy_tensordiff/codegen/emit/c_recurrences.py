@@ -82,8 +82,8 @@ class CRecurrencePrinter:
             yield f"{INDENT}return {self.code};"
 
     def last_value(self, result: str) -> str:
-        """Return the C pointer to the last value of `result`, an array of the time steps. The buffers have been
-        exchanged after the last step.
+        """Return the C pointer to the last value of `result`, an array of the time steps, after the loop over time. If
+        the buffers of the array are exchanged after each step, the value is in the second one.
         """
         return self.spare.get(result, self.pointers[result])
 

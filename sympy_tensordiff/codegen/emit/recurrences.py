@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the texts of a recurrence's functions, ``pieces`` and ``entries``, with new names for the functions that
-    `pieces` define. Another recurrence in the module may then have functions of the old names.
+    """Return the texts of a recurrence's functions, ``pieces`` and ``entries``, with the functions that `pieces` define
+    renamed, so that no other recurrence in the module has functions of the same names.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]

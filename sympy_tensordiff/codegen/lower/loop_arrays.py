@@ -172,8 +172,8 @@ class LoopArrays:
     # -------------------------------------------------------------- what reads it
 
     def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
-        """Return the entry of an array at the index `forms`. The forms are absolute; the array's lowest index is
-        subtracted.
+        """Return the read of the array ``stored`` at the index `forms`. The array begins at its lowest index, which is
+        subtracted from `forms`.
         """
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 

@@ -282,7 +282,9 @@ class Matrices(Storage):
     # -------------------------------------------------------------- what they cost
 
     def _iterations(self, split: Split) -> int:
-        """Return roughly how many iterations loops over all variables would take."""
+        """Return roughly how many iterations loops over all variables of the sum `split` and of the loops around it
+        would take.
+        """
         variables = [Affine.variable(v) for v in split.context.variables if v not in split.hidden]
         ranges = [self._range(variable, split) for variable in variables]
         total = prod(self.hints(length(found)) for found in ranges if found is not None)

@@ -519,7 +519,9 @@ def has_shifts(bodies: Sequence[Node]) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Whether `node`, which is no comparison, has a numeric value: it is not a select between conditions."""
+    """Return whether the value of `node` is a number: False for a select between conditions. Comparisons are not tested
+    here.
+    """
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 
 

@@ -147,8 +147,8 @@ class _Reads:
             self.read(entry.tensor, entry.index, guard)
 
     def read(self, array: str, index: Sequence[Affine], guard: Collection[str]) -> None:
-        """Count the read of an entry, unless its value is known already, or is read before the loop. A read under
-        conditions that contain the loop variable (``guard`` has their names) is not made before the loop.
+        """Count the read of an entry, unless its value is known already, or the read is loop-invariant: neither its
+        index nor the names in conditions around it (``guard``) contain the loop variable.
         """
         entry = array, tuple(index)
         if entry in self.known:

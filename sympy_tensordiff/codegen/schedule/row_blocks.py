@@ -40,8 +40,8 @@ class RowBlocks(NamedTuple):
 
 
 def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], excluded: Collection[str]) -> RowBlocks:
-    """Return the program with kernels over the same rows joined, such as the sums and entries of a softmax, and the
-    loops that threads share. Each becomes one GPU launch with a block of threads per row. Kernels that fill arrays in
+    """Return the program with kernels over the same rows, such as the sums and entries of a softmax, joined to single
+    GPU launches with a block of threads per row, and the loops that these threads share. Kernels that fill arrays in
     ``excluded`` are not joined.
 
     Law: every result is the same.
