@@ -466,8 +466,8 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
 def _checks_of_assumptions(
     program: Program, assumptions: Iterable[Constraint], names: Mapping[Any, str]
 ) -> tuple[Check, ...]:
-    """Return a run-time check for each constraint in ``assumptions`` about the sizes that the shapes of the arguments
-    do not already imply. ``names`` maps variables to their names in the program.
+    """Return a run-time check for each constraint on sizes in ``assumptions``, unless the shapes of the arguments imply
+    it already. ``names`` maps variables to their names in the program.
     """
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}

@@ -30,8 +30,8 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return the addition `node` with only the first of the accumulators in it that can be joined, ``s`` for ``s +
-        t``, and record that ``t`` is joined with ``s``; other terms remain, and other nodes are unchanged.
+        """Return the addition `node` without the accumulators that can be joined with its first one, ``s`` for ``s +
+        t``, and record that ``t`` is joined with ``s``. Other nodes are unchanged.
         """
         if not isinstance(node, Operation) or node.function != "add":
             return node

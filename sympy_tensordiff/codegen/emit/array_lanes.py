@@ -44,7 +44,7 @@ class Span:
 
 class Lanes:
     """The dimensions over which array operations are vectorised, outermost first: each is an index with its range.
-    ``images`` has the other indices that are forms in these.
+    ``images`` maps other indices to forms in these.
 
     ``images`` are indices that are replaced, with their forms in the indices of the dimensions.
     """

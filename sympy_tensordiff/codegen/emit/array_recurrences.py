@@ -84,8 +84,8 @@ def find_recurrences(
 
 
 def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Return ``body`` without loops that have no iterations for any sizes, and with products over such loops replaced
-    by 1. If another reduction runs over one of these loops, return ``body`` unchanged.
+    """Return ``body`` without loops that have no iterations, whatever the sizes are, and with 1 in place of products
+    over such loops. If another reduction runs over one of these loops, return ``body`` unchanged.
     """
     empty = [s for s in body if isinstance(s, Loop) and _is_empty(s)]
     neutral = {name: add.reduction for name, add in added(empty).items() if add.reduction == "prod"}

@@ -56,8 +56,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def print_cuda_c(program: Program, options: COptions) -> CSource:
-    """Return a program as the text of a CUDA C++ file, with its header; raise NotInCError for what CUDA has no routine
-    for.
+    """Return a program as the text of a CUDA C++ file, with its header; raise NotInCError for a step for which CUDA
+    files have no routine.
     """
     if options.allocate:
         raise ArgumentError("allocate=True is for backend='c': a CUDA file has its scratch memory from the caller")

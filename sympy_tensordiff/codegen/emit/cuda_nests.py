@@ -427,8 +427,8 @@ def _function_text(
     threads: str,
     extents: Sequence[Affine],
 ) -> KernelText:
-    """Return the function of a step with the loop nest ``body``. Its docstring says what ``threads`` compute. Its
-    arguments are the names that the text or ``extents`` need.
+    """Return the GPU function of a step with the loop nest ``body``, whose parameters are the names that its text or
+    the forms ``extents`` contain. ``threads`` is the part of its docstring that says which threads compute it.
     """
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])

@@ -266,8 +266,8 @@ class Builder:
         return self.new(f"add nsw i64 {whole}, {self.new(f'sext i1 {below} to i64')}")
 
     def call(self, result: str, name: str, values: Sequence[str], kind: str) -> str:
-        """Emit a call of the function `name`, whose arguments all have the type `kind`, and return its value. A new
-        function is declared.
+        """Emit a call of the function `name`, whose arguments all have the type `kind`, and return its value, of the
+        type ``result``. A new function is declared.
         """
         self.module.declare(name, result, [kind] * len(values))
         return self.new(f"call {result} @{name}({', '.join(f'{kind} {value}' for value in values)})")

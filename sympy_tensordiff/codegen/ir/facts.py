@@ -94,8 +94,8 @@ class Prover:
 
     @cached_property
     def lengths(self) -> dict[Variable, Affine]:
-        """Map the variable that represents the length of an array axis in loop nests to this length as a form in the
-        sizes.
+        """Return a dictionary from the variables that represent axis lengths of arrays in loop nests to these lengths
+        as forms in the sizes.
         """
         return {name: form for array, shape in self.shapes.items() for name, form in lengths(array, shape).items()}
 
@@ -208,7 +208,9 @@ def enclosing_rows(enclosing: Around, start: Rows = ()) -> Rows:
 
 
 def condition_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the constraints on integers that follow if a boolean expression is true (or false, by `holds`)."""
+    """Return the constraints on integers that follow if a boolean expression is true (if it is false, for
+    ``holds=False``).
+    """
     return tuple(chain.from_iterable(_comparison_rows(*part) for part in _conjuncts(condition, holds)))
 
 

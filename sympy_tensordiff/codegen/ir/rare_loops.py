@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition, as the name of a scalar or its negation, that guards all updates that ``loop`` makes to
-    accumulators from outside: where it is false, the loop can be skipped. None if there is none.
+    """Return the condition, as the name of a scalar or its negation, that guards all updates by ``loop`` of
+    accumulators declared outside of it: where it is false, the loop can be skipped. None if there is no such condition.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """

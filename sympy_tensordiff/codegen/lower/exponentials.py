@@ -201,8 +201,8 @@ class Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """Return `value` as a product with ``exp(u)/exp(m)`` written as ``exp(u - m)``, which does not overflow. m is
-        the largest exponent in a sum that is a divisor.
+        """Return `value`, which is divided by a sum of exponentials, as a product with ``exp(u - m)`` in place of
+        ``exp(u)/exp(m)``, where m is the largest exponent in that sum. This does not overflow.
         """
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]

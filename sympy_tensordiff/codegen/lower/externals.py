@@ -88,8 +88,8 @@ def show_key(external: External) -> str:
 
 
 def _without_zero_orders(orders: tuple[int, ...]) -> tuple[int, ...]:
-    """Return `orders`, the number of derivatives with respect to each argument of a function; () instead of zeros only,
-    which mean the function itself.
+    """Return `orders`, the number of derivatives with respect to each argument of a function, or () if all of them are
+    0, which means the function itself.
     """
     return orders if any(orders) else ()
 

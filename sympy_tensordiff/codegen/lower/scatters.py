@@ -146,7 +146,9 @@ def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _sorted_by_selection(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` with one term for each selection in its summand; other nodes unchanged."""
+    """Return the sum `node` as one sum for each selection of its terms by integer-array entries, with functions that do
+    not depend on the summed indices in front of it; other nodes unchanged.
+    """
     if node.op != "sum":
         return node
     variables, rows, body = graph.open(node)
@@ -174,8 +176,9 @@ def _is_called_often(factor: Node) -> bool:
 
 
 def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
-    """Return `body` as a sum of values for each selection: a dictionary from the equations with entries of data that
-    choose the values to these. None for more than `MAX_SELECTIONS`.
+    """Return `body` as a sum of values, sorted by the integer-array entries that select them: a dictionary from
+    equations such as ``p[k] == i`` to the values that are added where these hold. None if there are no guards, or more
+    than `MAX_SELECTIONS` selections.
     """
     if body.is_guard_free:
         return None
@@ -189,8 +192,8 @@ def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
 def _sorted_values(
     graph: Graph, node: Node, known: Mapping[Node, dict[Rows, list[Node]] | None]
 ) -> dict[Rows, list[Node]] | None:
-    """Return `node`, an addition, product or guard, as a sum of values for each selection, given those of its arguments
-    in ``known``.
+    """Return the addition, product or guard `node` as a sum of values for each selection, as `_by_selection` does,
+    given those of its arguments in ``known``. None if there are too many selections, or several factors have them.
     """
     parts = [known[arg] for arg in node.args]
     if node.op == "guard":

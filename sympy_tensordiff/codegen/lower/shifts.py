@@ -433,8 +433,8 @@ class Shifts:
 
 
 def without_common_factor(graph: Graph, node: Node) -> tuple[Number, Node]:
-    """Return ``(number, rest)`` with ``number*rest == node``: the common numeric factor of the terms of an addition, as
-    2 for ``2*a - 4*b`` (1 if a coefficient is a float), or the coefficient of another node.
+    """Return ``(number, rest)`` with ``number*rest == node``. For an addition, the number is the common factor of its
+    terms, as 2 for ``2*a - 4*b`` (1 if a coefficient is a float); for another node it is its coefficient.
 
     The sign is that of the term that came into the graph first.
     """

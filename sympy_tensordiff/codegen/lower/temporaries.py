@@ -148,8 +148,8 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Add the kernel that computes `node` into the array `name`, and return the array. It is `output` as a
-        recursion without Python's stack.
+        """Add the kernel that computes `node` into the array `name`, and return the array. This is `output` as a
+        recursion that does not use Python's call stack.
         """
         graph = self.graph
         extents: Sequence[Affine] = ()

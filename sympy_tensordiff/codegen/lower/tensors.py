@@ -120,8 +120,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _results_without_copies(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Return a dictionary from arrays to results of library calls: for each array that is only such a result transposed
-    or scaled, if nothing else uses the result. The call can then fill the array directly.
+    """Return a dictionary from arrays that are only the transposed or scaled result of a library call to this result,
+    if nothing else uses it. The call can then fill the array directly.
     """
     uses = Counter(roots)
     for part in reachable(*roots):

@@ -386,7 +386,7 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
     """Return the costly calls, such as ``exp(Sum ...)``, that several loops or sums evaluate, with standard names of
-    indices. With `large`, also those that depend on more indices than every array that they read has.
+    indices. Calls that depend on more indices than each array that they read has axes only count if ``large``.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
@@ -446,7 +446,7 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
 
 def _numbered(planner: Planner, part: Node) -> Node:
     """Return `part` with standard names for the indices that enclosing sums and comprehensions bind. Parts that differ
-    in these names only become equal.
+    only in these names become equal.
     """
     return planner.numbered(part, sorted(v for v in part.free if v < 0))
 
