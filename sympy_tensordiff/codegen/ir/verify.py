@@ -199,8 +199,7 @@ def _load_text(load: Load) -> str:
 
 
 def with_masks(program: Program) -> Program:
-    """Return a program in which reads that may be out of bounds are masked: they give 0 where they are out of bounds.
-    """
+    """Return a program in which reads that may be out of bounds are masked: out of bounds, they give 0."""
     prover = Prover(program)
     data = frozenset(a.name for a in program.arguments if a.dtype == "integer")
     steps = [_mask_kernel(program, prover, data, s) if isinstance(s, Kernel) else s for s in program.kernels]

@@ -304,8 +304,9 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return the product or addition `node` as a list of terms, each a tuple of factors. An addition is multiplied out
-    if one of its terms depends on fewer of ``indices``, down to a nesting of ``level``.
+    """Return `node` as a list of terms, each a tuple of factors: products of additions are multiplied out if an
+    addition has a term that depends on fewer of ``indices`` than others. ``level`` is the depth of `node` in the
+    recursion, which is limited.
     """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
@@ -385,8 +386,9 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
-    """Return the costly calls, such as ``exp(Sum ...)``, that several loops or sums evaluate, with standard names of
-    indices. Calls that depend on more indices than each array that they read has axes only count if ``large``.
+    """Return the costly calls with a sum in them, such as ``exp(Sum ...)``, that several loops or sums evaluate, with
+    standard names of indices. If ``large``, also return such calls without a sum that depend on more indices than each
+    array that they read has axes.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
