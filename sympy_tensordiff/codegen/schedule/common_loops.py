@@ -151,7 +151,9 @@ def _is_nest(statement: Statement) -> TypeGuard[Loop]:
 
 
 def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bound], frozenset[Bound]]:
-    """Return the bounds of a loop as forms in sizes, for comparison with loops over axes of other arrays."""
+    """Return the lower and the upper bounds of a loop as forms in the sizes, with axis lengths replaced by their values
+    in ``lengths``, for comparison with loops over axes of other arrays.
+    """
     lows, highs = (
         frozenset(Bound(bound.form.substitute(lengths), bound.divisor) for bound in side)
         for side in (loop.lows, loop.highs)

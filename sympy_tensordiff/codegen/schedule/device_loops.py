@@ -80,7 +80,7 @@ def block_loop(step: Recurrence) -> BlockRecurrence | None:
 
 def _block_loop(step: Recurrence) -> BlockRecurrence | None:
     """Return the recurrence in the form in which blocks of threads run its loop over time, like `block_loop`, but also
-    if a step is known to be large.
+    if a step is known to be large; None in the other cases of `block_loop`.
     """
     inner: dict[str, BlockRecurrence] = {}
     for one in step.body.kernels:
