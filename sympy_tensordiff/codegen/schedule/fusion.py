@@ -149,8 +149,8 @@ class _Fusion:
         return result
 
     def by_readers(self) -> list[Step]:
-        """Return the steps in an order in which a kernel comes directly before the only kernel that reads its array, if
-        that reads it row by row, so that the two can be fused.
+        """Return the steps in a new order: a kernel whose array only one kernel reads, row by row, comes directly
+        before this reader, so that the two can be fused.
         """
         late: list[Step] = []
         for step in reversed(self.program.kernels):
