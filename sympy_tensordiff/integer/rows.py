@@ -107,8 +107,8 @@ Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
 
 
 def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
-    """Return the lower and the upper bounds of a variable by ``form >= 0``, as pairs: (p, 2) stands for ``p/2`` in
-    ``2*i - p >= 0``.
+    """Return ``(lower bounds, upper bounds)`` of a variable from the constraints ``form >= 0``, each bound as a pair
+    (form, divisor): ``(p, 2)``, for ``p/2``, from ``2*i - p >= 0``.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
     >>> bounds_with_divisors("i", [2 * i - p, 9 - i])
