@@ -182,9 +182,9 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return `nodes` as products of whole tensors, with comprehensions for nodes that are no product. With `join`,
-        these are first joined, one for each group of `groups`, and come last. None if a node cannot be converted, or if
-        none is a product with axes.
+        """Return `nodes` as products of whole tensors. Nodes that are no product become comprehensions; `join`, if
+        given, joins each of their ``groups`` to one node first, and they come last. None if comprehensions are not
+        allowed here, or if no node is a product with axes.
         """
         products = yield from in_turn(self.visit(node) for node in nodes)
         fit = [part for part in products if part is not None]

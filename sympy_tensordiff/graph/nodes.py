@@ -129,7 +129,7 @@ class Graph(Elementwise):
         return node
 
     def _neutral(self, op: str) -> Node | None:
-        """Return the body for which the reduction ``op`` has the value of its body over any range: 0 for a sum, 1 for a
+        """Return the constant that the reduction ``op`` maps to itself, whatever the range: 0 for a sum, 1 for a
         product; None for other reductions.
         """
         return {"sum": self.zero, "prod": self.one}.get(op)
