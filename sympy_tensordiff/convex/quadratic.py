@@ -371,8 +371,7 @@ def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
 
 
 def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
-    """Return the entry of ``directions`` for ``factor`` if it is a variable or an entry of one; else ``factor`` itself.
-    """
+    """Return the direction of ``factor`` in ``directions`` if it is a variable or an entry of one; else ``factor``."""
     if isinstance(factor, TensorEntry) and factor.tensor in directions:
         return directions[factor.tensor][factor.indices]
     return directions.get(factor, factor)

@@ -112,7 +112,9 @@ class ConditionReader(Applications):
         accepted: list[Literal] = []
         result: Any = pairs
         for group in (groups[key] for key in sorted(groups, key=lambda key: key[:3])):
-            inside = decided(pairs, {relation: combinations[relation] for relation in group if relation in combinations})
+            inside = decided(
+                pairs, {relation: combinations[relation] for relation in group if relation in combinations}
+            )
             new = [r for relation in group for r in relations(combinations.get(relation, relation))]
             literals = self._index_literals(dict.fromkeys([*(a.relation for a in accepted), *new]), scope)
             try:

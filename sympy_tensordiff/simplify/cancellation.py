@@ -373,8 +373,8 @@ class _Rewriter:
 
     def of_terms_multiplied_out(self, node: Node) -> Node | None:
         """Return the addition `node` with its products multiplied out and a rule applied to a pair of the terms:
-        ``expm1(x) + x*exp(x)`` for ``(1 + x)*exp(x) - 1``. If terms cancel so that no more than before remain, no rule
-        is needed. None if no rule applies, or if more than one function is added.
+        ``expm1(x) + x*exp(x)`` for ``(1 + x)*exp(x) - 1``. If terms cancel so that there are no more than before, no
+        rule is needed. None if no rule applies, or if it adds more than one function call.
         """
         graph = self.graph
         terms: list[Node] = []

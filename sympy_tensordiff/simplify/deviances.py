@@ -69,7 +69,9 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 
 def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node], power: int) -> Node | None:
-    """Return what `deviance` returns if each ``log(a/b)`` in the sum `node` is taken as ``log((a/b)**power)/power``."""
+    """Return the sum `node` in the accurate form of `deviance`, if each ``log(a/b)`` in it is taken as
+    ``log((a/b)**power)/power``; None if the other terms do not cancel the linear parts then.
+    """
     logarithms: list[tuple[Node, Node, Node, Node]] = []  # terms, their linear parts, c and u of the rest c*g(u)
     rest: list[Node] = []
     for term in node.args:
@@ -136,9 +138,9 @@ def difference_of_quotients(graph: Graph, one: Node, other: Node) -> Node | None
 
 def zero_times_logarithm(graph: Graph, product: Node, arguments: dict[Node, Node]) -> Node:
     """Return `product`, such as ``a*log(a/b)``, with a logarithm of 1 where its factor a is 0, so that the product is 0
-    there.
+    there. `arguments` maps logarithms to their arguments, and gets the new one.
 
-    Other products stay as they are. `arguments` maps logarithms to their arguments, and gets the new one.
+    Other products stay as they are.
     """
     factors = graph.factors(product)
     for factor in factors:
@@ -179,7 +181,9 @@ def _argument(logarithm: Node, arguments: Mapping[Node, Node]) -> Node | None:
 
 
 def _multiple(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
-    """Return ``(a, 1/q, a - 1/q)`` for a multiple ``q*a`` of an input; None for other nodes."""
+    """Return ``(a, 1/q, a - 1/q)`` for ``q*a``, a number times an input, which is the quotient of the first two; None
+    for other nodes.
+    """
     factor, a = graph.split_coefficient(node)
     if a.op not in ("read", "scalar") or not isinstance(factor, int | Fraction):
         return None

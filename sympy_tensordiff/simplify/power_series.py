@@ -35,9 +35,8 @@ class Series(NamedTuple):
 
 
 def monomial(node: Node, bases: Mapping[Node, Number]) -> tuple[Number, int] | None:
-    """Return ``(c, k)`` for a `node` that is ``c*t**k`` with a number c; None for other nodes.
-
-    `bases` maps the nodes whose powers make up ``t`` to their exponents: ``{x: 1, y: -1}`` for ``t = x/y``.
+    """Return ``(c, k)`` for a `node` that is ``c*t**k`` with a number c; None for other nodes. The variable ``t`` is
+    given by `bases`, a dictionary from bases to exponents: ``{x: 1, y: -1}`` for ``t = x/y``.
     """
     coefficient: Number = 1
     orders: dict[Node, Fraction] = {}
@@ -98,7 +97,7 @@ def series_of(
 
 
 def _monomial(factor: Fraction, order: int, length: int) -> Series:
-    """Return the series of ``factor*t**order``."""
+    """Return the series of ``factor*t**order`` with `length` coefficients, of which only the first is nonzero."""
     return Series(order, [factor] + [Fraction(0)] * (length - 1), order)
 
 

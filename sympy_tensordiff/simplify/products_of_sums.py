@@ -221,8 +221,8 @@ class ProductsOfSums:
     def quotient_sum(
         self, base: Node, inner: Limits, limits: Limits, factors: Sequence[Node], rows: Rows, facts: Rows
     ) -> Node | None:
-        """Return the sum of `factors` over `limits`, guarded by `rows`, with its part over `inner` simplified, if this
-        part is a multiple of `base`; else None.
+        """Return the sum of `factors` over `limits`, guarded by `rows`, if the sum over `inner`, some of the limits, is
+        a number times `base` and can be done first: a factor that divides by `base` then cancels. Else None.
         """
         outer = [limit for limit in limits if limit not in inner]
         variables = frozenset(limit.variable for limit in inner)

@@ -111,8 +111,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield dictionaries from all variables of `read` to index forms, which extend `forms` (from some of them).
-        Each constraint of `read` on a new variable becomes one of `facts` by the substitution.
+        """Yield extensions of `forms`, a dictionary from some variables of `read` to index forms, to all variables of
+        `read`. New variables are solved for by equating a constraint of `read` with one of `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)

@@ -208,7 +208,10 @@ def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[No
 
 
 def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
-    """Return the reads of comprehensions among `nodes` (arguments first) that `inline_single_reads` replaces."""
+    """Return the reads of comprehensions among `nodes` (arguments first) that can be replaced by the formula of the
+    entry without computing anything twice. With `is_input`, for a function that will be differentiated, these are only
+    small entries read at plain indices.
+    """
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}
     binders: dict[Node, frozenset[Node]] = {}
