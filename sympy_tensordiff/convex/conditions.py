@@ -45,7 +45,7 @@ class SignUnknown(Exception):
         return str(text).format(*values)
 
     def with_parts(self, parts: Mapping[Expr, Expr]) -> SignUnknown:
-        """Return the exception with scalars in place of symbols in its values; ``parts`` maps symbols to scalars."""
+        """Return this exception with each symbol in its values replaced by the scalar that `parts` has for it."""
         return type(self)(*(part.xreplace(parts) if isinstance(part, sympy.Basic) else part for part in self.args))
 
 

@@ -88,8 +88,8 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
 
 
 def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
-    """Return the pullbacks (vjp) of `cotangent` through `value` with respect to `wrt`: a tuple if `wrt` is a tuple.
-    `given` is the user's expression; if it is SymPy's own, so is the result.
+    """Return the pullbacks (vjp) of `cotangent` through `value` with respect to `wrt`, in a tuple if `wrt` is one. They
+    are in SymPy's notation if the user's expression, `given`, and the other arguments are.
     """
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")

@@ -123,8 +123,9 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Return the terms of `product` with its sum multiplied out, each as `opened_term` returns it; None unless that
-        takes at most `work` multiplications.
+        """Return the terms of `product` with its sum multiplied out, as pairs ``((work, node), sum)`` in which ``sum``
+        is a shared sum that `node` is still to be multiplied by, or None; None if that takes more than `work`
+        multiplications.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is

@@ -49,8 +49,8 @@ class PositivePart(Compound):
         return value * (value > 0)  # of an array, too
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return the constraints ``self >= 0`` and ``self >= form``. That one of the two is an equality is left to
-        `cases`.
+        """Return the constraints ``self >= 0`` and ``self >= form``. They do not say that one of the two is an
+        equality; `cases` does.
         """
         itself = Affine.variable(self)
         return Constraint("ge", itself), Constraint("ge", itself - self.form)
@@ -251,8 +251,8 @@ CASES_LIMIT = 4
 
 
 def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Constraint, ...]]:
-    """Yield disjoint systems of constraints that together have the points of `rows`, without maxima and minima. At most
-    `limit` of these are split (None: all); further ones stay in the systems.
+    """Yield disjoint systems of constraints that together have the points of `rows`, with each maximum and minimum
+    replaced by its value in one of its two cases. At most `limit` of them are replaced (None: all).
 
     >>> i, j = Affine.variable("i"), Affine.variable("j")
     >>> list(cases([Constraint("ge", positive_part(i) - j)]))

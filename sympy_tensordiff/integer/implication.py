@@ -177,8 +177,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without redundant ones, as `remove_redundant` does, but drop a row without tensor entries only if
-    ``facts`` and other rows without entries imply it.
+    """Return ``rows`` without those that ``facts`` and the other rows imply. For a row without tensor entries, only
+    ``facts`` and other rows without entries count.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))

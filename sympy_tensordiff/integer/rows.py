@@ -202,8 +202,8 @@ def normalise(row: Constraint) -> Constraint | bool:
 
 
 def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: int) -> Affine:
-    """Return the form f such that ``f >= 0`` is equivalent to ``form >= 0`` and has no floor: ``f - d*e`` for
-    ``floor(f/d) - e``. `sign` is the sign of the `quotient` in ``form``.
+    """Return a form without floor that is >= 0 exactly where ``form`` is: ``f - d*e`` for ``floor(f/d) - e``.
+    `quotient` is the floor to eliminate, `sign` its sign in ``form``.
     """
     divisor, others = quotient.divisor, form - Affine({quotient: sign})
     rest = others * divisor if isinstance(divisor, int) else times(divisor, others)

@@ -409,8 +409,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return the inequalities ``derived`` without those that cannot help a proof: they contain a product like ``i*j``,
-    not in ``stated``, which no other inequality bounds from the opposite side.
+    """Return the inequalities ``derived`` except those that cannot help a proof: they contain a product like ``i*j``
+    that is not in ``stated`` and that no other inequality bounds from the opposite side.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -46,15 +46,15 @@ def difference_of_close_values(graph: Graph, one: Node, other: Node) -> Node | N
 
 
 def _exponentials(graph: Graph, one: Node, other: Node) -> Node:
-    """Return ``exp(a) - exp(b)`` without cancellation."""
+    """Return ``one - other``, which is ``exp(a) - exp(b)``, without cancellation."""
     distance = _minus(graph, one.args[0], other.args[0])
     is_near = graph.compare("lt", graph.call(sympy.Abs, (distance,)), graph.one)
     return graph.select(is_near, graph.mul((other, graph.call(expm1, (distance,)))), _minus(graph, one, other))
 
 
 def _sigmoids(graph: Graph, one: Node, other: Node) -> Node:
-    """Return ``sigmoid(a) - sigmoid(b)`` without cancellation, as a product that contains ``expm1`` of the smaller
-    argument minus the larger one.
+    """Return ``one - other``, which is ``sigmoid(a) - sigmoid(b)``, without cancellation: as a product that contains
+    ``expm1`` of the smaller argument minus the larger one.
     """
     a, b = one.args[0], other.args[0]
     is_less = graph.compare("lt", a, b)
@@ -65,13 +65,13 @@ def _sigmoids(graph: Graph, one: Node, other: Node) -> Node:
 
 
 def _hyperbolic_tangents(graph: Graph, one: Node, other: Node) -> Node:
-    """Return ``tanh(a) - tanh(b)`` without cancellation."""
+    """Return ``one - other``, which is ``tanh(a) - tanh(b)``, without cancellation."""
     double = [graph.call(sigmoid, (graph.scale(2, node.args[0]),)) for node in (one, other)]
     return graph.scale(2, _sigmoids(graph, *double))
 
 
 def _arctangents(graph: Graph, one: Node, other: Node) -> Node:
-    """Return ``atan(a) - atan(b)`` without cancellation."""
+    """Return ``one - other``, which is ``atan(a) - atan(b)``, without cancellation."""
     a, b = one.args[0], other.args[0]
     below = graph.add((graph.one, graph.mul((a, b))))
     distance = _minus(graph, a, b)
@@ -80,7 +80,7 @@ def _arctangents(graph: Graph, one: Node, other: Node) -> Node:
 
 
 def _softplus(graph: Graph, one: Node, other: Node) -> Node:
-    """Return ``softplus(a) - softplus(b)`` without cancellation."""
+    """Return ``one - other``, which is ``softplus(a) - softplus(b)``, without cancellation."""
     distance = _minus(graph, one.args[0], other.args[0])
     is_near = graph.compare("lt", graph.call(sympy.Abs, (distance,)), graph.one)
     share = graph.mul((graph.call(sigmoid, other.args), graph.call(expm1, (distance,))))

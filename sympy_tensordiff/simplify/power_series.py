@@ -59,7 +59,8 @@ def series_of(
     node: Node, bases: Mapping[Node, Number], length: int, memo: dict[Node, Series | None] | None = None
 ) -> Series | None:
     """Return the series of the scalar `node` in ``t`` about 0, computed with `length` coefficients, of which fewer may
-    remain if terms cancel; None if it is not known. `bases` are those of `monomial`; `memo` caches the series of nodes.
+    remain if terms cancel; None if it is not known. The variable ``t`` is a product of powers, given as the dictionary
+    `bases` from bases to exponents; `memo` caches the series of nodes.
 
     `node` has no free variables but ``t``. `memo` caches the series of nodes for the same `bases` and `length`.
     """
@@ -205,12 +206,12 @@ def _power(a: Coefficients, power: Fraction) -> list[Fraction]:
 
 
 def _derivative(a: Coefficients) -> list[Fraction]:
-    """Return the coefficients of the derivative."""
+    """Return the coefficients of the derivative of the series `a`."""
     return [k * c for k, c in enumerate(a)][1:]
 
 
 def _integral(a: Coefficients) -> list[Fraction]:
-    """Return the coefficients of the integral from 0."""
+    """Return the coefficients of the integral of the series `a` from 0."""
     return [Fraction(0), *(c / (k + 1) for k, c in enumerate(a))]
 
 

@@ -84,8 +84,9 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Return the factors of the guarded or chosen `factor` that do not depend on the summed variables of `limits`
-        and may be moved out of its condition, then what is left under the condition; ``[factor]`` if there are none.
+        """Return the factors of `factor`, a guard or select, that do not depend on the summed variables of `limits` and
+        may be evaluated without its condition, and then the remaining factors under the condition; ``[factor]`` if
+        there are none.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -302,7 +303,9 @@ def _contains_loops(factor: Node) -> bool:
 
 
 def _other_orders(limits: list[Bounds]) -> list[list[Bounds]]:
-    """Return `limits` with each of them but the last one as the innermost; [] if some depend on others."""
+    """Return the orders of the loops `limits` in which one of them, other than the last, is moved to the end,
+    innermost; [] if some depend on others.
+    """
     variables = frozenset(limit.variable for limit in limits)
     if any(len(_atoms(limit) & variables) > 1 for limit in limits):
         return []

@@ -476,9 +476,7 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Return the dictionary `groups`, from common factors to terms, split into several. Groups that share an addend
-    stay in one dictionary.
-    """
+    """Split the dictionary `groups`, from common factors to terms, into several dictionaries without common addends."""
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
         own = {n for n, _ in terms}

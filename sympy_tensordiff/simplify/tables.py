@@ -38,7 +38,7 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
     """Return `entry`, which depends on the indices `axes`, as reads of new comprehensions (tables), so that it is
-    computed once for each index. One table contains the dense terms. Each guarded term has a smaller table, read under
+    computed once for each index. One table contains the dense terms; each guarded term has a smaller table, read under
     its guard.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
