@@ -204,8 +204,8 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return `node` as one operand: a comprehension over the index variables in it. If the caller has excluded one
-        of these variables as an axis, note them in ``refused`` and return None.
+        """Return `node` as one operand, a comprehension over the index variables in it. If some of these must not label
+        axes (``self.selected``), record them in ``self.refused`` and return None.
         """
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)

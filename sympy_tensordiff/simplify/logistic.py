@@ -43,8 +43,8 @@ _MAX_TERMS = 6
 
 def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
     """Return `roots` with quotients such as ``1/(1 + exp(u))`` written by sigmoids, and logarithms of products as sums
-    of logarithms, so that no exponential overflows. With `numbers` the roots are computed; otherwise they are
-    differentiated and printed, without forms of logarithms that only serve the computation.
+    of logarithms, so that no exponential overflows. With `numbers`, the roots are to be computed; otherwise they are to
+    be differentiated and printed, and logarithms get no form that only serves the computation.
     """
     work = _Logistic(graph, numbers)
     return _rewritten(graph, roots, work)

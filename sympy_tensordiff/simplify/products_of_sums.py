@@ -204,7 +204,7 @@ class ProductsOfSums:
     def cancelled(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node | None:
         """Return the sum of the product of `factors` over `limits` if one of them divides by the part of this sum over
         some of the `limits`: ``Sum_ij c[i]*x[i, j]/S[i]`` is ``Sum_i c[i]`` where ``S[i]`` is ``Sum_j x[i, j]``. Else
-        None. A guard around factors may stay around the rest.
+        None.
         """
         guards = [factor for factor in factors if factor.op == "guard"]
         rows: Rows = guards[0].data if len(guards) == 1 else ()
