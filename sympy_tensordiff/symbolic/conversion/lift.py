@@ -179,7 +179,9 @@ class _Lift(Rewriting):
         return self.register_tensor(_tensor_of_base(expr, ()), expr)
 
     def visit_entry(self, expr: sympy.Indexed, scope: Scope) -> Recursion[Any]:
-        """Convert ``x[i]`` of an `IndexedBase` to a tensor entry; raise `UnsupportedError` for another base."""
+        """Convert an entry of SymPy's `Indexed`, ``x[i]``, to a tensor entry; raise `UnsupportedError` if ``x`` is not
+        an `IndexedBase`.
+        """
         if not isinstance(expr.base, sympy.IndexedBase):
             raise UnsupportedError(
                 f"{expr} is an entry of {expr.base} ({type(expr.base).__name__}): only entries of an IndexedBase are "
@@ -352,8 +354,9 @@ class _IntegerIndices:
         return rebound(scope, index, target), target
 
     def _captures(self, position: int, index: Any, target: Any, scope: Scope) -> bool:
-        """Return whether ``target``, the integer symbol that shall replace ``index`` in limit number ``position``,
-        could be confused with another symbol in the expression or around it.
+        """Return whether ``target``, the integer symbol to replace ``index`` in limit number ``position``, needs
+        another name: it already occurs in the expression or around it, or a bound of this or an outer limit contains
+        ``index``.
         """
         if target != index and target in symbols_in([self.expr]):
             return True

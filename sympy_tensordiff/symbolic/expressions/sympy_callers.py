@@ -85,8 +85,8 @@ class CallerDependent:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """Override `Basic.args`: return the arguments. Some SymPy functions, recognised by their call frame, get
-        others.
+        """Override `Basic.args`: return the arguments of the node. Some functions of SymPy, recognised by their call
+        frame, get the arguments that make their result correct, see `args_for_caller`.
         """
         caller = sys._getframe(1)
         return args_for_caller(self, caller) if id(caller.f_globals) in CALLER_MODULES else self._args
@@ -200,8 +200,8 @@ def caller_of(walk: FrameType) -> FrameType | None:
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Whether the call frame ``walk`` belongs to SymPy code that collects the conditions of a `Piecewise` to try all
-    combinations.
+    """Return whether the call frame ``walk`` belongs to SymPy code that collects the conditions of a `Piecewise` in
+    order to try all their combinations.
     """
     frame = caller_of(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension

@@ -239,8 +239,8 @@ def _label(symbol: Any) -> Any:
 
 
 def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
-    """Return the operands of a bound that is a maximum (for a lower bound) or minimum (for an upper one), as `extremum`
-    says: ``(a, b)`` for ``Max(a, b)``. Else ``(bound,)``.
+    """Return ``(a, b)`` for a bound ``Max(a, b)`` if ``extremum`` is `Max` (lower bounds), or ``Min(a, b)`` if it is
+    `Min` (upper bounds); ``(bound,)`` for any other bound. A constant in front, ``1 + Max(a, b)``, is added to each.
 
     The other extremum is not split.
 

@@ -251,8 +251,8 @@ def product(
 
 def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
     """Return the printed form, as a tree, of a transposed matrix, with few transposes in it; `matrix` itself if its
-    form shows that it is symmetric. Sums are transposed term by term if ``by_terms``: not if a term may be a vector
-    that is repeated to a matrix.
+    form shows that it is symmetric. With ``by_terms``, sums are transposed term by term, which is wrong if a term is a
+    vector that broadcasting repeats.
     """
     match matrix:
         case Transposed(inner):
@@ -353,8 +353,8 @@ def _has_same_terms(one: Sum, other: Sum) -> bool:
 
 
 def _with_fewest_transposes(matrix: Any, moved: Any) -> Any:
-    """Return the transpose of ``matrix`` in the form with the fewest transposes. ``moved`` is its transpose part by
-    part; if that equals ``matrix``, this is returned.
+    """Return the transpose of ``matrix`` in the form with the fewest transposes: ``moved``, in which each term or
+    factor is transposed, or ``matrix.T``. If ``moved`` equals ``matrix``, which is then symmetric, return ``matrix``.
     """
     if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
         return matrix

@@ -361,8 +361,8 @@ class LatexWriter(TraditionalWriter):
 
 
 def _has_repeated(tensor: Any) -> bool:
-    """Return whether `tensor` is repeated along new axes, or is a sum or power of such a tensor: the axes of its
-    entries then have to be written out.
+    """Return whether `tensor` is another one repeated along new axes, or a sum or power of such a tensor. Its entries
+    are then printed as entries of the operands, since these have fewer indices.
     """
     match tensor:
         case Variant():
