@@ -96,7 +96,8 @@ class RecurrenceText:
 
     def expression(self, text: str, left: str | None = None, letter: str = "") -> Any:
         """Return the expression of `text`, which may contain recurrences in parentheses. ``left`` has the indices of
-        the left side in index notation, ``letter`` is the name of a time.
+        the entry that the text defines (index notation), ``letter`` is the name of a time variable that may occur in
+        it.
         """
         while found := re.search(self.notation.where, text):
             start, stop = group_around(text, found.start(), self.notation.is_latex)
@@ -121,8 +122,9 @@ class RecurrenceText:
     def read(
         self, text: str, left: str | None = None, stacked_values: Mapping[str, Any] | None = None, letter: str = ""
     ) -> Any:
-        """Return the expression of `text`, which contains no recurrences. ``stacked_values`` maps names that
-        recurrences define to the tensors of their values at all times.
+        """Return the expression of `text`, which contains no recurrences. ``left`` has the indices of the entry that it
+        defines (index notation), ``stacked_values`` the tensors of all values of names that recurrences define;
+        ``letter`` is the name of a time variable.
         """
         known = {**self.tensors, **self.places, **(stacked_values or {})}
         alone = re.sub(r"\\mathrm|[\\{}() ]|left|right", "", text)

@@ -1,4 +1,4 @@
-"""The function `to_text`: expressions as text in the language of the thesis, in index notation, as matrix formulas."""
+"""The function `to_text`: expressions in the language of Lippmann's thesis, in index notation, as matrix formulas."""
 
 from __future__ import annotations
 

@@ -90,8 +90,8 @@ class LatexLowering(OperandLowering):
         return value
 
     def _lower_chain(self, node: Tree, scope: Scope) -> Tree:
-        """Convert factors written side by side, such as ``A x y``, in the order of the text, which decides their
-        meaning.
+        r"""Convert factors written side by side, such as ``A x \cdot y``, to the nodes that all text languages share.
+        Factors and operator signs are merged into the order of the text.
         """
         return self.sequence(
             node, sorted([*node.children, *_operators_as_nodes(node)], key=lambda part: part.start), scope
