@@ -156,7 +156,9 @@ def _load() -> SimpleNamespace:
     compiled = lru_cache(_MAX_PROGRAMS)(lambda f, integers: jax.jit(partial(_trace, used, f, integers)))
 
     def evaluate(*values: Any, f: Any, integers: tuple[int, ...]) -> list[Any]:
-        """Return the results of a call outside of all transformations."""
+        """Return the results of the operator ``f`` at concrete arrays, with its ``integers`` arguments, outside of
+        JAX's transformations.
+        """
         if f.function.backend == "jax":
             return list(compiled(f, integers)(*values))
         return [jax.numpy.asarray(r) for r in _compute(f, integers, values)]
@@ -179,14 +181,16 @@ _MAX_PROGRAMS = 256
 
 
 def _trace(jax: Any, f: Any, integers: Sequence[int], *values: Any) -> tuple[Any, ...]:
-    """Return the results of ``f``, computed by JAX operations, which JAX can differentiate and compile."""
+    """Return the results of the operator ``f``, computed by JAX operations, which JAX can differentiate and compile.
+    ``values`` are its arrays, ``integers`` its other arguments.
+    """
     results: tuple[Any, ...] = f.trace(jax.vmap, merge_arguments(f.function, values, integers))
     return results
 
 
 def _compute(f: Any, integers: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    """Run the kernel of the operator ``f`` on the host arrays ``values``; return the results in the type of the real
-    arguments.
+    """Run the kernel of the operator ``f`` on the host arrays ``values`` and its other arguments, ``integers``; return
+    the results in the type of the real arguments.
     """
     return tuple(f(*merge_arguments(f.function, [np.asarray(v) for v in values], integers)))
 
@@ -222,7 +226,9 @@ def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers
 
 
 def _apply(jax: Any, f: Any, *values: Any) -> Any:
-    """Return the results of the primitive for the operator ``f`` and the arguments ``values``, given in order."""
+    """Return the results of the operator ``f``, as calls of JAX's primitive. ``values`` are all arguments in their
+    order, arrays and integers.
+    """
     arrays = [v for p, v in enumerate(values) if p not in f.function.integers]
     return jax.primitive.bind(*arrays, f=f, integers=tuple(values[p] for p in sorted(f.function.integers)))
 

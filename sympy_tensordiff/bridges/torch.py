@@ -129,8 +129,8 @@ def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any
 
 
 def _autograd_of(torch: Any, operator: Any) -> Any:
-    """Return the autograd function whose passes are PyTorch programs of ``operator`` and its derivatives; it is created
-    once.
+    """Return the autograd function of ``operator``, created once. Its forward and backward passes are PyTorch
+    operations, which PyTorch can compile.
     """
     if operator.autograd is not None:
         return operator.autograd
@@ -328,7 +328,9 @@ def _custom_op(torch: Any) -> Any:
     """
 
     def apply(operator: Any, *values: Any) -> Any:
-        """Return the results of the PyTorch operator for all arguments ``values``, given in order."""
+        """Return the results of the PyTorch operator for the arguments ``values``, tensors and integers in the order of
+        the function's arguments.
+        """
         return op(*_arrays_and_integers(torch, values), _operator_key(operator))
 
     def operator_and_values(tensors: Sequence[Any], integers: Sequence[Any], key: str) -> tuple[Any, list[Any]]:

@@ -49,8 +49,8 @@ def to_affine_form(form: Any) -> Affine:
 
 
 def range_constraints(ranges: Iterable[IndexRange]) -> Rows:
-    """Return the constraints that indices are in their ``ranges``. An end that is not affine is left out; footprints
-    may then be larger, but never smaller.
+    """Return the constraints that indices are in their ``ranges``. An end that is not affine is left out, so that the
+    entries said to be read (the footprint) may be more, but never fewer.
     """
     return tuple(row for one in ranges for row in one.constraints(variable_name(one.index), _affine_or_none))
 
@@ -66,8 +66,8 @@ def _affine_or_none(expr: Any) -> Affine | None:
 
 
 def _affine_constraint(kind: Any, expr: Any) -> Rows:
-    """Return the constraint ``expr >= 0`` ("ge") or ``expr == 0`` ("eq"). () if ``expr`` reads data or is not affine,
-    so that footprints may become larger.
+    """Return the constraint ``expr >= 0`` ("ge") or ``expr == 0`` ("eq") as a tuple of one item; () if ``expr`` reads
+    data or is not affine. Without it, the entries said to be read (the footprint) may be more, but never fewer.
     """
     form = _affine_or_none(expr)
     return () if form is None else (Constraint(kind, form),)
@@ -84,7 +84,9 @@ class GuardedExpression(NamedTuple):
 
 
 def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
-    """Yield all reads of tensors in ``expr``, each with the constraints under which it is evaluated."""
+    """Yield all reads of tensors in ``expr``, each with the constraints under which it is evaluated; ``rows`` hold for
+    ``expr`` itself.
+    """
     stack: list[GuardedExpression] = [GuardedExpression(expr, rows, ())]
     seen = set(stack)
     while stack:
@@ -98,8 +100,9 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the summands of the sums over blocks in ``expr``, each with its constraints; None if ``expr`` adds
-    anything outside of such sums. ``origins`` are the symbols for the first indices of a block.
+    """Return the bodies of the sums over blocks in ``expr``, each with the constraints under which it is evaluated;
+    None if ``expr`` adds anything else to them. ``origins`` are the symbols for the first indices of the block;
+    ``rows`` hold for ``expr``.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -346,8 +349,8 @@ def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: 
 
 
 def single_end(ranges: Sequence[Bounds], side: str) -> Affine | None:
-    """Return the lower ("lows") or upper ("highs") end of the union of ``ranges`` as one form; None if it is rounded,
-    or the ends do not differ by constants.
+    """Return the lower (``side`` "lows") or upper ("highs") end of the union of ``ranges`` as one affine form. None if
+    an end is a maximum, a minimum or a rounded quotient, or if two ends differ by more than a constant.
     """
     ends = [one.lows if side == "lows" else one.highs for one in ranges]
     if any(len(end) != 1 or end[0][1] != 1 for end in ends):

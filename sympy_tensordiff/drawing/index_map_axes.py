@@ -159,8 +159,8 @@ class _LatticeAxes:
 
     def write_texts(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
         """Write `texts` next to their points, on the right (``side`` 1) or left (-1), and return True. Return False,
-        and write none, if they are too many or would overlap. Points in ``large`` are drawn larger; ``slope`` is the
-        direction of the line that the texts avoid.
+        and write none, if they are too many or would overlap. Points in ``large`` are drawn larger. ``slope``, 1 or -1,
+        says whether a line through the points, which the texts avoid, rises or falls.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):
@@ -184,15 +184,17 @@ class _LatticeAxes:
 
 
 def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
-    """Return -1 if the line of solutions falls to the right, else 1, so that texts can be placed beside the line."""
+    """Return -1 if the line of the solutions of a map with this ``matrix`` falls from left to right, else 1, so that
+    texts are placed away from the line.
+    """
     directions = kernel_basis([row[:2] for row in matrix])
     return -1 if len(directions) == 1 and directions[0][0] * directions[0][-1] < 0 else 1
 
 
 def _extra_points(solved: IndexSolutions | None) -> list[Point]:
-    """Return the points that a picture shows even if they are outside of the index ranges: the particular solution, and
-    the ends of the kernel basis vectors that are drawn from it. The ends are left out if a basis vector connects two
-    solutions inside of the ranges; the result is [] if there is no solution.
+    """Return the points that a picture shows even if they are outside of the index ranges; [] if there is no solution.
+    They are the particular solution and, unless a kernel basis vector connects two solutions inside of the ranges, the
+    ends of the basis vectors drawn from it.
     """
     if solved is None or not solved.particular:
         return []
@@ -266,7 +268,7 @@ def _tuple_text(point: Sequence[int]) -> str:
 
 
 def _kernel_names(solved: IndexSolutions) -> dict[int, str]:
-    """Return the names of the kernel coordinates: z, or z1, z2, …."""
+    """Return a dictionary from the number of each kernel coordinate to its name: z for a single one, else z1, z2, …."""
     count = len(solved.kernel)
     return {v: "z" if count == 1 else f"z{v + 1}" for v in range(count)}
 

@@ -108,8 +108,9 @@ def _reserved_names(graph: Graph, roots: Iterable[Node]) -> set[str]:
 def name_pullbacks(
     expression: Cluster, derivative: Cluster, pullbacks: dict[Node, Node], variables: Sequence[str]
 ) -> None:
-    """Mark the nodes of ``derivative`` that are cotangents of nodes of ``expression`` (``pullbacks``) with the names of
-    these.
+    """Mark each node of the graph ``derivative`` that is the cotangent of a node of ``expression``, as ``pullbacks``
+    says, with the name of that node. The roots of ``derivative`` are the derivatives with respect to ``variables``, and
+    get their names.
 
     The roots belong to ``variables``, which the expression need not contain. A pullback that is a view of a node, and
     is not drawn itself, is named at that node. Constants, such as the delta that the sweep starts from, are named at a

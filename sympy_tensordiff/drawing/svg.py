@@ -211,8 +211,9 @@ class Layout:
         return count
 
     def _align_nodes(self) -> None:
-        """Move the nodes towards the mean position of their neighbours, in sweeps: first towards those above and below,
-        then in turn to either side, finally both again.
+        """Move the nodes horizontally towards the mean position of their neighbours, layer by layer, in several sweeps.
+        The first and the last sweep use the neighbours in both adjacent layers, the others those in one, in turn above
+        and below.
         """
         for sweep in range(LAYOUT_SWEEPS + 1):
             for layer in self._order[::-1] if sweep % 2 == 0 else self._order:

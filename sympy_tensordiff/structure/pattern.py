@@ -128,9 +128,9 @@ def find_pattern(
 def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
-    """Return the CSR pattern of a matrix of ``shape`` with entries at the flat positions ``keys``. Entries with equal
-    positions become one, and ``sources`` numbers the values that are added for each. ``total`` is the number of values;
-    ``points`` is stored in the result.
+    """Return the CSR pattern of a matrix of ``shape`` with entries at the flat positions ``keys``. Values at equal
+    positions are added up in one entry; ``sources`` has the number of each value, from 0 to ``total`` - 1. ``points``
+    is stored in the pattern.
     """
     all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()

@@ -108,7 +108,9 @@ def _loop_ranges(
 
 
 def _explicit_range(binder: IndexRange) -> RangeFunction:
-    """Return a function that evaluates the written limits of ``binder``."""
+    """Return a function that evaluates the ends of the range ``binder``, given the values of outer indices, of sizes
+    and of index arrays.
+    """
     return lambda values: (evaluate(binder.low, values), evaluate(binder.high, values))
 
 

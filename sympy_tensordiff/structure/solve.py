@@ -49,7 +49,7 @@ SINGULAR = (
 
 
 class _NotApplicable(Exception):
-    """The requested method does not apply to the matrix; the message says why."""
+    """Raised if the requested method does not apply to the matrix; the message says why."""
 
 
 @contextmanager

@@ -66,7 +66,9 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """The terms, each with the name of the kernel result that contains its value in place of this value."""
+        """The terms of all groups, each with its value replaced by a symbol: the name of the kernel result that
+        contains this value, such as ``result0``.
+        """
         terms: list[DerivativeTerm] = []
         first = 0
         for group, number in zip(self.groups, self._value_counts, strict=True):
@@ -80,8 +82,8 @@ class ValueKernel:
         return [n * (len(at[0]) if at else 1) for n, at in zip(self._value_counts, points, strict=True)]
 
     def coordinates(self, points: Sequence[Coordinates]) -> list[NDArray[np.int64]]:
-        """Return the arrays of index values that the compiled function takes after the arguments of the derivative. A
-        group whose points are all combinations of index values needs none.
+        """Return the index values that the compiled function takes as its last arguments: the ``points`` of each group,
+        except for groups whose points are all combinations of index values, since loops enumerate these.
         """
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
@@ -288,7 +290,9 @@ def _is_storing_cheaper(cost: int, consumers: int) -> bool:
 
 
 def _find_consumers(nodes: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
-    """Return for each node the results and stored nodes whose loops compute it. Nodes are given by their ``id``."""
+    """Return, for each node, the roots and the ``stored`` nodes for which it would be computed: those that contain it,
+    with no stored node in between. All nodes are given by their ``id``.
+    """
     consumers: dict[int, set[int]] = {key: {key} if key in roots else set() for key in nodes}
     for key, node in reversed(nodes.items()):
         for arg in _unconditional_args(node):
