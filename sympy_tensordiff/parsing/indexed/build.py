@@ -260,7 +260,7 @@ class IndexedBuilder:
         )
 
     def _build_entry(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return an entry of a declared tensor or of a comprehension."""
+        """Return the expression of ``part``, an entry of a declared tensor or of a comprehension."""
         read, *positions = part.children
         if read.kind == "name" and read.text in self.names.tensors:
             tensor: Any = self.names.tensors[read.text]

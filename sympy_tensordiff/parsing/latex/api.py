@@ -336,9 +336,9 @@ def is_size(declaration: Tree) -> bool:
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
-    """Return a dictionary from groups of equally long axes, each represented by one axis, to their sizes, if the
-    formula states these or an index with a largest value implies them. Raise `ParseError` if sizes contradict each
-    other.
+    """Return a dictionary from axes to their sizes, one for each group of equally long axes, as far as the formula
+    states the sizes or the largest value of an index implies them. The key is the axis that represents the group. Raise
+    `ParseError` if sizes contradict each other.
     """
     assert shapes.unified is not None
     root = shapes.unified.root

@@ -115,7 +115,9 @@ class LatexLowering(OperandLowering):
         return value
 
     def quotient(self, node: Tree, items: Sequence[Tree], scope: Scope) -> Tree:
-        """Return the product of factors in which the factor after each ``/`` is a divisor."""
+        """Return the product of ``items``, factors and ``/`` signs; the factors before a ``/`` are divided by the
+        factor after it.
+        """
         factors: list[Tree] = []
         is_divisor = False
         skipped = False
@@ -332,7 +334,9 @@ def _is_differential(node: Tree) -> bool:
 
 
 def _is_indicator(item: Tree, following: Tree) -> bool:
-    """Return whether ``item`` is a bold 1 before a condition in parentheses."""
+    """Return whether ``item`` is a bold 1 and ``following``, the next factor, a condition in parentheses, so that both
+    together are an indicator.
+    """
     if item.children[0].kind != "constant" or len(item.children) > 1 or following.kind != "plain":
         return False
     group = following.children[0]

@@ -309,8 +309,8 @@ def _tensor_of_base(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
 
 
 def _size_symbols(name: str, rank: int) -> tuple[Expr, ...]:
-    """Return new size symbols ``n_x``, or ``n_x_0``, ``n_x_1``, ..., for the axes of a tensor ``x`` without a shape; no
-    two tensors share a symbol.
+    """Return new size symbols for the ``rank`` axes of a tensor that is declared without a shape: ``n_x`` for a vector
+    ``x``, ``n_x_0``, ``n_x_1``, ... for more axes. No two tensors share a symbol.
     """
     if rank == 1 and not re.search(r"_\d+$", name):
         return (Symbol(f"n_{name}", integer=True, positive=True),)

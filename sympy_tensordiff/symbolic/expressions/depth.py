@@ -259,8 +259,8 @@ def build_unrecursively(
 
 
 def _operand_order(argument: Any, measured: Measures) -> tuple[bool, int, bytes]:
-    """Return the sort key of ``argument`` among the operands of a node: numbers first, where SymPy expects them, then
-    by size and digest.
+    """Return the sort key of ``argument`` among the operands of a node, from its `Measures`: numbers first, where SymPy
+    expects them, then by size and digest.
     """
     return not argument.is_Number, measured.size, measured.digest
 
@@ -282,7 +282,7 @@ def packed(root: Basic) -> list[tuple[Any, tuple[int, ...] | None]]:
 
 
 def unpacked(table: list[tuple[Any, tuple[int, ...] | None]]) -> Any:
-    """Return the expression from a list made by `packed`."""
+    """Return the expression that `packed` converted to the list ``table``."""
     nodes: list[Any] = []
     for head, numbers in table:
         if numbers is None:

@@ -278,8 +278,8 @@ def _differentiated(formula: Any, variable: Any) -> Any:
 
 
 def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
-    """Return a dictionary from the variables of SymPy's `Subs` to their values. Later values are substituted into
-    earlier ones, as SymPy does for nested `Subs`.
+    """Return a dictionary from the variables of ``plain``, a `Subs` of SymPy's, to their values. Later values are
+    substituted into earlier ones, as SymPy does for nested `Subs`.
     """
     rule: dict[Any, Any] = {}
     for variable, value in reversed([*zip(plain.variables, plain.point, strict=True)]):

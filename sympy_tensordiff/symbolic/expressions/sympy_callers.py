@@ -35,8 +35,8 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a SymPy function, or of the function ``inner`` defined in it, for recognising its call
-    frames; None if there is no such function.
+    """Return the code object of a function in a SymPy module, or of the function ``inner`` defined in it, to recognise
+    its call frames; None if there is no such function.
     """
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__

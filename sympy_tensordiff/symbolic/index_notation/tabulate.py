@@ -25,13 +25,13 @@ WRITTEN_OUT = 40
 
 
 def same_extent(first: Expr, second: Expr) -> bool:
-    """Return whether two extents are equal for all values of their symbols."""
+    """Return whether the extents ``first`` and ``second`` are equal for all values of their symbols."""
     return bool(first == second or expand(first - second) == 0)
 
 
 def namesakes(first: Expr, second: Expr) -> str:
-    """Return a hint for an error about two different extents that are printed alike, such as symbols with different
-    assumptions; "" if they are printed differently.
+    """Return a hint for an error about two different extents that are printed alike, because their symbols have
+    different assumptions; "" if they are printed differently.
     """
     if str(first) != str(second):
         return ""

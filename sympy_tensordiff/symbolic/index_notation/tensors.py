@@ -335,7 +335,9 @@ def _symmetry(symmetric: bool, positive: bool, name: str) -> Str | None:
 
 
 def _check_square(shape: Tuple, name: str, symmetry: Str, dtype: Any, below: Any) -> None:
-    """Raise `ShapeError` or `ArgumentError` if a symmetric tensor is not a square matrix of real numbers."""
+    """Raise `ShapeError` or `ArgumentError` if a tensor declared symmetric (or positive definite, as ``symmetry`` says)
+    has another shape than a square matrix, integer entries, or a bound ``below``.
+    """
     if len(shape) != 2 or shape[0] != shape[1]:
         meant = "positive definite" if symmetry == _POSITIVE else "symmetric"
         raise ShapeError(

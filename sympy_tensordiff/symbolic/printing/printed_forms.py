@@ -413,8 +413,8 @@ def _choices(body: Piecewise, index: Any, count: int) -> list[Any] | None:
 
 
 def _terms(body: Any, index: Any, count: int) -> list[Any] | None:
-    """Return ``[a, b, ...]`` for a body ``a*delta(index, 0) + b*delta(index, 1) + ...``; None if a term has no such
-    delta.
+    """Return ``[a, b, ...]``, one value for each of the ``count`` values of ``index``, for a body ``a*delta(index, 0) +
+    b*delta(index, 1) + ...``; None if a term has no such delta.
     """
     rows: list[Any] = [[] for _ in range(count)]
     for term in Add.make_args(body):
