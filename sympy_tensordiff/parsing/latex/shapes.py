@@ -189,7 +189,8 @@ class LatexShapes(ShapeInference):
         return super()._infer_transpose(node, operand)
 
     def is_number(self, node: Tree, axes: Axes) -> bool:
-        """Return whether ``node`` is a number, literal, index or sum, whatever orders are guessed for the names in it.
+        """Return whether ``node`` is a number literal, an index or a sum, which have no axes whatever orders are
+        guessed for the names.
         """
         return not has_axis(axes) and node.kind in ("reduction", "number", "index")
 

@@ -194,8 +194,7 @@ def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
 
 
 def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
-    """Raise `ShapeError` if an extent in ``axes``, pairs of an index and its extent, depends on one of these indices.
-    """
+    """Raise `ShapeError` if an extent in ``axes``, pairs ``(index, extent)``, depends on one of these indices."""
     for index, extent in axes:
         for other, _ in axes:
             if other in extent.free_symbols:
