@@ -206,7 +206,8 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
 
 def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
     """JAX rule for compilation: return the compiled program of the operator ``f``, or a callback that runs its kernel
-    on the host. Raise `ArgumentError` if a kernel would run on another device.
+    on the host. Raise `ArgumentError` if a kernel would run on another device (not ``is_host``). ``context`` is JAX's
+    lowering context.
     """
     if f.function.backend == "jax":
         return jax.inline(partial(_trace, jax, f, integers), multiple_results=True)(context, *values)
@@ -234,8 +235,8 @@ def _apply(jax: Any, f: Any, *values: Any) -> Any:
 
 
 def _jvp(jax: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
-    """JAX's rule for forward mode: return the results and their tangents. Raise `ArgumentError` for the tangent of an
-    argument that is not in ``wrt``.
+    """JAX's rule for forward mode: return the results of the operator ``f`` and their tangents. Raise `ArgumentError`
+    for the tangent of an argument that is not in ``wrt``.
     """
     results = jax.primitive.bind(*values, f=f, integers=integers)
     tangent_of = merge_arguments(
@@ -250,7 +251,9 @@ def _jvp(jax: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
 
 
 def _check_positions_in_wrt(f: Any, positions: Sequence[int]) -> None:
-    """Raise `ArgumentError` if an argument at one of ``positions`` is not in ``wrt``."""
+    """Raise `ArgumentError` if an argument of the operator ``f`` at one of ``positions`` is not in ``wrt``, the
+    arguments with respect to which it can be differentiated.
+    """
     for position in positions:
         if position < len(f.function.args) and position not in f.function.variables:
             raise ArgumentError(
@@ -260,8 +263,8 @@ def _check_positions_in_wrt(f: Any, positions: Sequence[int]) -> None:
 
 
 def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
-    """JAX rule for reverse mode: return the cotangents of the arguments in which the results are linear, None for the
-    others.
+    """JAX rule for reverse mode: return the cotangents of those arguments of ``f`` in which its results are linear,
+    None for the others.
     """
     arguments = merge_arguments(f.function, values, integers)
     positions = [p for p, v in enumerate(arguments) if jax.is_linear(v)]
@@ -271,8 +274,8 @@ def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) ->
 
 
 def _batch(jax: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
-    """JAX's rule for ``vmap``: apply the operator along one axis of its arguments, and return the results with this
-    axis first.
+    """JAX's rule for ``vmap``: apply the operator ``f`` along one axis of its arguments, whose numbers are in ``axes``,
+    and return the results with this axis first.
     """
     arguments, axis_of = (
         merge_arguments(f.function, values, integers),

@@ -188,7 +188,8 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
 
 def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
     """Return the possible values of a remainder, maximum, minimum or absolute value, as pairs of an affine form and the
-    condition under which it is the value. None for a remainder that may wrap around more than once.
+    condition under which it is the value. None for a remainder that may wrap around more than once where the
+    constraints ``facts`` hold.
     """
     if not isinstance(node, sympy.Mod):
         values = (node.args[0], -node.args[0]) if isinstance(node, sympy.Abs) else node.args
@@ -294,7 +295,8 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
     """Return the ranges of entries that ``read`` accesses in its tensor while one block is computed, as forms in the
-    sizes and the first indices of the block. ``outer`` are the indices that vary within the block.
+    sizes and the first indices of the block. ``outer`` are the indices that vary within the block, ``facts`` are
+    constraints that hold.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)

@@ -42,8 +42,8 @@ MARGIN = 0.8
 
 
 def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved: IndexSolutions | None) -> None:
-    """Draw the integer points of the index ranges, each with the entry that it reads; the solutions ``solved``, unless
-    they are None; and the kernel basis as arrows.
+    """Draw into ``axes`` the integer points of the index ranges, ``inside``, each with the entry that it reads; the
+    solutions ``solved``, unless they are None; and the kernel basis as arrows.
     """
     kernel = kernel_basis(index_map.matrix(), index_map.number_of_indices) if index_map.is_affine else ()
     canvas = _LatticeAxes(axes, make_frame(inside, _extra_points(solved)), index_map.names, index_map, index_map.rows)
@@ -68,7 +68,9 @@ def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved
 
 
 def draw_kernel(axes: Any, index_map: IndexMap, solved: IndexSolutions) -> None:
-    """Draw the lattice of the kernel coordinates z: their ranges, and the index of each z."""
+    """Draw into ``axes`` the integer points of the kernel coordinates z: the ranges in which they give the solutions
+    ``solved``, and at each point the indices that it gives.
+    """
     tight = make_frame(list(solved.by_kernel) or [(0,) * len(solved.kernel)])
     margin = (1, 1, 0)
     frame = LatticeFrame(tuple(map(sub, tight.low, margin)), tuple(map(add, tight.high, margin)))
@@ -83,7 +85,7 @@ def draw_kernel(axes: Any, index_map: IndexMap, solved: IndexSolutions) -> None:
 
 
 def fit_figure(axes: Any) -> None:
-    """Set the size of the figure in inches, so that points are far enough apart and all texts fit."""
+    """Set the size of the figure of ``axes`` in inches, so that points are far enough apart and all texts fit."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     title_lines = axes.get_title().split("\n")
     entries = len(axes.get_legend_handles_labels()[0])
@@ -206,7 +208,7 @@ def _extra_points(solved: IndexSolutions | None) -> list[Point]:
 
 def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
     """Draw the solutions outside of the index ranges, the particular solution, and the kernel basis as arrows that
-    start at one solution.
+    start at a solution. (Solutions inside are drawn already.)
     """
     _, found = lattice_points(
         constraints_on_kernel(canvas.frame.constraints(), solved.particular, solved.kernel), len(solved.kernel)
@@ -232,8 +234,8 @@ def _draw_kernel_basis(
     best = set(inside)
 
     def heads(start: Point, vectors: Sequence[Point]) -> tuple[int, int]:
-        """Return how many ends of the arrows from ``start`` are solutions inside of the ranges, and how many are in the
-        frame.
+        """Return how many points of the arrows from ``start`` along ``vectors``, their start and ends, are solutions
+        inside of the ranges, and how many of the ends are in the frame.
         """
         ends = [tuple(map(add, start, vector)) for vector in vectors]
         return sum(end in best for end in ends) + (start in best), sum(map(canvas.frame.contains, ends))

@@ -62,7 +62,9 @@ class Cluster:
 
 
 def make_cluster(graph: Graph, title: str, roots: Sequence[Node]) -> Cluster:
-    """Return a `Cluster` of the nodes below ``roots``, in depth-first order from left to right."""
+    """Return the `Cluster` with this ``title`` of the nodes of ``graph`` below ``roots``, in depth-first order from
+    left to right.
+    """
     result = Cluster(title)
     roots = [skip_scalar_read(root) for root in roots]
     reserved = _reserved_names(graph, roots)
@@ -95,7 +97,9 @@ def make_cluster(graph: Graph, title: str, roots: Sequence[Node]) -> Cluster:
 
 
 def _reserved_names(graph: Graph, roots: Iterable[Node]) -> set[str]:
-    """Return the names that no bound index may get in a picture: those of tensors, scalars and free variables."""
+    """Return the names that no bound index may get in a picture of the nodes below ``roots``: those of tensors, scalars
+    and free variables.
+    """
     used: set[str] = set()
     for node in reachable(*roots):
         if node.op in ("tensor", "scalar"):

@@ -146,8 +146,8 @@ class Layout:
         self._align_nodes()
 
     def _add_bends(self, node: int, child: int) -> list[int]:
-        """Create the bends of an edge, one in each layer that it passes through, and return them; raise
-        `UnsupportedError` beyond `MAX_POINTS`.
+        """Create the bends of the edge from ``node`` to ``child``, one in each layer between them, and return them;
+        raise `UnsupportedError` beyond `MAX_POINTS`.
         """
         bends = []
         for layer in range(self.layer[node] + 1, self.layer[child]):
@@ -230,7 +230,9 @@ class Layout:
 
 
 def _longest_paths(children: Sequence[Sequence[int]]) -> list[int]:
-    """Return for each node the length of the longest path from a root to it, which is its layer."""
+    """Return for each node the length of the longest path from a root to it, which is its layer; ``children`` has the
+    children of each node.
+    """
     parents = [0] * len(children)
     for children_of_node in children:
         for child in children_of_node:

@@ -73,7 +73,8 @@ def hvp(
     total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
     """Return, for each variable in `directions`, the gradient of a scalar with respect to it, and the derivative of
-    this gradient along all directions. `directions` maps variables to arrays with their shapes.
+    this gradient along all directions. `directions` maps variables to arrays with their shapes. With ``total``, reads
+    out of bounds are 0.
 
     `values`, `sizes` and `total` are those of `evaluate`.
     """

@@ -151,7 +151,7 @@ def _to_compressed_rows(
 
 def points_of_group(group: TermGroup, environment: Mapping[Any, Any]) -> list[NDArray[np.int64]] | None:
     """Return the values of each index at all points of ``group``, as one array per index; [] if it has no indices, None
-    if it has no point.
+    if it has no point. ``environment`` has the values of sizes and index arrays.
     """
     if not group.binders:
         return [] if all_hold(group.conditions, environment) else None
@@ -167,8 +167,9 @@ def _flat_positions(
     starts: Sequence[NDArray[Any]],
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row numbers and column numbers of ``term`` at all ``points``. Raise an error if an index is out of
-    bounds. ``starts`` has the first rows and columns of each tensor.
+    """Return the row numbers and column numbers of ``term``, one of ``group``, at all ``points``. Raise an error if an
+    index is out of bounds. ``starts`` has the first rows and columns of each tensor, ``environment`` the values of
+    sizes and index arrays.
     """
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1

@@ -88,7 +88,9 @@ class ValueKernel:
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
     def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
-        """Return views of parts of the flat ``buffer``, in the shapes of the results of the compiled function."""
+        """Return views of parts of the flat ``buffer`` in the shapes that the results of the compiled function have at
+        ``points``.
+        """
         views: list[NDArray[Any]] = []
         parts = np.split(buffer, np.cumsum(self.counts(points))[:-1])
         for part, number, at, is_box in zip(parts, self._value_counts, points, self._are_boxes, strict=True):
@@ -267,7 +269,8 @@ def _unconditional_args(node: Any) -> tuple[Any, ...]:
 
 
 def _choose_stored_nodes(nodes: dict[int, Any], roots: set[int]) -> set[int]:
-    """Return the ids of the nodes to store: computing them again for each of their consumers would cost more.
+    """Return the ids of the nodes to store in arrays, since computing them again for each of their consumers costs
+    more. ``nodes`` maps ids to nodes, ``roots`` are the ids of the results.
 
     ``nodes`` maps ids to nodes, arguments before their users.
     """

@@ -329,7 +329,9 @@ def _draw_sizes(expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int)
 
 
 def _dense_differences(point: Point) -> tuple[FloatArray, NDArray[np.bool_], float]:
-    """Return ``(Jacobian by central differences, whether each entry is smooth, size of rounding errors)``."""
+    """Return ``(Jacobian by central differences, whether each entry is smooth, size of rounding errors)`` of the
+    function at ``point``.
+    """
     shape = point.value.shape + point.start.shape
     expected, smooth, noise = np.zeros(shape), np.ones(shape, dtype=bool), 0.0
     for position in np.ndindex(point.start.shape):
@@ -364,7 +366,7 @@ def _check_error(
     actual: FloatArray, expected: FloatArray, noise: float, rtol: float, wrt: Expr, description: str
 ) -> float:
     """Return the largest error of ``actual`` relative to ``expected``; raise `DerivativeMismatch` if an error exceeds
-    ``rtol`` times the largest entry, plus the rounding errors ``noise``.
+    ``rtol`` times the largest entry, plus the rounding errors ``noise``. ``description`` says what an entry of both is.
     """
     if actual.shape != expected.shape:
         raise DerivativeMismatch(f"derivative with respect to {wrt}: shape {actual.shape}, expected {expected.shape}")
