@@ -153,9 +153,9 @@ PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
 
 
 def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
-    """Return an entry with a periodic or clamped index as several with affine indices: ``x[(i + 1) mod n]`` as ``x[i +
-    1]`` or ``x[i + 1 - n]``, each with its condition. None if there are too many. ``min_sizes`` are lower bounds of
-    sizes that may be assumed.
+    """Return the cases of an entry with a periodic or clamped index, pairs of an entry with affine indices and its
+    condition: ``x[i + 1]`` and ``x[i + 1 - n]`` for ``x[(i + 1) mod n]``. None if there are too many cases.
+    ``min_sizes`` are lower bounds of sizes that may be assumed.
 
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
@@ -323,9 +323,9 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the bounds of the variable ``target`` that ``rows`` imply for all values of the variables ``loops``, as a
-    tuple of one item; () if there are none. Where these bounds may be too wide, because loop variables are integers,
-    the bounds of the inner loops follow in the tuple.
+    """Return the range of the variable ``target`` for all values of the variables ``loops`` that satisfy ``rows``, as a
+    tuple of its bounds; () if it has none. If the range may be too wide, because the loop variables are integers, the
+    bounds of the inner loops follow in the tuple.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

@@ -268,9 +268,9 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return the sum ``expr`` split into terms, as a dictionary from sets of block loops to terms; each term is
-        summed over the blocks of its loops. A sum that depends on only some of the split indices around it is first
-        computed as an array of its own (a stage).
+        """Return the sum ``expr`` split into terms, as a dictionary from sets of block loops to the terms that are
+        summed over the blocks of these loops. If ``expr`` depends on only some of the split indices around it, it is
+        first computed as an array of its own (a stage).
         """
         own = self.loops.loops_for(expr.ranges(), binders, active)
         split = tuple(loop for loop in own if loop)

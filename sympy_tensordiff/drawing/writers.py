@@ -158,7 +158,7 @@ class NodeStyle(NamedTuple):
 
 
 def node_style(drawn: DrawnNode) -> NodeStyle:
-    """Return the appearance of a node."""
+    """Return the `NodeStyle` (lines, tooltip, colour, shape) with which a node is drawn."""
     lines = [truncate(drawn.text, MAX_BOX_LENGTH)]
     if drawn.has_pullback and not drawn.is_leaf:
         lines[0] = f"#{drawn.number}   {lines[0]}"

@@ -159,7 +159,7 @@ class _TreeBuilder(lark.Transformer[Token, Tree]):
         return Tree(str(data), str(named or ""), tokens, parts, _start(children[0]), _end(children[-1]), place, depth)
 
     def norm(self, children: list[Any]) -> Any:
-        """Build ``||x||`` as the call ``norm2(x)``."""
+        """Build the node of ``||x||``, whose parts are ``children``: the call ``norm2(x)``."""
         return replace(self.__default__("call", children, None), text="norm2")
 
     def enclosed(self, children: list[Any]) -> Any:

@@ -111,7 +111,7 @@ def _compute_delta(interpreter: EntryInterpreter, node: DeltaTensor, env: Enviro
 
 
 def _compute_filled(interpreter: EntryInterpreter, node: FilledTensor, env: Environment) -> ObjectArray:
-    """Return the array of a constant-filled tensor."""
+    """Return the array of a tensor whose entries are all one value."""
     return np.full(interpreter.compile_shape(node)(env), interpreter.array(node.args[0], env)[()], dtype=object)
 
 

@@ -142,8 +142,8 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return the two low-rank factors of the dense part of a matrix, the sum of its terms that fill blocks; computed
-    once. None if the rank is above a quarter of the rows, if the sparse part is empty (the matrix is then probably
+    """Return the two low-rank factors of the dense part of a matrix (the terms that fill whole blocks), computed once.
+    None if their rank is above a quarter of the rows, if the sparse part is empty (the matrix is then probably
     singular), or if the operator is a block of a larger matrix.
     """
     if not hasattr(operator, "_factors"):

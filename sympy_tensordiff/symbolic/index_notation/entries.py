@@ -74,7 +74,7 @@ class TensorExpr(TensorNode):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Return the extents, one per axis."""
+        """Return the shape of the tensor, a tuple with the extent of each axis."""
         raise NotImplementedError
 
     @property

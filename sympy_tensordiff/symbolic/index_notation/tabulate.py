@@ -98,10 +98,9 @@ def inline_entry(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of ``tensor`` at ``indices``; of a small comprehension, its body at these indices. If that
-    contains a sum that would be computed repeatedly, because the read occurs several times (not ``once``) or has equal
-    indices for several values of the indices ``scope``, it stays an entry; without ``keeps_sums``, it is written out
-    even then.
+    """Return the entry of ``tensor`` at ``indices``; of a small comprehension, its body at these indices. The entry of
+    a comprehension with sums is kept if its body would be computed repeatedly: if the read occurs more than ``once``,
+    or is the same for several values of the indices ``scope``. Without ``keeps_sums``, the body replaces it even then.
     """
     if not is_whole(tensor):
         return tensor

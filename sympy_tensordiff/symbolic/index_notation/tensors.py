@@ -131,7 +131,7 @@ class TensorSymbol(TensorExpr):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Return the extents, one per axis."""
+        """Return the shape of the tensor symbol, a tuple with the extent of each axis."""
         return tuple(self.args[1].args)
 
     @property
@@ -294,7 +294,7 @@ class TensorComprehension(TensorExpr, Binder):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Return the extents, one per axis."""
+        """Return the shape of the comprehension, a tuple with the extent of each axis."""
         return tuple(limit.args[1] for limit in self.args[1:])
 
     def __getitem__(self, indices: Any) -> Any:

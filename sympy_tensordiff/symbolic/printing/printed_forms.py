@@ -151,7 +151,7 @@ class SymbolForms(PrintedForms):
         return upright(str(printer._print_Symbol(self.node, style=style)))
 
     def pretty(self, printer: Any) -> Any:
-        """Return the name."""
+        """Return the name of the tensor symbol as the two-dimensional form."""
         return printer._print(Symbol(self.node.name))
 
 

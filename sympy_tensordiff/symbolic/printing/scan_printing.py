@@ -32,7 +32,7 @@ class ScanForms(PrintedForms):
     """The printed forms of one scan (a recurrence over time): a call of `scan` in text, a recursion in LaTeX."""
 
     def text(self, printer: Any) -> str:
-        """Return the call of `scan`."""
+        """Return the text of a scan: the call of `scan` that makes it."""
         if names_a_point(printer) or not _is_printable(self.node):
             return str(text_instead(self.node, printer))
         call, (selection,) = _calls([self.node], printer._print)
@@ -44,7 +44,7 @@ class ScanForms(PrintedForms):
         return formula if printer._print_level == 1 else rf"\left({formula}\right)"
 
     def pretty(self, printer: Any) -> Any:
-        """Return the same text as `str`."""
+        """Return the text of `str` as the two-dimensional form of a scan."""
         return prettyForm(str(self.node))
 
 
@@ -56,7 +56,7 @@ class ScanVariableForms(SymbolForms):
         return without_fresh_number(self.node.name)
 
     def constructor(self, printer: Any) -> str:
-        """Return the constructor call."""
+        """Return the constructor call of a variable that a scan binds, for `srepr`."""
         return f"ScanVariable({self.node.name!r}, {printer._print(self.node.args[1])})"
 
 

@@ -357,9 +357,9 @@ def _is_data(sequence: Any) -> bool:
 
 
 def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
-    """Return a key for the row of a variable that ``entry`` reads in a step at ``time``; None if it reads no such row.
-    The key of ``A[t, ...]`` is ``(A, None)``. That of ``A[idx[t], ...]`` is ``A``, then for each index the index itself
-    if it is data such as ``idx[t]``, else None.
+    """Return a key of the row that ``entry`` reads in a step at ``time``, equal for reads of the same row; None if it
+    reads no such row. For ``A[t, ...]`` it is ``(A, None)``; for ``A[idx[t], ...]`` it is ``A``, then for each index
+    ``idx[t]`` or None.
     """
     if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:
         return None

@@ -175,7 +175,7 @@ class EinsumProduct(TensorOperation):
 
     @property
     def label_extents(self) -> dict[str, Any]:
-        """Return the extent of each label."""
+        """Return a dictionary from each label of the einsum to the extent of its axes."""
         return label_extents(self._parsed, [shape_of(operand) for operand in self.operands])
 
     def relabelled(self) -> Any:

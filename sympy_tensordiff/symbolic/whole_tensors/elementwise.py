@@ -123,7 +123,7 @@ class TensorAdd(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """Return the sum of the scalars ``values``."""
+        """Return the sum of the scalars ``values``, which stand for the operands."""
         return Add(*values)
 
 
@@ -142,7 +142,7 @@ class TensorMul(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """Return the product of the scalars ``values``."""
+        """Return the product of the scalars ``values``, which stand for the operands."""
         return Mul(*values)
 
 
