@@ -119,8 +119,8 @@ class ResultSplitter:
         return axes, self._rename_bound_indices(expr.args[0] if ranges else expr).xreplace(fresh)
 
     def _number_index(self, index: Any, name: str, number: int) -> Expr:
-        """Return a numbered index in place of ``index``. If the user's ``blocks`` names ``index``, the new index keeps
-        that block size.
+        """Return the index numbered ``(name, number)``, which replaces ``index`` so that equal sums become equal
+        expressions. If the user's ``blocks`` names ``index``, the new index keeps that block size.
         """
         own = self.loops.named_indices.get(index, index.name)
         if own not in self.blocks:

@@ -139,8 +139,8 @@ def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) 
 
 
 def _to_dense(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.object_]:
-    """Return the derivatives in ``result``, an array of dual numbers, as a dense array; ``shapes`` are those of the
-    variables, the highest level first.
+    """Return the derivatives in ``result``, an array of dual numbers, as a dense array. ``shapes`` are those of the
+    variables of differentiation; the variable of the last derivative (the highest level) comes first.
     """
     entries = np.asarray(result, dtype=object)
     outer = entries.shape

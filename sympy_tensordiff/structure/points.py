@@ -216,8 +216,8 @@ _COMPARISONS: Mapping[Any, str] = {
 
 
 def _read_data(entry: Any, values: Environment) -> Any:
-    """Return the values of ``entry``, an index array or an entry of one, at all points. Raise if it is not an argument
-    or an index is out of bounds.
+    """Return the values of ``entry``, an index array or an entry of one, at all points. Raise an error if ``values``
+    lacks the array, or if an index is out of bounds.
     """
     tensor = entry.tensor if isinstance(entry, TensorEntry) else entry
     if tensor not in values:

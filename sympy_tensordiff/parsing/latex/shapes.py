@@ -166,7 +166,7 @@ class LatexShapes(ShapeInference):
     _infer_both = _infer_either = _infer_cases = _infer_relation
 
     def _infer_column(self, node: Tree, *parts: Axes) -> Axes:
-        """Return a first axis for the rows of a column, then the axes of a row."""
+        """Return the axes of a column of equal rows ``parts``, stacked: a new first axis, then those of a row."""
         row = self.infer_entrywise(node, "stack", node.children, *parts)
         axis = 0 if self.unified is None else self.new_axis()
         if self.unified is not None:

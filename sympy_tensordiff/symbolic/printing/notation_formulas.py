@@ -339,7 +339,9 @@ class LatexWriter(TraditionalWriter):
         return f"{self.printer._print(notation.template)}{args}"
 
     def write_einsum(self, notation: Einsum) -> str:
-        """Return the LaTeX of a contraction; one of two factors is written as a product with a star and labels."""
+        """Return the LaTeX of a contraction. A contraction of two tensors may be written as a product with a star and
+        labels, see `has_two_factors`.
+        """
         if self.has_two_factors(notation):
             left, right = (self.at(operand, POW) for operand in notation.operands)
             return rf"{left} *_{{\left({', '.join(notation.inputs)} \to {notation.output}\right)}} {right}"
