@@ -36,7 +36,9 @@ def read_recurrences(language: str, read: Read, text: str) -> ParsedExpression:
 
 
 def _has_steps(lines: str, notation: Notation) -> bool:
-    """Return whether some line defines a recurrence: a name at time -1, or by its own value at a neighbouring time."""
+    """Return whether ``lines`` define a recurrence: one of them gives the value of a name at the time -1, or defines a
+    name by its own value at the previous or next time.
+    """
     for left in re.finditer(rf"(?P<base>{notation.base})\s*{notation.at}\s*&?\s*=(?!=)", lines):
         time = (left["time"] or (left["short"] if notation.is_latex else "")).replace(" ", "")
         again = rf"{re.escape(left['base'])}\s*(?:_\{{|\[)\s*{re.escape(time)}\s*[+-]\s*\d"

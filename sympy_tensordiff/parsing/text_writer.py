@@ -250,9 +250,9 @@ class ThesisWriter(Rewriting):
         return (yield self.visit(found, scope))
 
     def visit_steps(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Return the text of a `Piecewise` of two values, in terms of ``sign`` and ``relu``, which the language has in
-        place of cases: its condition is an inequality. Raise `UnsupportedError` for other conditions, and if a value
-        may be undefined where it is not selected.
+        """Return the text of a `Piecewise` with two values whose condition is an inequality, written with ``sign`` and
+        ``relu``, since the language has no cases. Raise `UnsupportedError` for other conditions, and if a value may be
+        undefined where it is not selected.
         """
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]

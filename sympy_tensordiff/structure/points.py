@@ -170,8 +170,8 @@ def _indices_in(expr: Any, binders: Sequence[IndexRange]) -> set[Any]:
 
 
 def evaluate(expr: Any, values: Environment) -> Any:
-    """Return the values of an integer expression, or of a condition on integers, at all points, as an exact array.
-    Raise `UnsupportedError` for other expressions.
+    """Return the values of an integer expression, or of a condition on integers, as an exact array with one value for
+    each point; ``values`` has the values of its symbols at all points. Raise `UnsupportedError` for other expressions.
 
     Examples
     --------

@@ -293,7 +293,8 @@ def free_symbols_for_caller(node: Any, free: set[Basic], caller: FrameType) -> s
 
 def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[Any]) -> None:
     """Raise `UnsupportedError` if SymPy's own differentiation of ``expr`` with respect to ``variable``, an entry or a
-    tensor, would be wrong; ``free`` are the free symbols of ``expr``.
+    tensor, would be wrong. ``free`` are the free symbols of ``expr``, and ``variables`` all variables of the
+    derivative.
     """
     name = variable.tensor.name if variable.is_tensor_entry and variable.tensor.is_symbol else str(variable)
     for symbol in free:

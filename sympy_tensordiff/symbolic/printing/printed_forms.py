@@ -293,7 +293,9 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
         return printer._print(Mul(number, inner, evaluate=False))
 
     def multiplied(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `Mul`: print the product with the common numbers of its factors in its coefficient."""
+        """SymPy's hook for `Mul`: print the product with the numbers that divide all terms of a factor moved into its
+        coefficient, ``2*x*(y + 1)`` for ``x*(2*y + 2)``.
+        """
         # SymPy prints quotients, which may be powers, in the same way.
         parts = [_content(factor) for factor in (expr.args if expr.is_Mul else ()) if not factor.is_Rational]
         if printer.order == "none" or all(number == 1 for number, _ in parts):
