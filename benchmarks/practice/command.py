@@ -169,9 +169,9 @@ def describe(cases: Sequence[Case]) -> str:
     """Return the list of the rows in words."""
     return "\n".join(
         f"- `{case.name}` ({', '.join(f'{name}={size}' for name, size in case.sizes.items())}; {case.notation}): "
-        + case.what[0].lower() + case.what[1:]
+        f"{case.what}"
         for case in cases
-    )  # fmt: skip
+    )
 
 
 def write(found: Sequence[Times], cases: Sequence[Case], head: str, page: Path, readme: Path) -> None:

@@ -87,7 +87,8 @@ def row(stride: int, dilation: int, variable: int) -> Row:
     by = "XW"[variable]
     return Row(
         f"conv-{by}-{stride}-{dilation}",
-        f"gradient of a convolution by {('the images', 'the weights')[variable]}, stride {stride}, dilation {dilation}",
+        f"gradient of a convolution with respect to {('the images', 'the weights')[variable]}, "
+        f"stride {stride}, dilation {dilation}",
         {"N": 4, "C": 32, "F": 32, "H": 64, "K": 3},
         {"N": 2, "C": 2, "F": 3, "H": 9, "K": 3},
         "N",

@@ -278,7 +278,7 @@ ROWS = (
     ),
     Row(
         "softmax-network-hvp",
-        "a product with the Hessian of the cross-entropy of a network of 2 layers by the first weights",
+        "a product with the Hessian of the cross-entropy of a network of 2 layers with respect to the first weights",
         {"b": 512, "n": 128, "m": 128, "k": 10},
         {"b": 3, "n": 4, "m": 2, "k": 3},
         "b",
@@ -293,7 +293,7 @@ ROWS = (
     ),
     Row(
         "attention-hvp",
-        "a product with the Hessian of attention by the keys",
+        "a product with the Hessian of attention with respect to the keys",
         {"N": 512, "D": 64},
         {"N": 4, "D": 3},
         "N",
@@ -337,7 +337,7 @@ ROWS = (
     ),
     Row(
         "sinkhorn-hvp",
-        f"a product with the Hessian of {ROUNDS} rounds of Sinkhorn's method by the costs",
+        f"a product with the Hessian of {ROUNDS} rounds of Sinkhorn's method with respect to the costs",
         {"n": 256, "m": 256},
         {"n": 3, "m": 4},
         "n",

@@ -202,7 +202,7 @@ ROWS = (
     ),
     Row(
         "embedding",
-        "gradients of an embedding with negative samples by both tables",
+        "gradients of an embedding with negative samples with respect to both tables",
         {"words": 20_000, "D": 64, "B": 4096, "K": 5},
         {"words": 7, "D": 3, "B": 4, "K": 2},
         "B",

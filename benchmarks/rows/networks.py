@@ -241,7 +241,7 @@ ROWS = (
     ),
     Row(
         "network",
-        "gradients of a three-layer network by all weights, as whole tensors",
+        "gradients of a three-layer network with respect to all weights, as whole tensors",
         {"n": 256, "m": 256, "k": 10},
         {"n": 4, "m": 3, "k": 3},
         "n",

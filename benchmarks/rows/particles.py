@@ -123,7 +123,7 @@ VOLTERRA, VOLTERRA_QUICK = {"n": 20_000, "K": 16}, {"n": 6, "K": 3}
 ROWS = (
     Row(
         "gaussian",
-        "gradient of sums of a Gaussian kernel by the points",
+        "gradient of sums of a Gaussian kernel with respect to the points",
         {"N": 2000, "D": 3},
         {"N": 6, "D": 3},
         "N",

@@ -105,7 +105,7 @@ LARGE, SMALL = {"n": 1000, "d": 300}, {"n": 7, "d": 3}
 ROWS = (
     Row(
         "cross-entropy",
-        "gradient of the cross-entropy of a softmax by its scores",
+        "gradient of the cross-entropy of a softmax with respect to its scores",
         {"n": 4096, "k": 1000},
         {"n": 4, "k": 5},
         "n",
@@ -120,7 +120,7 @@ ROWS = (
     ),
     Row(
         "logistic-gradient",
-        "gradient of the logistic loss by the weights",
+        "gradient of the logistic loss with respect to the weights",
         LARGE,
         SMALL,
         "n",
@@ -131,7 +131,7 @@ ROWS = (
     ),
     Row(
         "logistic-hessian",
-        "Hessian of the logistic loss by the weights",
+        "Hessian of the logistic loss with respect to the weights",
         LARGE,
         SMALL,
         "n",

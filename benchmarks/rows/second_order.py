@@ -228,7 +228,7 @@ ROWS = (
     *network_rows(8, {"n": 64, "d": 16}),
     Row(
         "network-third",
-        "third derivative of a network of 2 layers by its input",
+        "third derivative of a network of 2 layers with respect to its input",
         {"n": 128, "d": 24},
         {"n": 4, "d": 3},
         "n",
@@ -241,7 +241,8 @@ ROWS = (
     ),
     Row(
         "gradient-penalty",
-        "gradients by both weights of the squared gradients by the input of a network of 2 layers",
+        "gradients, with respect to both weights, of the squared gradients of a network of 2 layers with respect to "
+        "its input",
         {"b": 256, "d": 64, "n": 128},
         {"b": 3, "d": 2, "n": 4},
         "b",

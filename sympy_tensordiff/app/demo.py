@@ -145,7 +145,8 @@ def compile_and_time(
     repeats: int,
 ) -> list[Callable[..., Any]]:
     """Compile the function and all derivatives of ``task`` for a backend, print on ``page`` how long compiling and a
-    call take, and return the compiled functions.
+    call take (the best of ``repeats``), and return the compiled functions. A line on ``progress`` says what is being
+    compiled.
     """
     built: list[Callable[..., Any]] = []
     both = {"f": (task.variables, task.function), "four derivatives": ((*task.variables, task.cotangent), gradients)}
@@ -167,8 +168,8 @@ def compile_and_time(
 def relative_errors(
     task: Problem, function: Callable[..., Array], derivatives: Sequence[Array], arrays: tuple[Array, ...], seed: int
 ) -> list[float]:
-    """Return for each of ``derivatives`` of ``sum(cotangent*function)`` its error relative to a central difference
-    along a random direction. ``arrays`` are the inputs, then the cotangent.
+    """Return, for each of ``derivatives``, its error relative to a central difference of ``function`` along a random
+    direction. They are those of ``sum(cotangent*function)``; ``arrays`` are the inputs, then the cotangent.
     """
     *values, cotangent = arrays
     found = []

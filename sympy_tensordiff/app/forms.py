@@ -93,7 +93,8 @@ def parsed_input(source: str, language: str | None = None) -> Any:
 
 def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) -> str:
     """Return ``expression`` as text in the form named ``form``, one of `FORMS`, such as "latex", "python" or a backend.
-    The declared tensors of ``parsed`` are the arguments of programs.
+    The declared tensors of ``parsed`` are the arguments of programs. Without ``unicode``, two-dimensional forms are
+    ASCII.
     """
     if form == "python":
         return python_program(parsed, arguments_of(parsed, expression))

@@ -156,7 +156,9 @@ def _load() -> SimpleNamespace:
     compiled = lru_cache(_MAX_PROGRAMS)(lambda f, integers: jax.jit(partial(_trace, used, f, integers)))
 
     def evaluate(*values: Any, f: Any, integers: tuple[int, ...]) -> list[Any]:
-        """Return the results of a call outside of all transformations."""
+        """Return the results of the operator ``f`` at concrete arrays, with its ``integers`` arguments, outside of
+        JAX's transformations.
+        """
         if f.function.backend == "jax":
             return list(compiled(f, integers)(*values))
         return [jax.numpy.asarray(r) for r in _compute(f, integers, values)]
@@ -179,14 +181,16 @@ _MAX_PROGRAMS = 256
 
 
 def _trace(jax: Any, f: Any, integers: Sequence[int], *values: Any) -> tuple[Any, ...]:
-    """Return the results of ``f``, computed by JAX operations, which JAX can differentiate and compile."""
+    """Return the results of the operator ``f``, computed by JAX operations, which JAX can differentiate and compile.
+    ``values`` are its arrays, ``integers`` its other arguments.
+    """
     results: tuple[Any, ...] = f.trace(jax.vmap, merge_arguments(f.function, values, integers))
     return results
 
 
 def _compute(f: Any, integers: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    """Run the kernel of the operator ``f`` on the host arrays ``values``; return the results in the type of the real
-    arguments.
+    """Run the kernel of the operator ``f`` on the host arrays ``values`` and its other arguments, ``integers``; return
+    the results in the type of the real arguments.
     """
     return tuple(f(*merge_arguments(f.function, [np.asarray(v) for v in values], integers)))
 
@@ -202,7 +206,8 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
 
 def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
     """JAX rule for compilation: return the compiled program of the operator ``f``, or a callback that runs its kernel
-    on the host. Raise `ArgumentError` if a kernel would run on another device.
+    on the host. Raise `ArgumentError` if a kernel would run on another device (not ``is_host``). ``context`` is JAX's
+    lowering context.
     """
     if f.function.backend == "jax":
         return jax.inline(partial(_trace, jax, f, integers), multiple_results=True)(context, *values)
@@ -222,14 +227,16 @@ def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers
 
 
 def _apply(jax: Any, f: Any, *values: Any) -> Any:
-    """Return the results of the primitive for the operator ``f`` and the arguments ``values``, given in order."""
+    """Return the results of the operator ``f``, as calls of JAX's primitive. ``values`` are all arguments in their
+    order, arrays and integers.
+    """
     arrays = [v for p, v in enumerate(values) if p not in f.function.integers]
     return jax.primitive.bind(*arrays, f=f, integers=tuple(values[p] for p in sorted(f.function.integers)))
 
 
 def _jvp(jax: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
-    """JAX's rule for forward mode: return the results and their tangents. Raise `ArgumentError` for the tangent of an
-    argument that is not in ``wrt``.
+    """JAX's rule for forward mode: return the results of the operator ``f`` and their tangents. Raise `ArgumentError`
+    for the tangent of an argument that is not in ``wrt``.
     """
     results = jax.primitive.bind(*values, f=f, integers=integers)
     tangent_of = merge_arguments(
@@ -244,7 +251,9 @@ def _jvp(jax: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
 
 
 def _check_positions_in_wrt(f: Any, positions: Sequence[int]) -> None:
-    """Raise `ArgumentError` if an argument at one of ``positions`` is not in ``wrt``."""
+    """Raise `ArgumentError` if an argument of the operator ``f`` at one of ``positions`` is not in ``wrt``, the
+    arguments with respect to which it can be differentiated.
+    """
     for position in positions:
         if position < len(f.function.args) and position not in f.function.variables:
             raise ArgumentError(
@@ -254,8 +263,8 @@ def _check_positions_in_wrt(f: Any, positions: Sequence[int]) -> None:
 
 
 def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
-    """JAX rule for reverse mode: return the cotangents of the arguments in which the results are linear, None for the
-    others.
+    """JAX rule for reverse mode: return the cotangents of those arguments of ``f`` in which its results are linear,
+    None for the others.
     """
     arguments = merge_arguments(f.function, values, integers)
     positions = [p for p, v in enumerate(arguments) if jax.is_linear(v)]
@@ -265,8 +274,8 @@ def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) ->
 
 
 def _batch(jax: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
-    """JAX's rule for ``vmap``: apply the operator along one axis of its arguments, and return the results with this
-    axis first.
+    """JAX's rule for ``vmap``: apply the operator ``f`` along one axis of its arguments, whose numbers are in ``axes``,
+    and return the results with this axis first.
     """
     arguments, axis_of = (
         merge_arguments(f.function, values, integers),

@@ -110,8 +110,8 @@ class BridgedFunction:
 
 
 class _DerivableOperator:
-    """The base class of operators for other libraries, from which operators for the pushforward (jvp), the pullback
-    (vjp) and batches of calls are derived, each made once.
+    """The base class of operators for other libraries. From an operator, others are derived and cached: for the
+    pushforward (jvp), for the pullback (vjp), and for batches of calls.
 
     `path` has the steps from the operator of the function to this one.
     """
@@ -122,20 +122,20 @@ class _DerivableOperator:
     _derived: dict[Step, Any]
 
     def pushforward(self, positions: tuple[int, ...]) -> Any:
-        """Return the operator for tangents of all outputs. Its last arguments are the tangents of the arguments at
-        ``positions``.
+        """Return the operator that computes the tangents of all outputs, cached. It takes the arguments of this one,
+        then the tangents of those at ``positions``.
         """
         return self.derive(("pushforward", positions))
 
     def pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Any:
-        """Return the operator for the cotangents of the arguments at ``positions``. Its last arguments are the
-        cotangents of the outputs numbered in ``given``.
+        """Return the operator that computes the cotangents of the arguments at ``positions``, cached. Its last
+        arguments are the cotangents of the outputs with the numbers ``given``; the cotangents of other outputs are 0.
         """
         return self.derive(("pullback", positions, given))
 
     def batched(self, flags: tuple[bool, ...]) -> Any:
-        """Return the operator that applies this one along a leading axis of the arguments whose flag in ``flags`` is
-        true.
+        """Return the operator that applies this one along a leading axis, cached. The arguments whose flag in ``flags``
+        is true have this axis; the others are the same for all calls.
         """
         return self.derive(("batched", flags))
 
@@ -202,7 +202,9 @@ class Operator(_DerivableOperator):
         return self.linear if set(positions) <= set(self.linear) else ()
 
     def _pushforward(self, positions: tuple[int, ...]) -> Operator:
-        """Return a new operator for the tangents of the outputs, which `pushforward` caches."""
+        """Create the operator that computes the tangents of all outputs from those of the arguments at ``positions``;
+        `pushforward` calls this once.
+        """
         variables = tuple(self.args[p] for p in positions)
         tangents = direction_symbols(variables, self.args, "tangent")
         outputs = tuple(jvp(output, variables, tangents) for output in self.outputs)
@@ -211,7 +213,9 @@ class Operator(_DerivableOperator):
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Operator:
-        """Return a new operator for the cotangents of the arguments at ``positions``, which `pullback` caches."""
+        """Create the operator that computes the cotangents of the arguments at ``positions`` from those of the outputs
+        with the numbers ``given``; `pullback` calls this once.
+        """
         cotangents = direction_symbols([self.outputs[k] for k in given], self.args, "cotangent")
         variables = tuple(self.args[p] for p in positions)
         parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
@@ -223,8 +227,8 @@ class Operator(_DerivableOperator):
         return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in positions), last)
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Return a new operator that applies this one along a leading axis of the arguments with a true flag; `batched`
-        caches it.
+        """Create the operator that applies this one along a leading axis of the arguments whose flag is true; `batched`
+        calls this once.
         """
         return Batched(self, flags, (False,) * len(self.outputs))
 
@@ -284,21 +288,25 @@ class Batched(_DerivableOperator):
         return next(int(shape[0]) for shape, flag in zip(given, self.flags, strict=True) if flag)
 
     def _pushforward(self, positions: tuple[int, ...]) -> Batched:
-        """Return a new batched operator for the tangents of the outputs."""
+        """Create the batched operator that computes the tangents of all outputs from those of the arguments at
+        ``positions``; `pushforward` calls this once.
+        """
         return Batched(
             self.inner.pushforward(positions), (*self.flags, *(self.flags[p] for p in positions)), self.summed
         )
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Batched:
-        """Return a new operator for the cotangents of the arguments at ``positions``. Cotangents of arguments without
-        the batch axis are summed over it.
+        """Create the operator that computes the cotangents of the arguments at ``positions`` from those of the outputs
+        with the numbers ``given``. Cotangents of arguments without the batch axis are summed over it.
         """
         rest = [flag for p, flag in enumerate(self.flags) if p not in self.unused_by_pullback(positions)]
         flags = (*rest, *(not self.summed[k] for k in given))
         return Batched(self.inner.pullback(positions, given), flags, tuple(not self.flags[p] for p in positions))
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Return a new operator that applies this one along a further leading axis."""
+        """Create the operator that applies this one along a further leading axis of the arguments whose flag is true;
+        `batched` calls this once.
+        """
         return Batched(self, flags, (False,) * len(self.outputs))
 
 

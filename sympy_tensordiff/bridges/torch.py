@@ -129,8 +129,8 @@ def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any
 
 
 def _autograd_of(torch: Any, operator: Any) -> Any:
-    """Return the autograd function whose passes are PyTorch programs of ``operator`` and its derivatives; it is created
-    once.
+    """Return the autograd function of ``operator``, created once. Its forward and backward passes are PyTorch
+    operations, which PyTorch can compile.
     """
     if operator.autograd is not None:
         return operator.autograd
@@ -269,8 +269,8 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return ``(results, axes)`` for `torch.func.vmap`: the results mapped over one axis, and the position of this axis
-    in each, 0. Raise `ArgumentError` for CUDA.
+    """Return ``(results, axes)`` for `torch.func.vmap`: the results of ``operator``, called by ``apply``, mapped over
+    one axis, and the position of this axis in each, 0. Raise `ArgumentError` for CUDA.
     """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
@@ -328,7 +328,9 @@ def _custom_op(torch: Any) -> Any:
     """
 
     def apply(operator: Any, *values: Any) -> Any:
-        """Return the results of the PyTorch operator for all arguments ``values``, given in order."""
+        """Return the results of the PyTorch operator for the arguments ``values``, tensors and integers in the order of
+        the function's arguments.
+        """
         return op(*_arrays_and_integers(torch, values), _operator_key(operator))
 
     def operator_and_values(tensors: Sequence[Any], integers: Sequence[Any], key: str) -> tuple[Any, list[Any]]:
@@ -390,8 +392,8 @@ def _custom_op(torch: Any) -> Any:
 
 
 def _to_kernel_argument(torch: Any, operator: Any, position: int, value: Any) -> Any:
-    """Return an argument in the form that kernels take: a host array, for CUDA a contiguous tensor on the device, or an
-    int. Raise `ArgumentError` if a tensor is in another memory.
+    """Return the argument number ``position`` of ``operator`` in the form that its kernel takes: a host array, for CUDA
+    a contiguous tensor on the device, or an int. Raise `ArgumentError` if a tensor is in another memory.
     """
     if not isinstance(value, torch.Tensor):
         return int(value)

@@ -54,8 +54,8 @@ def register_distribution(function: Distribution) -> Distribution:
 
 
 def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> BlockFunction:
-    """Return a function of Dask arrays for ``expr``, made by the builder that `register_distribution` has
-    registered.
+    """Return a function of Dask arrays for ``expr``, made by the builder that `register_distribution` has registered.
+    ``blocks``, ``memory`` and ``options`` are those of `lambdify`.
     """
     import_module("sympy_tensordiff.distributed.function")
     return _distribution[0](args, expr, blocks, memory, backend, options)
@@ -253,8 +253,8 @@ def lambdify(
 
 
 def _options(backend: str, **given: Any) -> dict[str, Any]:
-    """Return the options of `build_program`: those ``given`` by the user, with those added that follow from the
-    `backend`.
+    """Return the options of `build_program` for a `backend`: those ``given`` to `lambdify`, and those that follow from
+    the backend, such as whether a library computes matrix products.
     """
     given |= {"library": backend not in ("cuda", "cuda_c"), "rows": backend in ("numba", "llvm", "c")}
     given |= {"norms": backend in ("numpy", "numba", "llvm", "c")}

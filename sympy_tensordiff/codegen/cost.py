@@ -118,8 +118,8 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
 
 
 def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> graph_cost.Cost:
-    """Return the cost of ``exprs``, with all steps of the scans in them. Scans with the same recurrence are computed
-    together.
+    """Return the cost of evaluating ``exprs``, including all time steps of the scans in them. Scans with the same
+    recurrence share their steps, whose cost is counted once.
     """
     recurrences: dict[Any, dict[Any, Any]] = {}
     roots, waiting = [*exprs], [*exprs]
@@ -140,8 +140,9 @@ def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> gr
 def _with_recurrence(
     reader: Reader, total: graph_cost.Cost, scans: Mapping[Any, Mapping[Any, Any]], hints: Hints | None
 ) -> graph_cost.Cost:
-    """Return ``total`` plus the cost of all steps of one recurrence. ``scans`` has its scans, each with a dictionary
-    from expressions that do not change between steps to the variables that replace them.
+    """Return ``total`` plus the cost of all time steps of one recurrence. ``scans`` has the scans with this recurrence;
+    each is mapped to a dictionary from its subexpressions that do not depend on the step to the variables that replace
+    them.
     """
     first = next(iter(scans))
     rule = {v: ScanVariable(fresh_name(v.name), v.shape) for v in first.bound[:-1]}

@@ -189,8 +189,8 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program built again for ``sizes`` at which some axis has no entries. The function can be pickled as
-    part of a compiled function.
+    """Return the program of ``exprs`` built again for ``sizes`` at which some axis has no entries. The function can be
+    pickled as part of a compiled function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
@@ -207,9 +207,9 @@ def assemble(task: Task) -> Program:
 
 
 def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the best of several programs: with arrays of all values that several sums need (if ``shares_rows``), with
-    such arrays where storing one row is enough, or without them. Programs whose temporaries are no larger than those of
-    the last one are better; among these, the one of least work.
+    """Return the best of up to three programs: one that stores all values that several sums need (if ``shares_rows``),
+    one that stores them where a single row is enough, and one that stores none of them. The best one has the fewest
+    temporaries that are larger than all arrays of the last one, and then the least work.
 
     Where several arrays store one value, each a part of its range, one array for all of it is better if it takes less
     work and no more memory.
@@ -232,8 +232,8 @@ def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
 
 
 def _count_larger(program: Program, allowed: Program) -> int:
-    """Return the number of temporaries of ``program`` that grow faster with the sizes than each argument, result and
-    temporary of ``allowed``.
+    """Return how many temporaries of ``program`` are larger, for large sizes, than every argument, result and temporary
+    of ``allowed``.
     """
     shapes = [a.shape for a in allowed.arguments] + [a.shape for a in (*allowed.outputs, *_whole_arrays(allowed))]
     needed = [_growth(shape) for shape in shapes]
@@ -467,8 +467,8 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
 def _checks_of_assumptions(
     program: Program, assumptions: Iterable[Constraint], names: Mapping[Any, str]
 ) -> tuple[Check, ...]:
-    """Return a run-time check for each constraint in ``assumptions`` about the sizes that the shapes of the arguments
-    do not already imply. ``names`` maps variables to their names in the program.
+    """Return a run-time check for each constraint on sizes in ``assumptions``, unless the shapes of the arguments imply
+    it already. ``names`` maps variables to their names in the program.
     """
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}

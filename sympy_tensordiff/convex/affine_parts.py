@@ -119,8 +119,9 @@ class Variables:
     def decompose(
         self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
     ) -> Decomposition:
-        """Return ``scalar`` as a function of affine and other parts: ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x +
-        y``. Arguments are decomposed only inside of functions in ``through``, and not inside of scalars in ``opaque``.
+        """Return ``scalar`` as a function of affine and other parts: ``exp(2*x + y)`` as ``exp(t)`` with
+        ``t = 2*x + y``. Only functions in ``through`` are decomposed, scalars in ``opaque`` never; with ``finest``,
+        each term of an affine sum is a part of its own.
 
         The nodes ``opaque`` become inner scalars as well. An affine part is as large as possible, without its numbers;
         with ``finest``, each of its terms is a part.

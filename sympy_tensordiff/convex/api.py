@@ -147,8 +147,8 @@ def _as_tuple(given: Any) -> tuple[Any, ...]:
 
 
 def _to_real_bound(symbol: Any, end: Any) -> Expr | None:
-    """Return ``end`` as an exact real number, or None if it is infinite or None; raise `ArgumentTypeError` for any
-    other value.
+    """Return ``end``, a bound of ``symbol``, as an exact real number, or None if it is infinite or None; raise
+    `ArgumentTypeError` for any other value.
     """
     if end is None or end in (S.Infinity, -S.Infinity):
         return None
@@ -159,7 +159,9 @@ def _to_real_bound(symbol: Any, end: Any) -> Expr | None:
 
 
 def _directions(variables: tuple[Any, ...], function: Expr) -> dict[Any, Any]:
-    """Return a new tensor or symbol for each variable, as the direction ``v`` in ``v' H v``."""
+    """Return a dictionary from each variable to its direction ``v`` in ``v' H v``: a new tensor or symbol of the same
+    shape, with a name that ``function`` does not contain.
+    """
     found: dict[Any, Any] = {}
     for variable in variables:
         name = unused_name(f"v_{variable.name}", [function, *found.values()])

@@ -172,8 +172,8 @@ class Certificate:
             yield point, sizes
 
     def _draw_array(self, draw: random.Random, tensor: Any, shape: Sequence[int]) -> Any:
-        """Return a random array of rational numbers for ``tensor``, positive definite or symmetric if the tensor is
-        declared so.
+        """Return a random array of rational numbers, from the generator ``draw``, for ``tensor``: positive definite or
+        symmetric if the tensor is declared so.
         """
         drawn = [self._draw_number(draw, tensor) for _ in range(math.prod(shape))]
         array = np.array(drawn, dtype=object).reshape(shape)

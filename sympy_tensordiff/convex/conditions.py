@@ -45,7 +45,7 @@ class SignUnknown(Exception):
         return str(text).format(*values)
 
     def with_parts(self, parts: Mapping[Expr, Expr]) -> SignUnknown:
-        """Return the exception with scalars in place of symbols in its values; ``parts`` maps symbols to scalars."""
+        """Return this exception with each symbol in its values replaced by the scalar that `parts` has for it."""
         return type(self)(*(part.xreplace(parts) if isinstance(part, sympy.Basic) else part for part in self.args))
 
 
@@ -89,9 +89,9 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Interval], is_concave: Callable[[Expr], bool]
 ) -> None:
-    """Declare in ``signs`` the ``ranges`` of the symbols of a decomposition, so that signs of scalars in them can be
-    proved. Raise `SignUnknown` if its function may be undefined there; ranges of concave parts are first narrowed to
-    where logarithms and roots of them are defined.
+    """Declare in ``signs`` the ``ranges`` of the symbols of ``outer``, so that signs of scalars in them can be proved;
+    raise `SignUnknown` unless the function of ``outer`` is proved to be defined in these ranges. The range of a concave
+    part is first narrowed to the domains of its logarithms and roots.
 
     Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
     in the open ranges only, a pole and a logarithm at their ends as well.
@@ -107,9 +107,9 @@ def enter_domain(
 
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
-    """Narrow the ranges declared in ``signs``: where a logarithm or a root of ``a*p + b`` occurs in ``outer``, with a
-    concave part p, p gets the range in which it is defined. Return these logarithms and roots, which need no further
-    proof.
+    """Narrow the range declared in ``signs`` for a part p of ``outer`` to the domains of the logarithms and roots of
+    ``a*p + b`` in its function, if ``a*p`` is concave. Return these logarithms and roots, which need no further proof
+    that they are defined.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")
@@ -144,10 +144,10 @@ def require_values(
     closed: Mapping[Expr, Expr] | None = None,
     domain_nodes: Collection[Expr] = (),
 ) -> None:
-    """Raise `SignUnknown` unless every logarithm, root and quotient in ``function`` is defined for all values of the
-    symbols ``parts``.
+    """Raise `SignUnknown` unless every logarithm, root and quotient in ``function``, except those in `domain_nodes`, is
+    defined for all values of the symbols ``parts``. `closed` maps symbols with closed ranges, which are declared open,
+    to symbols that have the closed ranges.
 
-    `closed` maps symbols with closed ranges, which are declared open, to symbols that have the closed ranges.
     `domain_nodes` are the logarithms and roots to whose domains the ranges were narrowed.
     """
     closed = dict(closed or {})

@@ -150,9 +150,9 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Return ``(function, scalar)``: `outer`, a function of the scalar ``part``, as a function of a multiple ``c*part``
-    if it depends on that only, with the multiple as the new scalar; else both unchanged. ``symbol`` stands for the
-    scalar in the function.
+    """Return ``(function, scalar)``: ``outer``, a function of the scalar ``part`` (its ``symbol``), written as a
+    function of ``c*part``, and this multiple, if ``c``, of unknown sign, occurs only as a factor of ``part``. Otherwise
+    return ``(outer, part)``.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
@@ -163,9 +163,9 @@ def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr)
 
 
 def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Interval) -> list[_Piece]:
-    """Split the values of ``symbol`` into intervals, in ascending order, inside of which every condition and the sign
-    of every absolute value in ``outer`` is fixed. The first begins and the last ends at the bounds of
-    ``range_of_part``, where these are known to help.
+    """Split the values of ``symbol`` into intervals, in ascending order, in each of which all conditions and all signs
+    of absolute values in ``outer`` are fixed. The first and the last end at the bounds of ``range_of_part`` if it is
+    proved which breakpoints are inside.
     """
     ends: list[Expr] = []
     for end in sorted(_breakpoints(signs, outer.function, symbol), key=sympy.default_sort_key):
@@ -183,7 +183,9 @@ def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of
 
 
 def _make_interval(signs: Signs, low: Expr | None, high: Expr | None) -> _Piece:
-    """Return the interval between two ends, with a new parameter whose range is declared in ``signs``."""
+    """Return the interval from ``low`` to ``high`` (None: unbounded), with a new parameter whose range is declared in
+    ``signs``.
+    """
     parameter = Dummy("r", real=True)
     signs.declared[parameter] = POSITIVE if low is None or high is None else Interval(S.Zero, S.One)
     if low is not None:

@@ -130,8 +130,8 @@ def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
     """Yield second derivatives of a product as visibly nonnegative forms (`GramForm`), one for each exchange of indices
-    that leaves the product unchanged. The product has the variables ``ends``, at most one entry of an inverse,
-    ``cores``, and other factors ``rest``.
+    that extends ``start`` and leaves the product unchanged. Its factors are the variables ``ends``, at most one entry
+    of an inverse, ``cores``, and others, ``rest``.
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -210,8 +210,8 @@ def _is_same_variable(ends: Sequence[Expr]) -> bool:
 def _unify_indices(
     left: Sequence[tuple[Expr, ...]], right: Sequence[tuple[Expr, ...]], bound: Sequence[Expr], start: Any = None
 ) -> dict[Expr, Expr] | None:
-    """Return the exchange of indices, such as ``{i: j, j: i}``, that swaps ``left`` and ``right`` and extends
-    ``start``; None if there is none. Only the indices in ``bound`` may change.
+    """Return the exchange of indices, such as ``{i: j, j: i}``, that maps the index tuples ``left`` to ``right`` and
+    back, and extends ``start``; None if there is none. Only the indices in ``bound`` may change.
     """
     exchange: dict[Expr, Expr] = dict(start or {})
     for a, b in zip(sum(left, ()), sum(right, ()), strict=True):
@@ -271,8 +271,8 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Return the product of ``ends``, ``rest`` and ``cores`` as two halves, which ``exchange`` maps to each other, and
-    matrix entries that connect them; None if it cannot be split so.
+    """Split the sum over ``limits`` of the product of ``ends``, ``rest`` and ``cores`` into two halves that
+    ``exchange`` maps to each other and matrix entries that connect them; None if the product has no such halves.
     """
     moved_indices = {a for a, b in exchange.items() if a != b}
     links = [f for f in rest if isinstance(f, TensorEntry) and _links_both_ends(f, exchange)]
@@ -310,7 +310,9 @@ def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
 def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
-    """Return the second derivative of ``sum(weight*half*half'*links)`` as a visibly nonnegative `GramForm`."""
+    """Return the second derivative of ``found``, a product ``sum(weight*half*half'*links)``, along ``directions`` as a
+    visibly nonnegative `GramForm`.
+    """
     half = sympy.Mul(*(_differentiate_factor(f, directions) for f in found.half))
     if cores:
         return _matrix_fractional_form(found, exchange, directions, cores[0], half)
@@ -333,8 +335,9 @@ def _form_of_halves(
 def _matrix_fractional_form(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, half: Expr
 ) -> GramForm:
-    """Return the second derivative of ``w*b' inv(M) b`` as ``2*w*r' inv(M) r`` with the residual ``r = v - V inv(M)
-    b``, where v and V are the `directions` (derivatives) of b and M.
+    """Return the second derivative of ``found``, a product ``w*b' inv(M) b``, as ``2*w*r' inv(M) r`` with the residual
+    ``r = v - V inv(M) b``, where v and V are the `directions` (derivatives) of b and M. ``core`` is the entry of
+    ``inv(M)``, and ``half`` the derivative of ``b``.
 
     Indices of links stay outside the residual, which is one vector for each of their values.
     """
@@ -368,9 +371,7 @@ def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
 
 
 def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
-    """Return the direction that belongs to ``factor`` if it is a variable or an entry of one; else ``factor``
-    itself.
-    """
+    """Return the direction of ``factor`` in ``directions`` if it is a variable or an entry of one; else ``factor``."""
     if isinstance(factor, TensorEntry) and factor.tensor in directions:
         return directions[factor.tensor][factor.indices]
     return directions.get(factor, factor)

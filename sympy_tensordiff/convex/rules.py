@@ -224,9 +224,9 @@ class ConvexityRules:
         ]
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
-        """Return the quadratic form ``d' G d`` as proof terms that are squares, by pivoting of G (``matrix``); raise
-        `SignUnknown` if a pivot may be negative. Law: a symmetric matrix is positive semidefinite if its pivots are not
-        negative.
+        """Return ``d' G d`` as proof terms that are squares, by pivoting of G (``matrix``), where d are the derivatives
+        of ``symbols`` along the direction; raise `SignUnknown` if a pivot may be negative. Law: a symmetric matrix is
+        positive semidefinite if its pivots are not negative.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x, y = sympy.symbols("x y", real=True)
@@ -263,9 +263,9 @@ class ConvexityRules:
     def _cauchy_schwarz(
         self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
     ) -> list[ProofTerm]:
-        """Return the proof terms of a composition with inner sums ``sum(h(x))``. Each sum adds its share to the matrix
-        of the outer function, by Cauchy-Schwarz: ``(sum(h'*z))**2 <= R*sum(h''*z**2)`` for all directions z, with ``R =
-        sum(h'**2/h'')``, where all ``h'' > 0``.
+        """Return the proof terms of a composition with inner sums ``sum(h(x))``, for the second derivatives ``second``
+        and the ``slopes`` of its outer function. Each sum adds a share to the diagonal of ``second``, since
+        ``(sum(h'*z))**2 <= R*sum(h''*z**2)`` with ``R = sum(h'**2/h'')`` (Cauchy-Schwarz), where all ``h'' > 0``.
 
         So ``g_s * sum(h''*z**2)`` is at least ``g_s/R * (sum(h'*z))**2``, which is added to the matrix ``G``.
 
@@ -336,8 +336,8 @@ class ConvexityRules:
         return len({inverse_of(a) for a in read}) == 1 and is_symmetric_affine(self.variables, inverse_of(read[0]))
 
     def _terms_of_nonnegative_form(self, node: Expr) -> list[ProofTerm]:
-        """Return the proof terms that the sum ``node``, a quadratic form, is nonnegative; [] if it is not
-        visibly so.
+        """Return the proof terms that the sum ``node``, quadratic in the variables, is convex because it is a Gram
+        form, and so nonnegative; [] if no Gram form is found.
         """
         if not isinstance(node, IndexedSum) or self.variables.degree(node) < 2:
             return []

@@ -238,8 +238,8 @@ class Signs(Generators):
         return sign
 
     def _sign_from_end_points(self, factor: Expr, g: Expr) -> str | None:
-        """Return the sign of ``factor`` as a function of ``g``, if its value at one point (an end of the range of
-        ``g``, or 0) has the same sign as its change away from the point; else None.
+        """Return the sign of ``factor`` that follows from its value at one point (an end of the range of the symbol
+        ``g``, or 0) if a derivative with respect to ``g`` proves that it moves away from 0 from there on; else None.
         """
         if not any(g in self._in_terms_of(g, other).free_symbols for other in factor.free_symbols - {g}):
             return None

@@ -88,8 +88,8 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
 
 
 def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
-    """Return the pullbacks (vjp) of `cotangent` through `value` with respect to `wrt`: a tuple if `wrt` is a tuple.
-    `given` is the user's expression; if it is SymPy's own, so is the result.
+    """Return the pullbacks (vjp) of `cotangent` through `value` with respect to `wrt`, in a tuple if `wrt` is one. They
+    are in SymPy's notation if the user's expression, `given`, and the other arguments are.
     """
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
@@ -517,9 +517,9 @@ def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any
 
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
-    """Return the `Differentiation` (the graph and what is known of it) of the scalar `s`, with the further inputs
-    `also`, such as a vector, and the variables `by`. For a tensor, raise `ShapeError` with the function's name ``name``
-    in the message.
+    """Return the `Differentiation` (the graph and the known constraints) of the scalar `s` with respect to the
+    variables `by`; `also` are further inputs, such as a vector. If `s` is a tensor, raise `ShapeError` with the
+    function's name ``name`` in the message.
     """
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):

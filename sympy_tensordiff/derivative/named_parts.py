@@ -233,9 +233,9 @@ def _in_parts(
     roots: Sequence[Node],
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
-    """Return ``(definitions, expressions)``: the definition of each symbol in `symbols` and `own`, and the expressions
-    written with these symbols. The last of `roots` are the definitions of `own`; `leaves` has the tensor node of each
-    common subexpression.
+    """Return ``(definitions, expressions)``: the definition of each symbol in `symbols` and `own`, and the expressions,
+    all written with these symbols. `leaves` has the nodes of `symbols`, which name the common subexpressions `parts`;
+    the last of `roots` are the definitions of `own`, the others the expressions.
     """
     definitions, replaced = parts.replaced(roots, leaves)
     ordered = recognise(reader.graph, [*definitions, *replaced], rules=WITHOUT_TRANSPOSES)

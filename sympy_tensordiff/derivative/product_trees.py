@@ -75,7 +75,8 @@ def leave_one_out(
     tree: ProductTree, cotangent: Operand, outer: Sequence[Label], contract: Contract
 ) -> Iterator[tuple[ProductTree, Node]]:
     """Yield ``(leaf, cotangent)`` for each operand of the product `tree` that depends on a variable: its cotangent is
-    `cotangent`, that of the whole product, times all other operands. Partial products, made by `contract`, are shared.
+    `cotangent`, that of the whole product, times all other operands, computed by `contract`. `outer` are the leading
+    labels of all cotangents; partial products are shared.
 
     `cotangent` is that of the whole product, a pair of node and labels; `outer` are its axes that belong to the
     differentiated expression.
@@ -97,7 +98,7 @@ def leave_one_out(
 
 def directional(graph: Graph, tree: ProductTree, tangents: Sequence[Operand | None], outer: Sequence[Label]) -> Node:
     """Return the tangent of the product `tree`, with labels ``(*labels of the tree, *outer)``: the sum, over its
-    leaves, of the product with this leaf replaced by its tangent.
+    leaves, of the product with this leaf replaced by its tangent. `tangents` has that of each operand, None for zero.
 
     `tangents` has the node and labels of each operand's tangent, None for zero; the labels are those of the operand
     followed by `outer`, the axes of the directions.

@@ -66,8 +66,8 @@ def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], N
 
 
 def _is_guarded(node: Node) -> bool:
-    """Whether `node` is an addition of guarded terms ``[condition]*value``, or a sum, product or addition that contains
-    one.
+    """Whether `node` is an addition of guards ``[condition]*value`` only, or a product with such an addition as a
+    factor, or a sum over one.
     """
     if node.op in ("mul", "sum"):
         return any(map(_is_guarded, node.args))

@@ -182,8 +182,8 @@ class Pushforward:
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 
     def _entry_for_direction(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of the tensor of tangents `table` at `index` for the current direction: its last axes are
-        the directions.
+        """Return the tangent of a variable's entry at `index` for the current direction, read from the tensor of
+        tangents `table`, whose last axes number the directions.
         """
         return self._entry(table, (*index, *self._outer))
 

@@ -81,8 +81,8 @@ def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Nod
 
 
 def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """Return the product of the factors `body` before (`sign` -1) or after (1) the one at the indices `variables`:
-    those that agree with it in the first `level` indices and differ in the next one.
+    """Return the product of the factors that come before (`sign` -1) or after (1) the factor `body` at the indices
+    `variables`: their first `level` indices are the same, and the next one is smaller or greater.
     """
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]

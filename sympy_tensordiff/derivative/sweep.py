@@ -250,9 +250,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         index: Sequence[Affine],
         keep: frozenset[int],
     ) -> Node:
-        """Return the part of the cotangent of ``tensor[index]`` that comes from one read ``tensor[read]`` (Algorithm 4
-        of the paper): the equations ``read = index`` are solved for bound indices, and the result is summed over all
-        indices that are not in `keep`.
+        """Return the part of the cotangent of ``tensor[index]`` that comes from one read ``tensor[read]``, whose
+        cotangent is `cotangent` where `rows` hold (Algorithm 4 of the paper): the equations ``read = index`` are solved
+        for bound indices, and the result is summed over all indices that are not in `keep`.
 
         It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
         """

@@ -33,7 +33,7 @@ def pull_tensor(
 ) -> Iterator[Contribution]:
     """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a leaf, as
     ``is_active(operand)`` says. The first `prefix` axes of the cotangents are those of the value that is
-    differentiated. With `certain`, `node` is evaluated in every case.
+    differentiated. With `certain`, `node` is finite wherever that value is, so that no guards are needed.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -80,9 +80,9 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """Yield the operands of a product that depend on a leaf, each with its cotangent: the cotangent `known` of the
-    product times all other operands. `outer` are the labels of the leading axes of the cotangents. Partial products are
-    shared; the number of operations is linear in the number of operands.
+    """Yield the operands of a product that depend on a leaf (``is_active``), each with its cotangent: the cotangent
+    `known` of the product times all other operands, which are finite if `certain` is set. `outer` are the labels of the
+    leading axes of the cotangents; partial products are shared, so that the work is linear in the number of operands.
     """
     if not any(is_active(node) for node, _ in operands):
         return

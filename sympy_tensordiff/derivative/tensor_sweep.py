@@ -148,12 +148,12 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """Return the largest nodes in `body`, other than `around`, that can be swept as whole tensors: they depend neither
-    on an index in `bound` nor on an index of an outer binder.
+    """Return the largest nodes in `body`, except `around` (the node that contains it), that can be swept as whole
+    tensors: they depend neither on an index in `bound` nor on an index of an outer binder.
     """
 
     def is_closed(node: Node) -> bool:
-        """Whether `node`, which is not `around`, depends neither on an index in `bound` nor on an index of an outer
+        """Whether `node` is not `around`, and depends neither on an index in `bound` nor on an index of an outer
         binder.
         """
         return node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound)

@@ -108,8 +108,8 @@ def _captured(scan: Any) -> list[Any]:
     bound = set(scan.bound)
 
     def parts_to_search(node: Any) -> Sequence[Any]:
-        """Return the subexpressions of a node to search next: its arguments, or the `steps` and `outer` of a scan. A
-        scan in which no index of `bound`, the bound variables of the outer scan, is free is not searched.
+        """Return the subexpressions of `node` to search next: its arguments, or the `steps` and `outer` of a scan that
+        depends on a variable in `bound`; () for a scan that depends on none.
         """
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)

@@ -49,8 +49,8 @@ def to_affine_form(form: Any) -> Affine:
 
 
 def range_constraints(ranges: Iterable[IndexRange]) -> Rows:
-    """Return the constraints that indices are in their ``ranges``. An end that is not affine is left out; footprints
-    may then be larger, but never smaller.
+    """Return the constraints that indices are in their ``ranges``. An end that is not affine is left out, so that the
+    entries said to be read (the footprint) may be more, but never fewer.
     """
     return tuple(row for one in ranges for row in one.constraints(variable_name(one.index), _affine_or_none))
 
@@ -66,8 +66,8 @@ def _affine_or_none(expr: Any) -> Affine | None:
 
 
 def _affine_constraint(kind: Any, expr: Any) -> Rows:
-    """Return the constraint ``expr >= 0`` ("ge") or ``expr == 0`` ("eq"). () if ``expr`` reads data or is not affine,
-    so that footprints may become larger.
+    """Return the constraint ``expr >= 0`` ("ge") or ``expr == 0`` ("eq") as a tuple of one item; () if ``expr`` reads
+    data or is not affine. Without it, the entries said to be read (the footprint) may be more, but never fewer.
     """
     form = _affine_or_none(expr)
     return () if form is None else (Constraint(kind, form),)
@@ -84,7 +84,9 @@ class GuardedExpression(NamedTuple):
 
 
 def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
-    """Yield all reads of tensors in ``expr``, each with the constraints under which it is evaluated."""
+    """Yield all reads of tensors in ``expr``, each with the constraints under which it is evaluated; ``rows`` hold for
+    ``expr`` itself.
+    """
     stack: list[GuardedExpression] = [GuardedExpression(expr, rows, ())]
     seen = set(stack)
     while stack:
@@ -98,8 +100,9 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the summands of the sums over blocks in ``expr``, each with its constraints; None if ``expr`` adds
-    anything outside of such sums. ``origins`` are the symbols for the first indices of a block.
+    """Return the bodies of the sums over blocks in ``expr``, each with the constraints under which it is evaluated;
+    None if ``expr`` adds anything else to them. ``origins`` are the symbols for the first indices of the block;
+    ``rows`` hold for ``expr``.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -150,9 +153,9 @@ PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
 
 
 def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
-    """Return an entry with a periodic or clamped index as several with affine indices: ``x[(i + 1) mod n]`` as ``x[i +
-    1]`` or ``x[i + 1 - n]``, each with its condition. None if there are too many. ``min_sizes`` are lower bounds of
-    sizes that may be assumed.
+    """Return the cases of an entry with a periodic or clamped index, pairs of an entry with affine indices and its
+    condition: ``x[i + 1]`` and ``x[i + 1 - n]`` for ``x[(i + 1) mod n]``. None if there are too many cases.
+    ``min_sizes`` are lower bounds of sizes that may be assumed.
 
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
@@ -185,7 +188,8 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
 
 def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
     """Return the possible values of a remainder, maximum, minimum or absolute value, as pairs of an affine form and the
-    condition under which it is the value. None for a remainder that may wrap around more than once.
+    condition under which it is the value. None for a remainder that may wrap around more than once where the
+    constraints ``facts`` hold.
     """
     if not isinstance(node, sympy.Mod):
         values = (node.args[0], -node.args[0]) if isinstance(node, sympy.Abs) else node.args
@@ -291,7 +295,8 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
     """Return the ranges of entries that ``read`` accesses in its tensor while one block is computed, as forms in the
-    sizes and the first indices of the block. ``outer`` are the indices that vary within the block.
+    sizes and the first indices of the block. ``outer`` are the indices that vary within the block, ``facts`` are
+    constraints that hold.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)
@@ -318,9 +323,9 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the bounds of the variable ``target`` that ``rows`` imply for all values of the variables ``loops``, as a
-    tuple of one item; () if there are none. Where these bounds may be too wide, because loop variables are integers,
-    the bounds of the inner loops follow in the tuple.
+    """Return the range of the variable ``target`` for all values of the variables ``loops`` that satisfy ``rows``, as a
+    tuple of its bounds; () if it has none. If the range may be too wide, because the loop variables are integers, the
+    bounds of the inner loops follow in the tuple.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.
@@ -346,8 +351,8 @@ def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: 
 
 
 def single_end(ranges: Sequence[Bounds], side: str) -> Affine | None:
-    """Return the lower ("lows") or upper ("highs") end of the union of ``ranges`` as one form; None if it is rounded,
-    or the ends do not differ by constants.
+    """Return the lower (``side`` "lows") or upper ("highs") end of the union of ``ranges`` as one affine form. None if
+    an end is a maximum, a minimum or a rounded quotient, or if two ends differ by more than a constant.
     """
     ends = [one.lows if side == "lows" else one.highs for one in ranges]
     if any(len(end) != 1 or end[0][1] != 1 for end in ends):

@@ -54,7 +54,9 @@ class KernelBlock(NamedTuple):
     result_shapes: list[tuple[int, ...]]
 
     def bytes(self, itemsize: int) -> tuple[int, int]:
-        """Return ``(read, returned)``: the numbers of bytes of the block's inputs and results."""
+        """Return ``(read, returned)``: the numbers of bytes of the block's inputs and results, with ``itemsize`` bytes
+        per entry.
+        """
         read = sum(prod([s.stop - s.start for s in cut]) for cut in self.cuts if cut is not None)
         return read * itemsize, sum(map(prod, self.result_shapes)) * itemsize
 
@@ -201,7 +203,9 @@ class DaskFunction:
                 )
 
     def _check_empty_axes(self, sizes: Mapping[str, int]) -> None:
-        """Raise if a result is undefined because an axis has no entries, as other backends do."""
+        """Raise an error if an axis without entries makes a result undefined, such as the maximum of nothing; other
+        backends raise it, too.
+        """
         extents = [n for arg in self.args if isinstance(arg, TensorSymbol) for n in arg.shape]
         names = names_in(sympy.sympify(n) for n in extents if evaluate_extent(n, sizes) == 0) & sizes.keys()
         if names:
@@ -360,7 +364,9 @@ class DaskFunction:
 def distribute(
     args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Mapping[str, Any]
 ) -> DaskFunction:
-    """Return the `DaskFunction` of `lambdify` for the backends on Dask."""
+    """Return the `DaskFunction` of ``expr``, for a call of `lambdify` with a backend on Dask; the parameters are those
+    of `lambdify`.
+    """
     import_dask()
     if backend == "dask-numpy":
         return DaskFunction(args, expr, blocks, "numpy", memory, dict(options))

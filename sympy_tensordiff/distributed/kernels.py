@@ -136,7 +136,7 @@ class BlockKernel:
 
     def _group_inputs(self, tensor: TensorSymbol, split: Mapping[str, Any]) -> list[KernelInput]:
         """Return the inputs for all reads of ``tensor``. Reads whose ranges move by the same steps from block to block
-        share one slice.
+        share one slice. ``split`` maps names of sizes to block sizes.
         """
         found: dict[Any, dict[ReadRanges, None]] = {}
         for part in self.parts:
@@ -263,7 +263,7 @@ class BlockKernel:
         self, variables: dict[str, int], shapes: Mapping[Any, tuple[int, ...]]
     ) -> list[tuple[slice, ...] | None]:
         """Return for each input the slices that the block loads, None for a scalar. The first index of each slice is
-        added to ``variables``.
+        added to ``variables``; ``shapes`` has the shapes of the arguments.
 
         If a block reads nothing of an input, it loads one entry: kernels do not take empty arrays.
         """

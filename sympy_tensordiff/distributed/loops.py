@@ -77,8 +77,8 @@ class BlockLoops:
         return found
 
     def _loop(self, bounds: Bounds, block: int, number: int) -> BlockLoop:
-        """Return the loop over blocks of length ``block`` of a range, always the same object. ``number`` distinguishes
-        nested loops over one range.
+        """Return the loop over blocks of length ``block`` of a range with these ``bounds``, the same object in each
+        call. ``number`` distinguishes nested loops over one range.
         """
         key = (bounds[1:], block, number)
         if key not in self.loop_of_key:
@@ -89,7 +89,9 @@ class BlockLoops:
         return self.loop_of_key[key]
 
     def range_of(self, index: Expr, binders: tuple[IndexRange, ...]) -> Bounds | None:
-        """Return the range of ``index`` as bounds in the sizes alone; None if there are none."""
+        """Return the smallest and the largest value of ``index``, one of the nested ranges ``binders``, as bounds in
+        the sizes alone; None if there are none.
+        """
         rows = range_constraints(binders)
         sizes = {s for binder in binders for end in binder[1:] for s in end.free_symbols} - {b.index for b in binders}
         facts = range_constraints(IndexRange(s, sympy.S.One, s) for s in sizes)
@@ -99,7 +101,7 @@ class BlockLoops:
         return nest[0] if nest else None
 
     def split_indices(self, binders: tuple[IndexRange, ...]) -> set[Expr]:
-        """Return the indices of ``binders`` whose ranges are split into blocks."""
+        """Return the indices of the nested ranges ``binders`` whose ranges are split into blocks."""
         if binders not in self._split_indices:
             loops = self.loops_for(binders, (), ())
             self._split_indices[binders] = {b.index for b, loop in zip(binders, loops, strict=True) if loop}
@@ -120,8 +122,8 @@ class BlockLoops:
         )
 
     def _block_size(self, index: Expr, bounds: Bounds | None) -> int | None:
-        """Return the block size that the user gave for an index or for a size in its range; None if the range is not
-        split.
+        """Return the block size that the user gave for ``index``, or else for a size in ``bounds``, the range of the
+        index; None if the range is not split.
         """
         if index in self.named_indices:
             return self.blocks[self.named_indices[index]]

@@ -119,8 +119,8 @@ class ResultSplitter:
         return axes, self._rename_bound_indices(expr.args[0] if ranges else expr).xreplace(fresh)
 
     def _number_index(self, index: Any, name: str, number: int) -> Expr:
-        """Return a numbered index in place of ``index``. If the user's ``blocks`` names ``index``, the new index keeps
-        that block size.
+        """Return the index numbered ``(name, number)``, which replaces ``index`` so that equal sums become equal
+        expressions. If the user's ``blocks`` names ``index``, the new index keeps that block size.
         """
         own = self.loops.named_indices.get(index, index.name)
         if own not in self.blocks:
@@ -163,7 +163,7 @@ class ResultSplitter:
     @memoise_walk
     def _split_index_cases(self, expr: Any, binders: tuple[IndexRange, ...]) -> Walk:
         """Return ``expr`` with entries at periodic or clamped indices, such as ``x[(i + 1) mod n]``, written as a
-        choice of entries at affine indices.
+        choice of entries at affine indices. ``binders`` are the index ranges around ``expr``.
         """
         if isinstance(expr, TensorEntry):
             return self._split_entry_cases(expr, binders)
@@ -177,8 +177,8 @@ class ResultSplitter:
         return expr if all(a is b for a, b in zip(args, expr.args, strict=True)) else expr.func(*args)
 
     def _split_entry_cases(self, entry: Any, binders: tuple[IndexRange, ...]) -> Any:
-        """Return one entry at a periodic or clamped index as a choice of entries at affine indices; unchanged if its
-        tensor is not split or that is not possible.
+        """Return ``entry``, a read at a periodic or clamped index, as a choice of entries at affine indices; unchanged
+        if its tensor is not split, or if there is no such choice. ``binders`` are the index ranges around it.
         """
         sizes = {str(s) for extent in entry.tensor.shape for s in sympy.sympify(extent).free_symbols}
         is_named = not self.loops.named_indices.keys().isdisjoint(entry.free_symbols)
@@ -223,7 +223,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _has_split_reduction(self, expr: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return whether ``expr`` contains a reduction over a split range."""
+        """Return whether ``expr``, inside of the index ranges ``binders``, contains a reduction over a range that is
+        split into blocks.
+        """
         if not expr.has(IndexedReduction):
             return False
         if isinstance(expr, IndexedReduction):
@@ -266,9 +268,9 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return the sum ``expr`` split into terms, as a dictionary from sets of block loops to terms; each term is
-        summed over the blocks of its loops. A sum that depends on only some of the split indices around it is first
-        computed as an array of its own (a stage).
+        """Return the sum ``expr`` split into terms, as a dictionary from sets of block loops to the terms that are
+        summed over the blocks of these loops. If ``expr`` depends on only some of the split indices around it, it is
+        first computed as an array of its own (a stage).
         """
         own = self.loops.loops_for(expr.ranges(), binders, active)
         split = tuple(loop for loop in own if loop)
@@ -323,8 +325,8 @@ class ResultSplitter:
         return expr.func(*args)
 
     def _shifted_exponential(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return ``sum exp(f)`` as ``exp(M)*sum exp(f - M)`` with the maximum M of f, which does not overflow; None for
-        another sum.
+        """Return a sum ``total``, of ``exp(f)``, as ``exp(M)*sum exp(f - M)`` with the maximum M of f, which does not
+        overflow; None for another sum. ``binders`` are the index ranges around it.
         """
         factors = sympy.Mul.make_args(total.args[0])
         powers = [f for f in factors if isinstance(f, sympy.exp)]
@@ -341,7 +343,7 @@ class ResultSplitter:
     @memoise_walk
     def _stage_entry(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
         """Return the array entry that replaces the sum ``total``. The array (a stage) stores the sum for all values of
-        its free indices.
+        its free indices, whose ranges are among ``binders``.
         """
         around = [b for b in binders if b.index in total.free_symbols]
         axes, lows, names = [], [], {}

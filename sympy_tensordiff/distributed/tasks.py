@@ -34,7 +34,8 @@ class CallContext(NamedTuple):
 
 
 def make_dask_arrays(kernel: BlockKernel, blocks: Sequence[Any], call: CallContext) -> list[Any]:
-    """Return a dask array for each partial result of a kernel, made of one task per block.
+    """Return a dask array for each partial result of a kernel, made of one task for each of ``blocks``. ``call`` has
+    the data of the call: sizes, dtype and arrays.
 
     The task of a block returns the tuple of its partial results, or the only one itself.
     """
@@ -101,8 +102,8 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Return the keys of the tasks that compute a partial result, one for each block. The tasks that reduce blocks to
-    the chunks of the result are added to ``layer``.
+    """Return the keys of the tasks that compute the partial result ``part``, one for each block. The tasks that reduce
+    their results to the chunks of the array ``name`` are added to ``layer``; ``run`` is the name of the kernel's tasks.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):
@@ -130,8 +131,8 @@ def _add_part_tasks(
 def _add_reduction_tree(
     layer: dict[Any, Any], name: str, index: tuple[int, ...], keys: list[Any], operation: str
 ) -> None:
-    """Add to ``layer`` tasks that reduce the values of ``keys`` in a tree, the last one with the key ``(name,
-    *index)``.
+    """Add to ``layer`` tasks that reduce the values of ``keys`` by ``operation`` in a tree, the last one with the key
+    ``(name, *index)``.
     """
     level = 0
     while len(keys) > 1:
@@ -182,7 +183,8 @@ class _InputTasks:
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
         """Return ``(slices, source)`` for the first use of the slice `cut` of the input, and add the tasks that compute
-        ``source``. A kernel task reads ``source[slices]`` (None: all); ``source`` is a task key or an array.
+        ``source``. A kernel task reads ``source[slices]`` (None: all); ``source`` is a task key or an array. ``ends``
+        is `cut` as a key, ``uses`` the number of blocks that need it.
         """
         if self.chunks:
             return None, self._join_chunks(cut, ends)
@@ -197,7 +199,9 @@ class _InputTasks:
         return (cut if self.is_file else None), (self.name,)
 
     def _join_chunks(self, cut: Any, ends: Any) -> Any:
-        """Return the key of a task that joins the overlapping chunks of a dask array into the slice ``cut``."""
+        """Return the key of a task that joins the overlapping chunks of a dask array into the slice ``cut``; ``ends``
+        is `cut` in the form of a key.
+        """
         positions, keys = [], []
         for pieces in product(*(self._overlapping_chunks(axis, own) for axis, own in enumerate(cut))):
             key: Any = (self.value.name, *(chunk for chunk, _, _ in pieces))
@@ -232,12 +236,14 @@ class _InputTasks:
 
 
 def _end_points(cut: Any) -> Any:
-    """Return the starts and stops of slices as a tuple that can be a key; None for None."""
+    """Return the starts and stops of the slices ``cut`` as a tuple that can be part of a key; None for None."""
     return cut and tuple(end for own in cut for end in (own.start, own.stop))
 
 
 def _copy_slice(array: Any, cut: tuple[slice, ...]) -> Any:
-    """Return a slice of an array. It is a copy if a view would keep the memory of a much larger array alive."""
+    """Return the slice ``cut`` of an array. It is a copy if a view would keep the memory of a much larger array
+    alive.
+    """
     part = np.asarray(array[cut])
     return part.copy() if part.base is not None and 2 * part.nbytes < getattr(part.base, "nbytes", 0) else part
 
@@ -245,8 +251,9 @@ def _copy_slice(array: Any, cut: tuple[slice, ...]) -> Any:
 def _run_kernel(
     function: Any, dtype: Any, integers: Any, is_single: bool, cuts: Sequence[Any], given: Sequence[Any]
 ) -> Any:
-    """Run a kernel on one block, as the function of a dask task: read the slices ``cuts`` of the inputs ``given``, and
-    return the tuple of the results, or the only result if ``is_single``.
+    """Run a kernel on one block, as the function of a dask task: read the slices ``cuts`` of the inputs ``given``, call
+    ``function`` with them and the ``integers``, and return the tuple of the results, or the only result if
+    ``is_single``.
     """
     arrays = [_read_slice(value, cut) for value, cut in zip(given, cuts, strict=True)]
     results = tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))
@@ -259,7 +266,7 @@ def _read_slice(value: Any, cut: Any) -> Any:
 
 
 def _join_pieces(shape: tuple[int, ...], positions: Sequence[Any], pieces: Sequence[Any]) -> Any:
-    """Write pieces into a new array of the given shape and return it, as the function of a dask task."""
+    """Return a new array of the given shape with ``pieces`` at ``positions``; called as a dask task."""
     whole = np.empty(shape, np.result_type(*pieces))
     for position, piece in zip(positions, pieces, strict=True):
         whole[position] = piece

@@ -175,8 +175,9 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
 def derivative_graph(
     expr: Any, variables: Sequence[Any], *, simplify: bool = False
 ) -> tuple[Differentiation, list[Node], dict[Node, Node]]:
-    """Return ``(differentiation, derivatives, pullbacks)`` of an expression, from one reverse sweep; ``pullbacks`` maps
-    each visited node to its pullback (cotangent).
+    """Return ``(differentiation, derivatives, pullbacks)`` for an expression, from one reverse sweep: the object with
+    its graph, the graph nodes of the derivatives with respect to ``variables``, and a dictionary from each visited node
+    to its pullback (cotangent).
 
     In index notation only variables have pullbacks: the cotangent of an entry depends on the enclosing indices
     (Lippmann 2022, chapter 4).

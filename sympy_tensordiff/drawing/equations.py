@@ -143,7 +143,7 @@ def _repeats_a_table(exprs: Sequence[Any]) -> bool:
 
 
 def count_signs(formula: str) -> int:
-    """Return about how many signs of a formula in LaTeX a reader sees."""
+    """Return about how many characters of a formula in LaTeX a reader sees."""
     return sum(sign not in _UNSEEN for sign in _SIGN.findall(formula))
 
 
@@ -222,7 +222,7 @@ def _parts_of_steps(steps: Sequence[Any], is_text: bool) -> tuple[Sequence[tuple
 
 
 def _length(exprs: Iterable[Any], is_text: bool) -> int:
-    """Return the number of signs of expressions, as text or in LaTeX."""
+    """Return the number of visible characters of all ``exprs``, printed as text or in LaTeX."""
     return sum(
         LONGEST_UNREAD if measures(e).is_unprintable else len(str(e)) if is_text else count_signs(in_latex(e))
         for e in exprs

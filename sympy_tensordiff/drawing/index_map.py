@@ -91,8 +91,8 @@ class IndexSolutions(NamedTuple):
 
 
 def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
-    """Solve ``A alpha + t == at`` for integer indices alpha. Return the conditions that fail, one solution, a basis of
-    the kernel of A, and the ranges of the kernel coordinates ``z``.
+    """Solve ``A alpha + t == at``, the equation of ``index_map``, for integer indices alpha. Return the conditions that
+    fail, one solution, a basis of the kernel of A, and the ranges of the kernel coordinates ``z``.
     """
     if not index_map.is_affine:
         _, inside = lattice_points(index_map.rows, index_map.number_of_indices)
@@ -131,8 +131,9 @@ def constraints_on_kernel(
 
 
 def lattice_points(rows: Sequence[Constraint], number_of_indices: int) -> tuple[tuple[Bounds, ...], list[Point]]:
-    """Return ``(loop bounds, points)``: nested loops over the integer points that satisfy `rows`, and these points in
-    lexicographic order. Raise `UnsupportedError` if they are too many to draw.
+    """Return ``(loop bounds, points)``: nested loops over the integer points that satisfy `rows` in the variables 0 to
+    ``number_of_indices`` - 1, and these points in lexicographic order. Raise `UnsupportedError` if they are too many to
+    draw.
 
     Raise `UnsupportedError` if there are too many to be drawn.
     """
@@ -254,8 +255,8 @@ def _bounding_box(lattice_points: Sequence[Sequence[int]]) -> tuple[tuple[int, .
 
 
 def layer_outlines(rows: Sequence[Constraint], frame: LatticeFrame) -> Iterator[list[Position]]:
-    """Yield, for each layer (value of the third index), the corners of the polygon in which the inequalities `rows`
-    hold, in order around it.
+    """Yield, for each layer of ``frame`` (value of the third index), the corners of the polygon in which the
+    inequalities `rows` hold, in order around it.
     """
     rows = [*rows, *(THICKNESS if len(frame.low) == 1 else ())]
     for layer in frame.layers:
@@ -282,8 +283,8 @@ def _polygon_corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fracti
 
 
 def rational_lines(index_map: IndexMap, at: Point, frame: LatticeFrame) -> Iterator[list[Position]]:
-    """Yield the end points of lines of rational solutions of ``A alpha + t == at``, clipped to the frame: one line for
-    each layer of the picture in which the solutions form one.
+    """Yield the two ends of each line of rational solutions of ``A alpha + t == at``, the equation of ``index_map``,
+    clipped to the frame. There is at most one line in each layer of the picture.
 
     The line is drawn even if it contains no lattice point because a congruence fails.
     """

@@ -42,8 +42,8 @@ MARGIN = 0.8
 
 
 def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved: IndexSolutions | None) -> None:
-    """Draw the integer points of the index ranges, each with the entry that it reads; the solutions ``solved``, unless
-    they are None; and the kernel basis as arrows.
+    """Draw into ``axes`` the integer points of the index ranges, ``inside``, each with the entry that it reads; the
+    solutions ``solved``, unless they are None; and the kernel basis as arrows.
     """
     kernel = kernel_basis(index_map.matrix(), index_map.number_of_indices) if index_map.is_affine else ()
     canvas = _LatticeAxes(axes, make_frame(inside, _extra_points(solved)), index_map.names, index_map, index_map.rows)
@@ -68,7 +68,9 @@ def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved
 
 
 def draw_kernel(axes: Any, index_map: IndexMap, solved: IndexSolutions) -> None:
-    """Draw the lattice of the kernel coordinates z: their ranges, and the index of each z."""
+    """Draw into ``axes`` the integer points of the kernel coordinates z: the ranges in which they give the solutions
+    ``solved``, and at each point the indices that it gives.
+    """
     tight = make_frame(list(solved.by_kernel) or [(0,) * len(solved.kernel)])
     margin = (1, 1, 0)
     frame = LatticeFrame(tuple(map(sub, tight.low, margin)), tuple(map(add, tight.high, margin)))
@@ -83,7 +85,7 @@ def draw_kernel(axes: Any, index_map: IndexMap, solved: IndexSolutions) -> None:
 
 
 def fit_figure(axes: Any) -> None:
-    """Set the size of the figure in inches, so that points are far enough apart and all texts fit."""
+    """Set the size of the figure of ``axes`` in inches, so that points are far enough apart and all texts fit."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     title_lines = axes.get_title().split("\n")
     entries = len(axes.get_legend_handles_labels()[0])
@@ -159,8 +161,8 @@ class _LatticeAxes:
 
     def write_texts(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
         """Write `texts` next to their points, on the right (``side`` 1) or left (-1), and return True. Return False,
-        and write none, if they are too many or would overlap. Points in ``large`` are drawn larger; ``slope`` is the
-        direction of the line that the texts avoid.
+        and write none, if they are too many or would overlap. Points in ``large`` are drawn larger. ``slope``, 1 or -1,
+        says whether a line through the points, which the texts avoid, rises or falls.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):
@@ -184,15 +186,17 @@ class _LatticeAxes:
 
 
 def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
-    """Return -1 if the line of solutions falls to the right, else 1, so that texts can be placed beside the line."""
+    """Return -1 if the line of the solutions of a map with this ``matrix`` falls from left to right, else 1, so that
+    texts are placed away from the line.
+    """
     directions = kernel_basis([row[:2] for row in matrix])
     return -1 if len(directions) == 1 and directions[0][0] * directions[0][-1] < 0 else 1
 
 
 def _extra_points(solved: IndexSolutions | None) -> list[Point]:
-    """Return the points that a picture shows even if they are outside of the index ranges: the particular solution, and
-    the ends of the kernel basis vectors that are drawn from it. The ends are left out if a basis vector connects two
-    solutions inside of the ranges; the result is [] if there is no solution.
+    """Return the points that a picture shows even if they are outside of the index ranges; [] if there is no solution.
+    They are the particular solution and, unless a kernel basis vector connects two solutions inside of the ranges, the
+    ends of the basis vectors drawn from it.
     """
     if solved is None or not solved.particular:
         return []
@@ -204,7 +208,7 @@ def _extra_points(solved: IndexSolutions | None) -> list[Point]:
 
 def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
     """Draw the solutions outside of the index ranges, the particular solution, and the kernel basis as arrows that
-    start at one solution.
+    start at a solution. (Solutions inside are drawn already.)
     """
     _, found = lattice_points(
         constraints_on_kernel(canvas.frame.constraints(), solved.particular, solved.kernel), len(solved.kernel)
@@ -230,8 +234,8 @@ def _draw_kernel_basis(
     best = set(inside)
 
     def heads(start: Point, vectors: Sequence[Point]) -> tuple[int, int]:
-        """Return how many ends of the arrows from ``start`` are solutions inside of the ranges, and how many are in the
-        frame.
+        """Return how many points of the arrows from ``start`` along ``vectors``, their start and ends, are solutions
+        inside of the ranges, and how many of the ends are in the frame.
         """
         ends = [tuple(map(add, start, vector)) for vector in vectors]
         return sum(end in best for end in ends) + (start in best), sum(map(canvas.frame.contains, ends))
@@ -266,7 +270,7 @@ def _tuple_text(point: Sequence[int]) -> str:
 
 
 def _kernel_names(solved: IndexSolutions) -> dict[int, str]:
-    """Return the names of the kernel coordinates: z, or z1, z2, …."""
+    """Return a dictionary from the number of each kernel coordinate to its name: z for a single one, else z1, z2, …."""
     count = len(solved.kernel)
     return {v: "z" if count == 1 else f"z{v + 1}" for v in range(count)}
 

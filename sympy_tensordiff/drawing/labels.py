@@ -58,7 +58,9 @@ def node_label(node: Node, bound_variables: Sequence[int], names: Names) -> str:
 
 
 def _label_of_structured(node: Node, bound_variables: Sequence[int], names: Names) -> str:
-    """Return the label of a sum, a comprehension, or an operation on whole tensors."""
+    """Return the label of a sum, a comprehension, or an operation on whole tensors. ``bound_variables`` are the
+    variables that ``node`` binds; ``names`` maps variables to names.
+    """
     match node.op:
         case "sum" | "prod" | "max" | "min":
             return _reduction_text(node, bound_variables, names)

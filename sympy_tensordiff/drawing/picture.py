@@ -62,7 +62,9 @@ class Cluster:
 
 
 def make_cluster(graph: Graph, title: str, roots: Sequence[Node]) -> Cluster:
-    """Return a `Cluster` of the nodes below ``roots``, in depth-first order from left to right."""
+    """Return the `Cluster` with this ``title`` of the nodes of ``graph`` below ``roots``, in depth-first order from
+    left to right.
+    """
     result = Cluster(title)
     roots = [skip_scalar_read(root) for root in roots]
     reserved = _reserved_names(graph, roots)
@@ -95,7 +97,9 @@ def make_cluster(graph: Graph, title: str, roots: Sequence[Node]) -> Cluster:
 
 
 def _reserved_names(graph: Graph, roots: Iterable[Node]) -> set[str]:
-    """Return the names that no bound index may get in a picture: those of tensors, scalars and free variables."""
+    """Return the names that no bound index may get in a picture of the nodes below ``roots``: those of tensors, scalars
+    and free variables.
+    """
     used: set[str] = set()
     for node in reachable(*roots):
         if node.op in ("tensor", "scalar"):
@@ -108,8 +112,9 @@ def _reserved_names(graph: Graph, roots: Iterable[Node]) -> set[str]:
 def name_pullbacks(
     expression: Cluster, derivative: Cluster, pullbacks: dict[Node, Node], variables: Sequence[str]
 ) -> None:
-    """Mark the nodes of ``derivative`` that are cotangents of nodes of ``expression`` (``pullbacks``) with the names of
-    these.
+    """Mark each node of the graph ``derivative`` that is the cotangent of a node of ``expression``, as ``pullbacks``
+    says, with the name of that node. The roots of ``derivative`` are the derivatives with respect to ``variables``, and
+    get their names.
 
     The roots belong to ``variables``, which the expression need not contain. A pullback that is a view of a node, and
     is not drawn itself, is named at that node. Constants, such as the delta that the sweep starts from, are named at a

@@ -146,8 +146,8 @@ class Layout:
         self._align_nodes()
 
     def _add_bends(self, node: int, child: int) -> list[int]:
-        """Create the bends of an edge, one in each layer that it passes through, and return them; raise
-        `UnsupportedError` beyond `MAX_POINTS`.
+        """Create the bends of the edge from ``node`` to ``child``, one in each layer between them, and return them;
+        raise `UnsupportedError` beyond `MAX_POINTS`.
         """
         bends = []
         for layer in range(self.layer[node] + 1, self.layer[child]):
@@ -211,8 +211,9 @@ class Layout:
         return count
 
     def _align_nodes(self) -> None:
-        """Move the nodes towards the mean position of their neighbours, in sweeps: first towards those above and below,
-        then in turn to either side, finally both again.
+        """Move the nodes horizontally towards the mean position of their neighbours, layer by layer, in several sweeps.
+        The first and the last sweep use the neighbours in both adjacent layers, the others those in one, in turn above
+        and below.
         """
         for sweep in range(LAYOUT_SWEEPS + 1):
             for layer in self._order[::-1] if sweep % 2 == 0 else self._order:
@@ -229,7 +230,9 @@ class Layout:
 
 
 def _longest_paths(children: Sequence[Sequence[int]]) -> list[int]:
-    """Return for each node the length of the longest path from a root to it, which is its layer."""
+    """Return for each node the length of the longest path from a root to it, which is its layer; ``children`` has the
+    children of each node.
+    """
     parents = [0] * len(children)
     for children_of_node in children:
         for child in children_of_node:

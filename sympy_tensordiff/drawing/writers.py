@@ -58,7 +58,9 @@ def tree_text(clusters: Sequence[Cluster]) -> str:
 
 
 def _tree_lines(part: Cluster, count: int) -> tuple[list[str], int]:
-    """Return ``(lines, last number used)`` of the text of one graph; numbering goes on after ``count``."""
+    """Return ``(lines, last number used)`` of the text of the graph ``part``. Nodes that need a number and have none
+    yet get the numbers after ``count``.
+    """
     lines: list[str] = []
     shown: set[int] = set()
     numbers = {n: drawn.number for n, drawn in enumerate(part.nodes) if drawn.number}
@@ -116,7 +118,7 @@ def dot_text(clusters: Sequence[Cluster]) -> str:
 
 
 def _nodes_and_edges(part: Cluster, letter: str) -> Iterator[str]:
-    """Yield the graphviz statements of one graph, with node names starting with ``letter``."""
+    """Yield the graphviz statements of the graph ``part``, with node names starting with ``letter``."""
     for n, drawn in enumerate(part.nodes):
         style = node_style(drawn)
         attributes = {"label": quote_dot(*style.lines), "tooltip": quote_dot(style.hint)}
@@ -130,7 +132,9 @@ def _nodes_and_edges(part: Cluster, letter: str) -> Iterator[str]:
 
 
 def iterate_edges(part: Cluster) -> Iterator[tuple[int, int, str]]:
-    """Yield ``(parent, child, label)`` for each edge, with the positions of the nodes in the cluster."""
+    """Yield ``(parent, child, label)`` for each edge of the graph ``part``: the positions of both nodes in it, and the
+    text at the edge.
+    """
     # The layout preserves the order of children in trees only.
     is_tree = all(drawn.parents < 2 for drawn in part.nodes)
     for n, drawn in enumerate(part.nodes):
@@ -154,7 +158,7 @@ class NodeStyle(NamedTuple):
 
 
 def node_style(drawn: DrawnNode) -> NodeStyle:
-    """Return the appearance of a node."""
+    """Return the `NodeStyle` (lines, tooltip, colour, shape) with which a node is drawn."""
     lines = [truncate(drawn.text, MAX_BOX_LENGTH)]
     if drawn.has_pullback and not drawn.is_leaf:
         lines[0] = f"#{drawn.number}   {lines[0]}"

@@ -129,7 +129,9 @@ def _of_one(name: str, function: Any, operation: str = "", *aliases: str, **prop
 
 
 def _bounded_function(name: str, function: Any, operation: str = "", *aliases: str, **properties: Any) -> RealFunction:
-    """Return the record of a public function of one argument whose value is finite for all real numbers."""
+    """Return the record of a public function of one argument whose value is finite for all real numbers. ``operation``
+    is its name in loop nests, "" if they do not have it.
+    """
     return _of_one(name, function, operation, *aliases, is_defined=True, is_finite=True, **properties)
 
 
@@ -137,7 +139,7 @@ def _elementary(
     name: str, function: Any, operation: str, *aliases: str, is_bounded: bool = False, **properties: Any
 ) -> RealFunction:
     """Return the record of a function of ``math.h``, which all libraries compute to a few units in the last place.
-    ``is_bounded`` says that its value is finite for all real numbers.
+    ``operation`` is its name in loop nests; ``is_bounded`` says that its value is finite for all real numbers.
     """
     given: dict[str, Any] = {
         "is_public": True,
@@ -154,7 +156,7 @@ def log_of_sum(a: Any, b: Any) -> Any:
 
 
 def _extremum(name: str, function: Any, operation: str, *aliases: str, latex: str) -> RealFunction:
-    """Return the record of a maximum or minimum of any number of arguments."""
+    """Return the record of a maximum or minimum of any number of arguments; ``operation`` is its name in loop nests."""
     return _bounded_function(name, function, operation, *aliases, error=0, operands=(1, MAX_OPERANDS), latex=latex)
 
 

@@ -312,8 +312,8 @@ class Arithmetic(NodeTable):
         return value if condition is None else self.select(condition, value, self.zero)
 
     def cases(self, value: Node) -> list[Node]:
-        """Return `value` as terms of which each has its own guard: products with a sum of guards as a factor are
-        multiplied out.
+        """Return the terms of `value`, each with its own guard if it has one: a product with a sum of guards as a
+        factor is multiplied out.
         """
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):
@@ -329,13 +329,11 @@ class Arithmetic(NodeTable):
 
     def _decide(self, value: Node, condition: Node, position: int) -> Node:
         """Return ``value`` for the case that ``condition`` is true (``position`` 1) or false (2): each select on this
-        condition, if it is the value itself, a term or a factor, is replaced by its argument number ``position``.
+        condition that is the value itself, a term or a factor of it, is replaced by the branch at ``position``.
         """
 
         def taken_branch(node: Node) -> Node:
-            """If `node` is a select on ``condition``, return the branch that is taken, its argument number
-            ``position``; other nodes unchanged.
-            """
+            """Return the branch at ``position`` if `node` is a select on ``condition``; other nodes unchanged."""
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 
         if value.op not in ("add", "mul"):

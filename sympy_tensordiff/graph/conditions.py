@@ -80,40 +80,42 @@ class ConditionReader(Applications):
             linear |= linear_relations(
                 condition, lambda expr: self._linear_form(expr, scope) is not None, self.integers
             )
-        rows = {relation: logic(combination) for relation, combination in linear.items()}
+        combinations = {relation: logic(combination) for relation, combination in linear.items()}
         trees = [(value, logic(condition)) for value, condition in branches]
-        node: Node = yield self._read_cases(self._decide_indices(trees, rows, scope), scope)
+        node: Node = yield self._read_cases(self._decide_indices(trees, combinations, scope), scope)
         return node
 
-    def _decide_indices(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
+    def _decide_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], scope: Scope) -> Any:
         """Return the branches `pairs` (value, condition) as a decision tree over relations between indices, so that
-        each case is a system of constraints. Other conditions stay in the leaves; `rows` maps nonlinear relations to
-        linear ones.
+        each case is a system of linear constraints. `combinations` maps nonlinear relations to combinations of linear
+        ones; conditions on values stay with the branches of each case.
         """
         try:
-            linearised = decided(pairs, rows)
+            linearised = decided(pairs, combinations)
             return decisions(linearised, self._index_literals(_relations(linearised), scope))
         except TooManyCasesError:
-            return self._decide_some_indices(pairs, rows, scope)
+            return self._decide_some_indices(pairs, combinations, scope)
 
-    def _decide_some_indices(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return the branches `pairs` (value, condition) as a decision tree over only some relations between indices,
-        because all would need too many cases; those that decide whole branches come first. `rows` maps nonlinear
-        relations to linear ones.
+    def _decide_some_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], scope: Scope) -> Any:
+        """Return the branches `pairs` (value, condition) as a decision tree over some relations between indices,
+        because all would need too many cases; relations that decide whole branches come first. `combinations` maps
+        nonlinear relations to combinations of linear ones.
 
         Relations with tensor entries come last: others keep the entries inside their tensors.
         """
         conjoined = {part for _, tree in pairs for part in conjuncts(tree) if isinstance(part, Relational)}
         groups: dict[Any, list[Any]] = {}
-        for relation in [r for r in _relations(pairs) if r not in rows] + list(rows):
+        for relation in [r for r in _relations(pairs) if r not in combinations] + list(combinations):
             rest, on_data = relation not in conjoined, bool(relation.has(TensorEntry))
-            own = relation if relation in rows and not rest else None  # one of many cases leaves the others
-            groups.setdefault((on_data, rest, relation in rows, own), []).append(relation)
+            own = relation if relation in combinations and not rest else None  # one of many cases leaves the others
+            groups.setdefault((on_data, rest, relation in combinations, own), []).append(relation)
         accepted: list[Literal] = []
         result: Any = pairs
         for group in (groups[key] for key in sorted(groups, key=lambda key: key[:3])):
-            inside = decided(pairs, {relation: rows[relation] for relation in group if relation in rows})
-            new = [r for relation in group for r in relations(rows.get(relation, relation))]
+            inside = decided(
+                pairs, {relation: combinations[relation] for relation in group if relation in combinations}
+            )
+            new = [r for relation in group for r in relations(combinations.get(relation, relation))]
             literals = self._index_literals(dict.fromkeys([*(a.relation for a in accepted), *new]), scope)
             try:
                 result = decisions(inside, literals)
@@ -123,7 +125,7 @@ class ConditionReader(Applications):
         return result
 
     def _index_literals(self, found: Iterable[Any], scope: Scope) -> list[Literal]:
-        """Return those relations in ``found`` that are linear constraints on indices, each once and with the
+        """Return those of the relations ``found`` that are linear constraints on indices, each once and with the
         constraints of its negation.
         """
         result: dict[Any, Literal | None] = {}

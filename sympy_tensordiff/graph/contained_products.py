@@ -39,8 +39,9 @@ class _Einsum(NamedTuple):
 def with_contained_products(
     graph: Graph, roots: Sequence[Node], parts: Sequence[Node], products: Products
 ) -> list[Node]:
-    """Return `roots` with einsums that reuse others: ``A @ B @ C`` becomes ``P @ C`` where ``P`` is an einsum ``A @ B``
-    that is computed, too. This is done where it saves operations.
+    """Return `roots` with einsums that reuse others where it saves operations: ``A @ B @ C`` becomes ``P @ C`` if
+    ``A @ B`` is also computed, as an einsum ``P``. `parts` are all nodes below, `products` decides which products are
+    multiplied out.
 
     `parts` are all nodes of `roots`, arguments first, and `products` the decisions which of them are multiplied out.
     An einsum that another one reads stays as it is: where it contains a third one, that is for the next call.
@@ -81,9 +82,9 @@ def _replaced(graph: Graph, node: Node, done: Mapping[Node, Node]) -> Node:
 def _with_cheapest(
     graph: Graph, whole: _Einsum, contained: Mapping[Node, Node], products: Products
 ) -> tuple[_Einsum, Node] | None:
-    """Return ``(einsum, value)``: the einsum `whole` with one value of ``contained`` in place of the operands whose
-    product it is, and this value. Of several values, the one that saves the most operations is taken; None if none
-    saves any. Keys of ``contained`` are products.
+    """Return ``(einsum, value)``: `whole` with some operands, whose product is a key of ``contained``, replaced by one,
+    and the value that ``contained`` has for this key. The replacement that saves the most operations is made; None if
+    none saves any.
     """
     operands, output, extents = whole
     least = products.work_in_order(operands, output, extents)

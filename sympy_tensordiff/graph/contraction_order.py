@@ -39,8 +39,9 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return `Hints` that break ties between contraction orders of equal expected cost: a size that is the extent
-        of the most axes of variables is taken as longer than another, one that is an extent of a result as shorter.
+        """Return these hints with a tie-break between contraction orders of equal expected cost: extents of the results
+        `roots` count as slightly shorter than others, and the most frequent extent of the variables in `nodes` as
+        longer.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -57,8 +58,8 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected value of the extent `form`, times a constant, minus a small number for axes that count as
-        shorter. So contraction orders of equal cost are decided in the same way each time.
+        """Return the expected value of the extent `form`, times a constant, minus a small number if the extent counts
+        as shorter (see `for_graph`): by these sizes, contraction orders of equal expected cost differ.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
@@ -239,7 +240,9 @@ class Products:
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
         """Return ``(operands, extents)`` of the einsum `node` with the axes `output`, after each inner product that is
-        to be multiplied out is replaced by its own operands. ``extents`` has the extent of each label.
+        to be multiplied out (in ``self.absorbed`` or ``opened``) is replaced by its own operands, and others by their
+        values in ``done``. ``extents`` has the extent of each label; above ``max_operands`` the search stops
+        unfinished.
 
         Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
         einsums ``opened`` are absorbed as well.

@@ -255,8 +255,8 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return `rows` without the constraint `side`, and without each constraint that `side` makes redundant: together
-    with the others `side` implies it, the others alone do not.
+    """Return `rows` without the constraint `side`, and without each constraint that follows from the others only if
+    `side` is one of them.
     """
     found = [row for row in rows if row != side]
     for row in list(found):

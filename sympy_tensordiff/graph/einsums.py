@@ -182,9 +182,9 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return `nodes` as products of whole tensors, with comprehensions for nodes that are no product. With `join`,
-        these are first joined, one for each group of `groups`, and come last. None if a node cannot be converted, or if
-        none is a product with axes.
+        """Return `nodes` as products of whole tensors. Nodes that are no product become comprehensions; `join`, if
+        given, joins each of their ``groups`` to one node first, and they come last. None if comprehensions are not
+        allowed here, or if no node is a product with axes.
         """
         products = yield from in_turn(self.visit(node) for node in nodes)
         fit = [part for part in products if part is not None]
@@ -204,8 +204,8 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return `node` as one operand: a comprehension over the index variables in it. If the caller has excluded one
-        of these variables as an axis, note them in ``refused`` and return None.
+        """Return `node` as one operand, a comprehension over the index variables in it. If some of these must not label
+        axes (``self.selected``), record them in ``self.refused`` and return None.
         """
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)

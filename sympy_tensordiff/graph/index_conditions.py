@@ -67,7 +67,8 @@ def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
 
 def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] = ()) -> Any:
     """Return ``condition`` with nonlinear relations between indices, such as ``i**2 < 9``, rewritten as combinations of
-    linear ones where possible. ``is_linear(expr)`` says whether an expression is linear in the indices.
+    linear ones where possible. ``is_linear(expr)`` says whether an expression is linear in the indices; symbols in
+    ``integers`` count as integers.
 
     >>> i, j = sympy.symbols("i j", integer=True)
     >>> def linear(expr): return expr.is_polynomial(i, j) and sympy.Poly(expr, i, j).total_degree() < 2
@@ -95,8 +96,8 @@ def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any])
 
 
 def _rewrite_with_integer_symbols(relation: Any, is_linear: Test, integers: Collection[Any]) -> Any:
-    """Rewrite `relation` as a combination of linear relations, treating tensor entries and undeclared symbols in it as
-    integer symbols; None if that is impossible.
+    """Rewrite `relation` as a combination of relations that are linear by ``is_linear``, with integer symbols in place
+    of its tensor entries and of symbols in ``integers``; None if that is impossible.
 
     Indices of tensor entries are therefore not split into cases: one of these may be outside of the tensor.
     """

@@ -165,9 +165,9 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield candidate substitutions: extensions of ``found`` to all ``unknown`` variables. Each variable is solved from
-    one of `pairs`, by the equation of the first member with one of the alternatives in the second. Pairs that determine
-    no further variable are not checked.
+    """Yield candidate substitutions: extensions of ``found`` to all ``unknown`` variables. They are solved for by
+    equations ``own == other``, one for each pair ``(own, alternatives)`` in `pairs` that determines a further variable,
+    where `other` is one of the alternatives; further pairs are not checked.
 
     ``pairs`` has the forms of the body, each with the possible matches in the node.
     """

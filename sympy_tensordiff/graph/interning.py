@@ -125,8 +125,8 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the node with these fields from the table; a new one is created if it has none. ``key`` identifies the
-        node among those with the same op, and ``own`` are its index forms or constraints.
+        """Return the node with these fields from the table, to which it is added if it is new. ``key`` identifies the
+        node among those with the same op and arguments, and ``own`` are its index forms or constraints.
 
         ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
         """

@@ -129,16 +129,15 @@ class Graph(Elementwise):
         return node
 
     def _neutral(self, op: str) -> Node | None:
-        """Return the body for which the reduction ``op`` has the value of its body over any range: 0 for a sum, 1 for a
+        """Return the constant body that the reduction ``op`` leaves unchanged over any range: 0 for a sum, 1 for a
         product; None for other reductions.
         """
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Return what is needed to bind `variables` in `body` as negative numbers: ``(number of binders nested in the
-        body, dictionary from the variables to these numbers, the body with the numbers)``.
-
-        In a body that is itself closed, the numbers of the variables bound ``outer`` are taken.
+        """Return ``(base, mapping, body)`` for a binder of `variables`: `mapping` maps them to the negative numbers
+        ``-(base + 1)``, ``-(base + 2)``, ..., which differ from those in `outer`, and the body contains these. Usually,
+        ``base`` is the number of binders nested in the body.
         """
         base = body.height
         if any(base < -v <= base + len(variables) for v in outer):

@@ -370,9 +370,9 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequence[int]) -> list[int]:
-    """Return each label ``i`` of an operand ``inv(A)[i, j]`` over which the sum is best taken after ``inv(A) @ b`` is
-    solved as a linear system: no other operand has ``i``, and ``j``, not in `output`, is a label of one other operand
-    or of vectors only. ``uses`` counts the uses of each label.
+    """Return the labels ``i`` of operands ``inv(A)[i, j]`` to sum over only after a linear system in A is solved for
+    the product over ``j``: no other operand has ``i``, and ``j``, not in `output`, is a label of one other operand or
+    of vectors only. ``uses`` counts the uses of each label.
 
     Left out are inverses next to several operands, or to another inverse, if one of these has an axis of `output`: each
     intermediate result would get the axis ``i``. These operands are multiplied by the sums of the inverse instead.

@@ -62,8 +62,8 @@ class SumParts:
         return self.private[total]
 
     def shared_terms(self, total: Node) -> Mapping[Node, Fraction]:
-        """Return a dictionary from terms of ``total``, namely products that only sums use, to the share of each
-        product's uses that belongs to ``total``. If all these sums are multiplied out, the products need not be
+        """Return a dictionary from products that are terms of ``total``, and are used in sums only, to the fraction of
+        their uses that is in ``total``. If all these sums are multiplied out term by term, the products need not be
         computed.
         """
         if total not in self.shares:

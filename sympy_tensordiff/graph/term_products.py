@@ -123,8 +123,9 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Return the terms of `product` with its sum multiplied out, each as `opened_term` returns it; None unless that
-        takes at most `work` multiplications.
+        """Return the terms of `product` with its sum multiplied out, as pairs ``((work, node), sum)`` in which ``sum``
+        is a shared sum that `node` is still to be multiplied by, or None; None if that takes more than `work`
+        multiplications.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
@@ -187,8 +188,8 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return a dictionary from products that are terms of ``total`` and of other sums to the operations saved, as
-        the share of ``total``, if all these sums are multiplied out.
+        """Return the operations saved if ``total`` and all other sums with the same products as terms are multiplied
+        out: a dictionary from each such product to the share of ``total`` in the operations of computing it.
         """
         return {
             part: int(self.work.get(part, 0) * share)
@@ -204,9 +205,9 @@ class TermProducts(SumParts):
         return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
-        """Return `product` with `term` in place of its sum, as ``((work, node), None)``, where ``work`` counts
-        operations. If that contains another shared sum, return ``((work, node), sum)``: ``node`` is the product without
-        this `MultipliedSum`, which the caller multiplies. Products in `opened` are multiplied out.
+        """Return ``((work, node), sum)`` for `product` with `term` in place of its sum, where ``work`` counts
+        operations. If the result contains another shared sum, ``sum`` is this `MultipliedSum`, and ``node`` lacks it:
+        the caller multiplies by it. Otherwise ``sum`` is None. Products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:
@@ -275,7 +276,9 @@ class TermProducts(SumParts):
     def gathered(
         self, node: Node, output: tuple[int, ...], opened: Collection[Node] = ()
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` as `Products.gathered` returns them, all operands split."""
+        """Return ``(operands, extents)`` of `node` as `Products.gathered` does, with einsums in the operands already
+        split into products of two.
+        """
         operands, extents = self.products.gathered(node, output, self.done, opened=opened)
         return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
 

@@ -262,9 +262,9 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return the entry `body` with the index ``q`` in place of 0 at each axis of extent 1 that it reads, ``u[k, q]``
-    for ``u[k, 0]``: axes of operands and result then match. Here ``q`` is the index of the tensor's only axis of extent
-    1; `body` is unchanged if there is not exactly one.
+    """Return `body`, the entry of a tensor with exactly one axis of extent 1, whose index is ``q``, with ``q`` in place
+    of 0 at each axis of extent 1 that it reads: ``u[k, q]`` for ``u[k, 0]``. Axes of operands and result then match;
+    for any other tensor, return `body` unchanged.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:

@@ -49,8 +49,8 @@ def with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection
 
 
 def _with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection[Node]) -> Sequence[Node]:
-    """Return `roots` after one round of `with_diagonals_inside`. Products whose diagonal alone is needed because of
-    this round are left for the next one. Nodes in `known` are unchanged.
+    """Return `roots` with products of which only the diagonal is needed computed on the diagonal alone, in one pass:
+    products whose diagonal alone is needed after this pass are left for the next one. Nodes in `known` are unchanged.
     """
     parts = reachable(*roots, known=known)
     found: dict[Node, set[tuple[int, ...]]] = {root: {()} for root in roots}

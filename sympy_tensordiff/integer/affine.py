@@ -379,7 +379,8 @@ class Constraint(NamedTuple):
         return value == 0 if self.kind == "eq" else value % self.modulus == 0
 
     def negation(self) -> Constraint:
-        """Return the negation as one constraint: ``-form - 1 >= 0`` for ``form >= 0``. An equation has none.
+        """Return the negation of an inequality or congruence as one constraint: ``-form - 1 >= 0`` for ``form >= 0``.
+        Must not be called for an equation, whose negation has two cases.
 
         >>> i = Affine.variable("i")
         >>> Constraint("ge", i - 3).negation(), Constraint("mod", i, 2).negation(), Constraint("mod", i, 3).negation()

@@ -86,8 +86,8 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether ``part``, a term ``max(0, form)``, replaced by 0 leaves more occurrences of ``variables`` in the
-    equations of ``rows``, which can then be solved for them, than replaced by the form.
+    """Return whether replacing ``part``, a term ``max(0, form)``, by 0 leaves more of ``variables`` in the equations of
+    ``rows`` than replacing it by ``form``: the equations of that case then determine more variables.
 
     The tie belongs to that case then: a clamped index has its tie where it is not clamped, and the cases at the ends
     are as small as possible.

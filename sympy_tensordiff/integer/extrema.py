@@ -49,8 +49,8 @@ class PositivePart(Compound):
         return value * (value > 0)  # of an array, too
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return the constraints ``self >= 0`` and ``self >= form``. That one of the two is an equality is left to
-        `cases`.
+        """Return the constraints ``self >= 0`` and ``self >= form``. They do not say that one of the two is an
+        equality; `cases` does.
         """
         itself = Affine.variable(self)
         return Constraint("ge", itself), Constraint("ge", itself - self.form)
@@ -174,8 +174,8 @@ def extrema_text(form: Affine) -> str:
 
 
 def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
-    """Return a sort key for a notation, a rest and an extremum, that puts short ones first: the number of all terms,
-    then of those in the rest.
+    """Return a sort key of a notation ``rest + extremum`` that puts short ones first: the number of terms in the rest
+    and in the operands of the extremum, then the number in the rest alone.
 
     ``min(i, 6 - i)`` is as short as ``3 - |i - 3|`` but has no term outside; ``|i|`` is shorter than ``max(i, -i)``.
     """
@@ -236,8 +236,8 @@ def _collect_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> 
 def cases_of_positive_part(
     part: PositivePart, *, tie_is_zero: bool = False
 ) -> tuple[tuple[Constraint, Affine], tuple[Constraint, Affine]]:
-    """Return the two cases of ``max(0, form)`` as pairs: the condition ``form >= 0`` with the value form, and its
-    negation with the value 0. With `tie_is_zero`, the point ``form == 0`` belongs to the second case.
+    """Return the two cases of ``part``, a term ``max(0, form)``, as pairs (condition, value): ``form >= 0`` with the
+    form, and its negation with 0. With `tie_is_zero`, the point ``form == 0`` belongs to the second case.
 
     >>> cases_of_positive_part(PositivePart(Affine.variable("i")))
     ((i >= 0, i), (-i - 1 >= 0, 0))
@@ -251,8 +251,8 @@ CASES_LIMIT = 4
 
 
 def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Constraint, ...]]:
-    """Yield disjoint systems of constraints that together have the points of `rows`, without maxima and minima. At most
-    `limit` of these are split (None: all); further ones stay in the systems.
+    """Yield disjoint systems of constraints that together have the points of `rows`, with each maximum and minimum
+    replaced by its value in one of its two cases. At most `limit` of them are replaced (None: all).
 
     >>> i, j = Affine.variable("i"), Affine.variable("j")
     >>> list(cases([Constraint("ge", positive_part(i) - j)]))

@@ -22,8 +22,8 @@ from .system import definitions
 
 
 def eliminate_floors(row: Constraint, loops: frozenset[Variable]) -> list[Constraint] | None:
-    """Return ``row`` as inequalities without floors over ``loops``: ``floor(i/2) >= k`` is ``i >= 2*k``. None if it
-    cannot be written so.
+    """Return ``row`` as inequalities in which no floor contains a variable in ``loops``: ``i >= 2*k`` for
+    ``floor(i/2) >= k``. None if it cannot be written so.
 
     ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
     ``r - c*floor(f/d) >= 0`` is ``d*floor(r/c) + d - 1 - f >= 0``.
@@ -54,8 +54,8 @@ def eliminate_floors(row: Constraint, loops: frozenset[Variable]) -> list[Constr
 
 
 def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable]) -> list[Constraint]:
-    """Return ``rows`` with floors and subtracted maxima of ``loops`` variables rewritten as inequalities, where that is
-    possible.
+    """Return ``rows`` with floors and subtracted maxima that contain variables in ``loops`` rewritten as inequalities,
+    where that is possible.
 
     A multiple of a floor next to another loop variable stays: it bounds that one, or is left to its own loop. With
     tensor entries, which may only be read where other rows hold, it raises LoopBoundError.
@@ -201,8 +201,8 @@ def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constrai
 def positive_divisors(
     variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the guards ``M >= 1`` to be tested before the loop over ``variable``, for the symbols M by which its
-    bounds are divided. A guard is left out if ``known`` imply that M is positive, without the loop's ``rows``.
+    """Return the guards ``M >= 1`` to test before the loop over ``variable``: one for each symbol M by which its bounds
+    are divided and that the loop's ``rows``, but not ``known`` alone, prove to be positive.
 
     These guards are tested outside of the loop: if the loop has no points, a divisor may be 0.
     """
@@ -263,9 +263,8 @@ def bounds_by_multiples(
 
 
 def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Constraint]) -> bool:
-    """Return whether the loop over ``variable`` may run empty although the bounds ``r <= M*i <= s``, two of ``rows``,
-    satisfy ``r <= s``: no multiple of M need be between r and s if ``s - r`` is less than ``M - 1``. ``known`` are
-    constraints that hold.
+    """Return whether the loop over ``variable`` may be empty although its bounds ``r <= M*i <= s`` in ``rows`` satisfy
+    ``r <= s``: if ``s - r < M - 1``, there may be no multiple of M in between. ``known`` are constraints that hold.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> rest, some = p - times(M, i), [Constraint("ge", M - 1)]

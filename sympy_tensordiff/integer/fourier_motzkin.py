@@ -168,9 +168,8 @@ def _elimination_cost(rows: Collection[Constraint], variable: Variable) -> tuple
 
 
 def _substitute_equation(involved: Sequence[tuple[int, Constraint]], position: int) -> Iterable[Constraint]:
-    """Yield the other rows with the variable eliminated by means of the equation at ``position``.
-
-    ``involved`` are the coefficients of the variable with their rows.
+    """Yield all rows but the equation at ``position``, with the variable eliminated by means of this equation.
+    ``involved`` has the rows as pairs (coefficient of the variable, row).
     """
     pivot, equation = involved[position]
     size, sign = abs(pivot), 1 if pivot > 0 else -1

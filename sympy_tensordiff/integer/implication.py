@@ -88,8 +88,8 @@ def _is_empty_by_cases(rows: tuple[Constraint, ...]) -> bool:
 
 
 def _is_implied_by_definitions(reduced: Constraint, rows: Sequence[Constraint]) -> bool:
-    """Return whether ``rows`` imply the constraint ``reduced``, given the definitions of maxima, floors and other
-    nonlinear terms, but without splitting maxima into cases.
+    """Return whether ``rows`` imply the constraint ``reduced`` (in lowest terms), given the definitions of maxima,
+    floors and other nonlinear terms, but without splitting maxima into cases.
     """
     if _is_stated_or_weaker(reduced, rows):
         return True
@@ -177,8 +177,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without redundant ones, as `remove_redundant` does. To drop a row without tensor entries,
-    however, only ``facts`` and other rows without entries count.
+    """Return ``rows`` without those that ``facts`` and the other rows imply. For a row without tensor entries, only
+    ``facts`` and other rows without entries count.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))

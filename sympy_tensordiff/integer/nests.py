@@ -132,7 +132,8 @@ def bounds(
 def order(
     rows: Sequence[Constraint], variables: Sequence[Variable], facts: Sequence[Constraint] = ()
 ) -> tuple[Variable, ...]:
-    """Return a good loop order of ``variables``, outermost first.
+    """Return ``variables`` in a good order for nested loops, outermost first: from the inside out, each one is the
+    easiest to eliminate from the remaining ``rows``, given ``facts``.
 
     From the inside out, each step takes the variable whose elimination is exact over the integers, adds
     the fewest rows on the other variables and has unit coefficients; of equally good ones the last of

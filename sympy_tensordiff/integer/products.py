@@ -197,8 +197,8 @@ def divide_with_rest(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
 
 
 def negated_partial_quotients(form: Affine, divisor: Affine) -> list[Affine]:
-    """Return minus ``term/lead`` for each term of ``form`` that the leading term of ``divisor`` divides: the steps of a
-    polynomial division.
+    """Return ``-term/lead`` for each term of ``form`` that the leading term, ``lead``, of ``divisor`` divides. Adding
+    this multiple of ``divisor`` to ``form`` cancels the term, a step of polynomial division.
     """
     if divisor.is_constant:
         constant = divisor.constant

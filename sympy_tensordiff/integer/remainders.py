@@ -13,8 +13,8 @@ Remainder = tuple[Affine, Affine, Affine]
 
 
 def remainders_of(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)``: `form` as a rest plus multiples of ``Mod(f, m)``, for printing, as found by
-    `remainders_in` and then by `digits_in`.
+    """Write `form` with remainders, for printing. Return ``(rest, remainders)``: `form` is the rest plus all
+    ``factor*Mod(dividend, divisor)``, given as triples ``(factor, dividend, divisor)``.
     """
     if not form.compounds():
         return form, []
@@ -24,7 +24,8 @@ def remainders_of(form: Affine) -> tuple[Affine, list[Remainder]]:
 
 
 def remainders_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Return ``form`` as a rest and a list of multiples of ``Mod(f, m)``, which occur in it as ``f - m*floor(f/m)``.
+    """Return ``(rest, remainders)`` with each ``f - m*floor(f/m)`` in ``form`` replaced by the remainder ``Mod(f, m)``;
+    ``factor*Mod(f, m)`` is given as the triple ``(factor, f, m)``.
 
     >>> from sympy_tensordiff.integer.affine import quotient
     >>> p = Affine.variable("p")
@@ -68,8 +69,8 @@ def _is_kept_by_sympy(dividend: Affine) -> bool:
 
 
 def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affine) -> bool:
-    """Return whether subtracting a remainder has made ``form`` shorter: ``short`` lacks all terms of ``dividend``, or
-    all terms of ``multiple`` (divisor times quotient) and some others.
+    """Return whether ``short``, which is ``form`` without a remainder ``dividend - multiple``, is a shorter form: it
+    lacks the terms of both, or those of ``multiple`` (divisor times quotient) and at least two in all.
     """
     if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
         return True
@@ -78,8 +79,9 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)`` for a `form` with a remainder ``Mod(f, m)`` whose floor, `quotient`, is written in
-    another way, for instance over a common denominator; ``(form, [])`` for other forms.
+    """Return ``(rest, remainders)`` for a `form` with a remainder ``f - m*floor(f/m)`` whose floor is written
+    differently, as `quotient`, for instance over a common denominator. Return ``(form, [])`` if there is no such
+    remainder.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))
@@ -106,7 +108,7 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
 
 
 def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """Return ``floor(form/divisor) - quotient`` in two equivalent forms: as it is, and with each floor ``floor(a/b)``
+    """Return ``floor(form/divisor) - quotient`` in two equal notations: as it is, and with each floor ``floor(a/b)``
     written ``-floor((b - 1 - a)/b)``. If one of them is 0, both floors are equal.
     """
     by = Affine.of(quotient.divisor)
@@ -128,8 +130,8 @@ def _split_factor(form: Affine, variable: Any) -> tuple[Affine, Affine]:
 
 
 def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Return ``form`` as a shorter rest and a list of multiples of ``Mod(f, m)``: the digits of p if it contains p and
-    ``floor(p/d)``.
+    """Return ``(rest, remainders)`` for a ``form`` that contains both p and ``floor(p/d)``: p or ``d*floor(p/d)`` is
+    written with the digit ``Mod(p, d)`` if the rest gets shorter. Each remainder is a triple ``(factor, p, d)``.
 
     In ``a*p + c*floor(p/d)`` either ``p`` is split into its digits, or ``p - Mod(p, d)`` replaces ``d*floor(p/d)`` if
     there is no other quotient of ``p``.

@@ -107,8 +107,8 @@ Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
 
 
 def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
-    """Return the lower and the upper bounds of a variable by ``form >= 0``, as pairs: (p, 2) stands for ``p/2`` in
-    ``2*i - p >= 0``.
+    """Return ``(lower bounds, upper bounds)`` of a variable from the constraints ``form >= 0``, each bound as a pair
+    (form, divisor): ``(p, 2)``, for ``p/2``, from ``2*i - p >= 0``.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
     >>> bounds_with_divisors("i", [2 * i - p, 9 - i])
@@ -202,8 +202,8 @@ def normalise(row: Constraint) -> Constraint | bool:
 
 
 def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: int) -> Affine:
-    """Return the form f such that ``f >= 0`` is equivalent to ``form >= 0`` and has no floor: ``f - d*e`` for
-    ``floor(f/d) - e``. `sign` is the sign of the `quotient` in ``form``.
+    """Return a form without floor that is >= 0 exactly where ``form`` is: ``f - d*e`` for ``floor(f/d) - e``.
+    `quotient` is the floor to eliminate, `sign` its sign in ``form``.
     """
     divisor, others = quotient.divisor, form - Affine({quotient: sign})
     rest = others * divisor if isinstance(divisor, int) else times(divisor, others)

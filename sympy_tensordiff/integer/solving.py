@@ -63,8 +63,8 @@ Step = tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]]
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Solve one equation or congruence. Return the substitution, the rows, and the variables that remain; None if
-    nothing is left to solve.
+    """Solve one equation or congruence in ``rows`` for a variable in ``kept``. Return the substitution, the rows to
+    apply it to, and the variables that remain, new ones included; None if nothing is left to solve.
     """
     inner = partition(rows, kept)[1]
     for row in inner:
@@ -108,8 +108,9 @@ def _digit_order(floor: FloorQuotient) -> int:
 def _split_into_digits(
     names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
-    """Replace a quotient ``t = floor(p/M)`` by the digits of p: ``p = M*t + j`` with ``0 <= j < M``. Return the
-    substitution, the new rows and the variables; None if that does not help.
+    """Replace the quotient ``floor(p/M)`` (``floor``) by the variable ``t``, and p by its digits: ``p = M*t + j`` with
+    ``0 <= j < M``. Return the substitution, the new rows and the new variables; None if p has no variable in ``kept``
+    to solve for, or the digits do not simplify ``form``.
 
     None if no variable can be solved for; and for a number ``M`` unless the form contains ``p`` twice and both digits
     are visible in it then: a single ``floor(p/2)`` leaves the range ``2*t .. 2*t + 1`` of ``p``.
@@ -185,7 +186,7 @@ def _replace_row(rows: tuple[Constraint, ...], old: Constraint, *new: Constraint
 
 
 def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affine) -> str:
-    """Return a name for a new variable: the name of one of the variables ``kept`` that ``form`` contains, or "z"."""
+    """Return a name for a new variable: that of a variable in ``kept`` that ``form`` contains, or "z"."""
     return next((names.names[v] for v in sorted(form.atoms()) if v in kept), "z")
 
 
@@ -215,8 +216,8 @@ def _exact_quotient(form: Affine, divisor: int) -> Affine:
 def _smith_step(
     names: VariableNames, kept: list[int], rows: tuple[Constraint, ...], equations: Sequence[Constraint]
 ) -> Step:
-    """Solve all remaining equations at once, by the Smith normal form of their matrix. Return the substitution, the
-    conditions for a solution, and new free variables.
+    """Solve ``equations`` for the variables ``kept``, all at once, by the Smith normal form of their matrix. Return the
+    substitution, the rows with the conditions for a solution, and the remaining variables, new free ones included.
     """
     unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
     matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]

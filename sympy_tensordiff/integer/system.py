@@ -343,8 +343,8 @@ def system(rows: tuple[Constraint, ...], also: tuple[Compound, ...] = ()) -> Sys
 
 
 def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constraint, ...]]) -> list[Affine]:
-    """Return inequalities that hold because variables are integers, so that a floor can be rounded: ``p <= 2*q + 1``
-    implies ``floor(p/2) <= q``.
+    """Return sums of inequalities ``forms`` and definitions of floors (``defined``) that rounding to integers tightens:
+    ``p <= 2*q + 1`` thus gives ``floor(p/2) <= q``.
 
     ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
     """
@@ -381,7 +381,7 @@ def _inequalities_and_equations(
     rows: Iterable[Constraint], also: Sequence[Compound]
 ) -> tuple[list[Affine], list[Affine], bool]:
     """Return ``(inequalities, equations, has_derived)``: the forms f of ``f >= 0`` and ``f == 0`` in ``rows`` and in
-    the definitions of their nonlinear terms, and whether derived inequalities were added.
+    the definitions of their nonlinear terms and of ``also``, and whether derived inequalities were added.
 
     Inequalities about products are added for the products in the rows and in ``also``.
     """
@@ -409,8 +409,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return the inequalities ``derived`` without those that cannot help a proof: they contain a product like ``i*j``,
-    not in ``stated``, which no other inequality bounds from the opposite side.
+    """Return the inequalities ``derived`` except those that cannot help a proof: they contain a product like ``i*j``
+    that is not in ``stated`` and that no other inequality bounds from the opposite side.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

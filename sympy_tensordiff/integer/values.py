@@ -118,8 +118,9 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Return ``(value, form)`` if two constraints ``l <= c*v <= h`` leave at most one value for ``v``: the value
-    ``floor(h/c)``, which satisfies both where ``form >= 0``. None if they leave more values.
+    """Return ``(value, form)`` for two constraints ``l <= c*v <= h`` with ``h - l < c``, which at most one integer
+    ``v`` satisfies: ``value`` is ``floor(h/c)``, and it satisfies them where ``form >= 0``. None if there are no such
+    constraints.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:
@@ -224,7 +225,9 @@ MAX_COUNTED_BOUNDS = 4
 
 
 def length_of_range(limit: Bounds) -> Affine | None:
-    """Return the number of values of a loop as a form, 0 or negative if it is empty. None if it has too many bounds."""
+    """Return the number of values of a loop as a form, 0 or negative if it is empty. None if there are more than
+    `MAX_COUNTED_BOUNDS` bounds.
+    """
     if len(limit.lows) + len(limit.highs) > MAX_COUNTED_BOUNDS:
         return None
     last = minimum_of(quotient(form, divisor) for form, divisor in limit.highs)
@@ -252,8 +255,8 @@ def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
 
 
 def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
-    """Return the values of ``bound`` variables, given innermost first, for which ``row`` is hardest to satisfy: ``j =
-    n`` for ``n - j - 1 >= 0`` and ``j <= n``.
+    """Return the values of ``bound`` variables, given innermost first, for which ``row`` is hardest to satisfy within
+    the constraints ``context``: ``j = n`` for ``n - j - 1 >= 0`` and ``j <= n``.
 
     A variable whose relevant bound is not a single form is left out.
 
@@ -274,8 +277,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at those values of the ``bound`` variables at which it is hardest to satisfy; the result then
-    implies ``row`` at all values. None if these values are unknown.
+    """Return ``row`` at the values of the ``bound`` variables for which it is hardest to satisfy within the constraints
+    ``context``. The result then implies ``row`` at all values; None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst
@@ -328,8 +331,8 @@ def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -
 def _variables_from_columns(
     solved: System, variables: Sequence[Variable], columns: Sequence[int]
 ) -> dict[Variable, int]:
-    """Return the values of ``variables`` at a point given by the columns of a system. A variable that no row contains
-    is 0.
+    """Return the values of ``variables`` at the point of the system ``solved`` whose columns have the values
+    ``columns``. A variable that no row contains is 0.
     """
     values = (*columns, 1)
     return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}
@@ -338,8 +341,8 @@ def _variables_from_columns(
 def _enumerate_points(
     solved: System, variables: Sequence[Variable], limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
-    """Yield all integer points of a system as dictionaries. Raise ValueError if there are infinitely many, or if
-    ``limit`` steps do not suffice.
+    """Yield all integer points of the system ``solved`` as dictionaries. Raise ValueError if there are infinitely many,
+    or if ``limit`` steps do not suffice.
     """
     if solved.is_empty:
         return

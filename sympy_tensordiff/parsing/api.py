@@ -18,7 +18,7 @@ from sympy_tensordiff.symbolic.expressions.call_errors import explained
 
 @explained
 def parse(text: str, language: str | None = None) -> ParsedExpression:
-    r"""Parse a formula in the language of the thesis (Lippmann's), in index notation, in LaTeX or as a matrix formula,
+    r"""Parse a formula in the text language of Lippmann's thesis, in index notation, in LaTeX or as a matrix formula,
     and return it as a `ParsedExpression`.
 
     Parameters
@@ -64,7 +64,7 @@ def parse(text: str, language: str | None = None) -> ParsedExpression:
     ``assumed`` records. Macros are not expanded. A product is written without a sign, an element-wise one with
     ``\odot``.
 
-    *The language of the thesis.*
+    *The text language of Lippmann's thesis.*
     Operators by decreasing precedence (Lippmann's thesis, section 2.3): ``^`` from left to right, with an atom as
     exponent; ``-`` and the unary product ``(ij->ji)A`` before an operand, so that ``-x^2`` is ``-(x^2)``; the products
     ``*(ij,jk->ik)`` and ``/`` from left to right; ``+`` and ``-`` from left to right.
@@ -98,7 +98,9 @@ def parse(text: str, language: str | None = None) -> ParsedExpression:
 
 
 def _parse_thesis(text: str) -> ParsedExpression:
-    """Parse ``text`` in the language of the thesis; raise `ParseError` if it is invalid."""
+    """Parse ``text`` in the text language of Lippmann's thesis, such as ``declare A 2 expression det(A) derivative wrt
+    A``; raise `ParseError` if it is invalid.
+    """
     root = read(THESIS, text)
     orders = declared_orders(root)
     nodes = bottom_up(root.body)
@@ -116,7 +118,9 @@ LANGUAGES = with_recurrences(
 
 
 def language_of(text: str) -> str:
-    """Return the language in which ``text`` seems to be written: "thesis", "index", "matrix" or "latex"."""
+    """Return the language in which ``text`` seems to be written: "thesis" (the text language of Lippmann's thesis),
+    "index", "matrix" or "latex".
+    """
     if _COMMAND.search(text):
         return "latex"
     code = re.sub(r"#.*", "", text)

@@ -109,7 +109,8 @@ Axes = tuple[int, ...]
 
 
 def declared_orders(root: Tree) -> dict[str, int]:
-    """Return the order (number of axes) of each declared tensor by name, in the order of the declarations.
+    """Return a dictionary from the names of the tensors that the tree ``root`` declares to their orders (numbers of
+    axes), in the order of the declarations.
 
     Raise `ParseError` if a name is used but not declared.
     """
@@ -198,8 +199,8 @@ class AxisSizes:
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
     def leaves_operands_scalar(self, node: Tree) -> bool:
-        """Return whether a number that is an operand of ``node`` stays a scalar. Matrix functions and products with
-        letters repeat it along axes instead.
+        """Return whether a number among the operands of ``node`` remains a scalar, as in a sum. In a matrix function,
+        or a product with letters, it stands for a tensor filled with it.
         """
         return node.text not in MATRIX_FUNCTIONS and not (node in self.letters and any(self.letters[node].inputs))
 
@@ -294,8 +295,8 @@ class AxisSizes:
 def size_symbols(
     unified: AxisClasses, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})
 ) -> dict[int, Any]:
-    """Return a dictionary from the axes that represent groups of equally long axes to size symbols: those in ``known``,
-    and new ones whose names are not in ``taken``.
+    """Return a dictionary from axes to size symbols, one for each group of equally long axes in ``unified``: the
+    symbols in ``known``, and new ones whose names are not in ``taken``. The key is the axis that represents the group.
     """
     classes = sorted({unified.root(axis) for axis in range(len(unified.parents))} - known.keys())
     names = (name for name in chain(SIZE_NAMES, (f"n{number}" for number in count(1))) if name not in taken)

@@ -1,4 +1,4 @@
-"""Expressions from trees of the language of the thesis, bottom-up.
+"""Expressions from trees of the text language of Lippmann's thesis, bottom-up.
 
 A chain of sums, or of element-wise products and quotients, becomes one node.
 """
@@ -24,7 +24,7 @@ Chain = list[tuple[bool, Any]]
 
 
 class ThesisBuilder:
-    """Builds the SymPy expression of a syntax tree of the thesis language, operands first."""
+    """Builds the SymPy expression of a syntax tree of the text language of Lippmann's thesis, operands first."""
 
     def __init__(self, sizes: AxisSizes) -> None:
         self.sizes = sizes
@@ -49,9 +49,9 @@ class ThesisBuilder:
     # -------------------------------------------------------------- chains
 
     def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
-        """Append the right operand of ``node``, a sum or product, to the operands of its left operand if that is one of
-        ``kinds``; else start a new list. So ``a + b + c`` is built as one sum. ``is_inverse`` says that the right
-        operand is subtracted, or is a divisor.
+        """Record the operands of ``node``, a sum or product of two: those of its left operand if its kind is one of
+        ``kinds``, else this operand itself, then the right operand. So ``a + b + c`` is built as one sum.
+        ``is_inverse`` says that the right operand is subtracted, or is a divisor.
 
         A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
         become one number.

@@ -159,12 +159,12 @@ class _TreeBuilder(lark.Transformer[Token, Tree]):
         return Tree(str(data), str(named or ""), tokens, parts, _start(children[0]), _end(children[-1]), place, depth)
 
     def norm(self, children: list[Any]) -> Any:
-        """Build ``||x||`` as the call ``norm2(x)``."""
+        """Build the node of ``||x||``, whose parts are ``children``: the call ``norm2(x)``."""
         return replace(self.__default__("call", children, None), text="norm2")
 
     def enclosed(self, children: list[Any]) -> Any:
-        """Return the node inside of parentheses, marked as enclosed; several values between them become one node of
-        kind "tuple".
+        """Return the node between the parentheses in ``children``, marked as enclosed; several values between them
+        become one node of kind "tuple".
         """
         left, inside, *others = children
         if len(others) > 1:  # several values in parentheses
@@ -269,7 +269,9 @@ def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -
 
 
 def is_call_of_name(token: Token, expected: Collection[str], before: list[Token]) -> bool:
-    """Return whether ``token`` is a parenthesis after a name, as if that were a function; a frequent mistake."""
+    """Return whether the unexpected ``token`` is a parenthesis after a name, as if the name were a function: a frequent
+    mistake. ``before`` are the tokens before it, ``expected`` the names of the tokens that are allowed instead.
+    """
     return token.type == "LEFT" and "PLUS" in expected and bool(before) and before[-1].type == "NAME"
 
 

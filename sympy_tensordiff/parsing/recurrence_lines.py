@@ -234,6 +234,7 @@ class Lines:
     ) -> Any:  # fmt: skip
         """Return the expression of `text`, the right side of a line, within one step. States at the previous time
         become ``variables``. Tensors read at the current time become row variables, which are added to ``rows``.
+        ``rest`` are the indices after the time on the left side.
         """
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 
@@ -295,7 +296,8 @@ class Lines:
 
     def read_outside_steps(self, text: str, rest: str | None = None, letter: str = "") -> Any:
         """Return the expression that `text` means outside of all steps: a state without a time is the tensor of all its
-        values, a state at its last time is its last value. ``rest`` are the indices of a left side.
+        values, a state at its last time is its last value. ``rest`` are the indices on the left side of the text,
+        ``letter`` the name of the time.
         """
 
         def replaced(match: re.Match[str]) -> str:
@@ -386,7 +388,8 @@ class Lines:
 
     def value_of_step(self, kind: str, body: str, rest: str = "") -> Any:
         """Return the values of the formula `body` over all steps, as `kind` says: stacked ("stack"), the last one
-        ("last"), or their sum ("sum"). ``rest`` are the indices of a left side.
+        ("last"), or their sum ("sum"). ``rest`` are the indices after the time on the left side, if `body` defines a
+        tensor.
         """
         read = [name for name in self.states_in(body) if name in self.starts]
         if not read:

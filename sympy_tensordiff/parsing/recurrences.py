@@ -36,7 +36,9 @@ def read_recurrences(language: str, read: Read, text: str) -> ParsedExpression:
 
 
 def _has_steps(lines: str, notation: Notation) -> bool:
-    """Return whether some line defines a recurrence: a name at time -1, or by its own value at a neighbouring time."""
+    """Return whether ``lines`` define a recurrence: one of them gives the value of a name at the time -1, or defines a
+    name by its own value at the previous or next time.
+    """
     for left in re.finditer(rf"(?P<base>{notation.base})\s*{notation.at}\s*&?\s*=(?!=)", lines):
         time = (left["time"] or (left["short"] if notation.is_latex else "")).replace(" ", "")
         again = rf"{re.escape(left['base'])}\s*(?:_\{{|\[)\s*{re.escape(time)}\s*[+-]\s*\d"
@@ -96,7 +98,8 @@ class RecurrenceText:
 
     def expression(self, text: str, left: str | None = None, letter: str = "") -> Any:
         """Return the expression of `text`, which may contain recurrences in parentheses. ``left`` has the indices of
-        the left side in index notation, ``letter`` is the name of a time.
+        the entry that the text defines (index notation), ``letter`` is the name of a time variable that may occur in
+        it.
         """
         while found := re.search(self.notation.where, text):
             start, stop = group_around(text, found.start(), self.notation.is_latex)
@@ -121,8 +124,9 @@ class RecurrenceText:
     def read(
         self, text: str, left: str | None = None, stacked_values: Mapping[str, Any] | None = None, letter: str = ""
     ) -> Any:
-        """Return the expression of `text`, which contains no recurrences. ``stacked_values`` maps names that
-        recurrences define to the tensors of their values at all times.
+        """Return the expression of `text`, which contains no recurrences. ``left`` has the indices of the entry that it
+        defines (index notation), ``stacked_values`` the tensors of all values of names that recurrences define;
+        ``letter`` is the name of a time variable.
         """
         known = {**self.tensors, **self.places, **(stacked_values or {})}
         alone = re.sub(r"\\mathrm|[\\{}() ]|left|right", "", text)

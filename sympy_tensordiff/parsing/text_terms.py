@@ -232,7 +232,9 @@ def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
 
 
 def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> str:
-    """Return the letters that the output or one of the factors ``others`` also has; a product sums over the rest."""
+    """Return the string of those of ``letters`` that the output or one of the factors ``others`` has too. A product of
+    the operands before can sum over all other letters.
+    """
     needed = set(output).union(*(own for _, own, _ in others))
     return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
 
@@ -299,8 +301,8 @@ def split_coefficient(term: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def split_fraction(number: Any) -> tuple[Any, Any]:
-    """Return ``(numerator, denominator)`` of a number as it is written: ``(3/4, 1)`` if it is written as a decimal (a
-    Float, or a fraction such as 0.75 with few decimals), ``(1, 4)`` for 1/4 and ``(2, 3)`` for 2/3.
+    """Return ``(numerator, denominator)`` of a number as the text shows it: ``(2, 3)`` for 2/3 and ``(1, 4)`` for 1/4;
+    ``(number, 1)`` for a number that is written as a decimal, such as 0.75 or a Float.
     """
     if number.is_Float or (abs(number.p) != 1 and decimal_places(number) is not None):
         return number, S.One
@@ -364,8 +366,8 @@ def rewrite_with_sign(expr: Piecewise) -> Any:
 
 
 def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """Return ``expr`` written with ``sign`` if it is 0 where a scalar ``s`` is 0 and otherwise contains powers of
-    ``s``, as derivatives of roots do. None for any other `Piecewise`.
+    """Return the `Piecewise` ``expr`` rewritten without cases, by ``sign``, if it contains powers of a scalar ``s``
+    where ``s != 0`` and is 0 elsewhere, as derivatives of roots are. None for any other `Piecewise`.
 
     ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None in other cases.
     """

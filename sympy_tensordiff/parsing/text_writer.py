@@ -1,4 +1,4 @@
-"""Writer of expressions in the language of the thesis; each node is written once per function that contains it.
+"""Writer of expressions in the text language of Lippmann's thesis; a node is written once per function around it.
 
 Functions that the language lacks are composed of others, or refused. Nothing recurses. The writer works on expressions,
 not on the tree of notation as the printers do: that is made for readers, and 16 of 100 expressions have the same tree
@@ -51,7 +51,9 @@ class FunctionScope:
 
 
 class ThesisWriter(Rewriting):
-    """Writes one expression in the thesis language. ``declared`` are tensors whose sizes count as known integers."""
+    """Writes one expression in the text language of Lippmann's thesis. ``declared`` are tensors whose sizes count as
+    known integers.
+    """
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:
         super().__init__()
@@ -73,7 +75,7 @@ class ThesisWriter(Rewriting):
     # -------------------------------------------------------------- leaves
 
     def rebuilt(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Raise `UnsupportedError`: a node without a rule cannot be written in the thesis language."""
+        """Raise `UnsupportedError`: a node without a rule cannot be written in the text language."""
         raise text.unsupported(
             expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions"
         )
@@ -248,8 +250,9 @@ class ThesisWriter(Rewriting):
         return (yield self.visit(found, scope))
 
     def visit_steps(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
-        """Return the text of a `Piecewise` with two values, selected by the sign of something, in terms of ``sign`` and
-        ``relu``. Raise `UnsupportedError` for other cases, and if a value that is not selected may be undefined.
+        """Return the text of a `Piecewise` with two values whose condition is an inequality, written with ``sign`` and
+        ``relu``, since the language has no cases. Raise `UnsupportedError` for other conditions, and if a value may be
+        undefined where it is not selected.
         """
         values = [case.expr for case in expr.args]
         needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]

@@ -1,4 +1,4 @@
-"""The function `to_text`: expressions as text in the language of the thesis, in index notation, as matrix formulas."""
+"""The function `to_text`: expressions in the language of Lippmann's thesis, in index notation, as matrix formulas."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def _read_back(whole: str) -> ParsedExpression:
 
 
 def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
-    """Raise `UnsupportedError` if the text does not determine the length of a summed axis, because no tensor has this
-    axis.
+    """Raise `UnsupportedError` if the written text does not determine the length of a summed axis, because no tensor
+    has this axis. ``again`` is the text, parsed again.
 
     An axis of a repeated number or delta may be summed that no tensor has; parsed back, it would have any extent.
     """

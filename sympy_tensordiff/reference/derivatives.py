@@ -73,7 +73,8 @@ def hvp(
     total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
     """Return, for each variable in `directions`, the gradient of a scalar with respect to it, and the derivative of
-    this gradient along all directions. `directions` maps variables to arrays with their shapes.
+    this gradient along all directions. `directions` maps variables to arrays with their shapes. With ``total``, reads
+    out of bounds are 0.
 
     `values`, `sizes` and `total` are those of `evaluate`.
     """
@@ -138,8 +139,8 @@ def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) 
 
 
 def _to_dense(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.object_]:
-    """Return the derivatives in ``result``, an array of dual numbers, as a dense array; ``shapes`` are those of the
-    variables, the highest level first.
+    """Return the derivatives in ``result``, an array of dual numbers, as a dense array. ``shapes`` are those of the
+    variables of differentiation; the variable of the last derivative (the highest level) comes first.
     """
     entries = np.asarray(result, dtype=object)
     outer = entries.shape

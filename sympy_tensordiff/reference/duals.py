@@ -90,7 +90,8 @@ def apply_chain_rule(
     value: Callable[[Sequence[Number]], Number],
     slope: Callable[[int, Sequence[Number]], Number],
 ) -> Number:
-    """Return ``value(arguments)`` with its derivatives by the chain rule, if any argument is a `Dual`.
+    """Return ``value(arguments)`` with its derivatives by the chain rule, if any argument is a `Dual`. ``slope(n,
+    arguments)`` returns the partial derivative with respect to argument ``n``.
 
     ``value`` and ``slope(n, ...)``, the partial derivative with respect to argument ``n``, are called with the
     arguments one level down.
@@ -120,8 +121,9 @@ def apply_chain_rule(
 def _finite_slope(
     slope: Callable[[int, Sequence[Number]], Number], n: int, inner: Sequence[Number], argument: Dual, result: Number
 ) -> Number:
-    """Return the derivative of a function in its argument ``n``. It is 0 instead of infinite if the value is finite and
-    the argument has no derivatives.
+    """Return ``slope(n, inner)``, the partial derivative with respect to argument ``n`` at the values ``inner``. If it
+    is infinite, but the value ``result`` of the function is finite and ``argument``, argument number n, has no
+    derivatives, return 0.
     """
     try:
         factor = slope(n, inner)

@@ -106,8 +106,8 @@ def bind_values(
 
 
 def _check_range(tensor: TensorSymbol, array: ObjectArray, numbers: Mapping[Basic, Number]) -> None:
-    """Raise `DataIndexError` if an integer tensor that is used as an index has an entry outside of its declared
-    range.
+    """Raise `DataIndexError` if ``array``, the value of an integer tensor that is used as an index, has an entry
+    outside of its declared range; ``numbers`` has the values of symbols.
     """
     below: Any = sympy.oo if tensor.below is None else tensor.below.subs(dict(numbers))
     for index in np.ndindex(array.shape) if below.is_Integer else ():
@@ -131,7 +131,9 @@ def _to_symbol_value(symbol: Basic, value: Any) -> Number:
 
 
 def _solve_sizes(equations: list[tuple[Expr, int, TensorSymbol]], numbers: dict[Basic, Number]) -> None:
-    """Add to ``numbers`` the sizes that axis lengths determine; raise `ShapeError` if a length contradicts them."""
+    """Add to ``numbers`` the sizes that axis lengths determine; raise `ShapeError` if a length contradicts them.
+    ``equations`` are triples of an extent, the length of the axis and the tensor.
+    """
     pending = equations
     while pending:
         unsolved = []

@@ -126,7 +126,7 @@ class Interpreter:
         closure = self.compile(node)
 
         def run(env: Environment) -> int:
-            """Return the value as an int."""
+            """Return the value of the index expression as an int, given the values of symbols."""
             value = closure(env)
             if type(value) is int:
                 return value
@@ -149,7 +149,7 @@ class Interpreter:
         """Return a function that looks up the value of a symbol; it raises `ArgumentError` if there is none."""
 
         def run(env: Environment) -> Number:
-            """Return the value of the symbol."""
+            """Return the value of the symbol in the environment ``env``."""
             try:
                 return env[node]
             except KeyError:

@@ -228,8 +228,8 @@ def _evaluate_at_floats(function: Any, numbers: Sequence[Number]) -> Number:
 
 @cache
 def _partial_derivative(function: Any, count: int, n: int) -> tuple[tuple[Dummy, ...], Expr]:
-    """Return ``(dummies, derivative)``: symbols for the arguments, and the derivative of a SymPy function with respect
-    to argument ``n``, written in them. Raise `UnsupportedError` if SymPy has none.
+    """Return ``(dummies, derivative)``: symbols for the ``count`` arguments of a SymPy function, and its derivative
+    with respect to argument ``n``, written in them. Raise `UnsupportedError` if SymPy has none.
     """
     dummies = tuple(Dummy(f"x{m}", real=True) for m in range(count))
     try:

@@ -111,7 +111,7 @@ def _compute_delta(interpreter: EntryInterpreter, node: DeltaTensor, env: Enviro
 
 
 def _compute_filled(interpreter: EntryInterpreter, node: FilledTensor, env: Environment) -> ObjectArray:
-    """Return the array of a constant-filled tensor."""
+    """Return the array of a tensor whose entries are all one value."""
     return np.full(interpreter.compile_shape(node)(env), interpreter.array(node.args[0], env)[()], dtype=object)
 
 
@@ -125,8 +125,8 @@ def _elementwise_rule(function: Callable[..., Number]) -> TensorRule:
 
 
 def _matrix_rule(function: Callable[..., ObjectArray]) -> TensorRule:
-    """Return the rule that evaluates a node by applying ``function`` to each matrix in the last two axes; further
-    arguments of the node follow.
+    """Return the rule that evaluates a node whose last argument is a matrix or a stack of matrices: it calls
+    ``function`` for each matrix, with the node's other arguments after it.
     """
     return lambda interpreter, node, env: _map_over_matrices(
         lambda matrix: function(matrix, *node.args[:-1]), interpreter.array(node.args[-1], env)

@@ -217,9 +217,9 @@ class Accesses:
     def cases(
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Split `node` by its outermost guards, and yield each case with its context, after the reads of integer
-        tensors in the conditions of the case. `tests` are constraints of the loops around `node` that are tested
-        together with these conditions.
+        """Split `node` by its outermost guards. Yield for each case the reads of integer tensors in its conditions,
+        then ``(case, context)``; `tests` are constraints of the loops around `node` that are tested together with the
+        conditions.
 
         Guarded cases are left out unless `conditional` is set. `tests` are constraints that the loops around test.
         """
@@ -359,9 +359,9 @@ class _Check:
     def suggested_limit(
         self, inside: Constraint, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
-        """Return a loop limit to suggest to the user so that the read is in bounds, as ``(hint, end)`` or ``(hint,
-        first, last)``; None if none is known. `inside` is the violated bound, `place` its context, and `values` are the
-        indices at which it is violated.
+        """Return a loop limit to suggest to the user so that the read is in bounds, as ``(hint, end)`` or
+        ``(hint, first, last)``, where ``hint`` is a remark for the message or empty; None if no limit is known.
+        `inside` is the violated bound, `place` its context, and `values` are the indices at which it is violated.
         """
         (variable, *others) = values
         lows, highs = unit_bounds_of(variable, place.rows)

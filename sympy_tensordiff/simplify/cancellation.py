@@ -213,8 +213,8 @@ class _Rewriter:
         return self.inner_forms[node]
 
     def may_apply(self, node: Node) -> bool:
-        """Return whether a rule may apply to `node` or to the formulas of the entries that it reads: to a product only
-        where there are functions with a rule for products, or numbers in additions.
+        """Return whether a rule may apply to `node` or to the formulas of the entries that it reads. For a product,
+        these must contain a function with a rule for products, or an addition with a number.
         """
         return node.op != "mul" or self.has_parts_of_products(node)
 
@@ -238,7 +238,7 @@ class _Rewriter:
         return self.parts_of_products[node]
 
     def is_read(self, node: Node) -> bool:
-        """Return whether `node` is an entry of a stored array whose formula is looked at."""
+        """Return whether `node` is an entry of a stored array for which the rules use the formula of the entry."""
         return node.op == "read" and node.args[0] in self.entries
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
@@ -373,8 +373,8 @@ class _Rewriter:
 
     def of_terms_multiplied_out(self, node: Node) -> Node | None:
         """Return the addition `node` with its products multiplied out and a rule applied to a pair of the terms:
-        ``expm1(x) + x*exp(x)`` for ``(1 + x)*exp(x) - 1``. If terms cancel so that no more than before remain, no rule
-        is needed. None if no rule applies, or if more than one function is added.
+        ``expm1(x) + x*exp(x)`` for ``(1 + x)*exp(x) - 1``. If terms cancel so that there are no more than before, no
+        rule is needed. None if no rule applies, or if it adds more than one function call.
         """
         graph = self.graph
         terms: list[Node] = []
@@ -558,8 +558,8 @@ class _Rewriter:
         return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def close_logarithms(self, one: Node, other: Node) -> Node | None:
-        """Return ``one - other`` for logarithms that `log_of_large_square` has rewritten, accurate for close arguments
-        too; None for other nodes.
+        """Return ``one - other``, accurate for close arguments too, for logarithms like ``log(k + c*u**2)`` that a rule
+        has already written without overflow; None for other nodes.
         """
         if one not in self.written_logarithms or other not in self.written_logarithms:
             return None

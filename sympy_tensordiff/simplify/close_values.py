@@ -46,14 +46,16 @@ def difference_of_close_values(graph: Graph, one: Node, other: Node) -> Node | N
 
 
 def _exponentials(graph: Graph, one: Node, other: Node) -> Node:
-    """Return ``exp(a) - exp(b)`` without cancellation."""
+    """Return ``one - other``, which is ``exp(a) - exp(b)``, without cancellation."""
     distance = _minus(graph, one.args[0], other.args[0])
     is_near = graph.compare("lt", graph.call(sympy.Abs, (distance,)), graph.one)
     return graph.select(is_near, graph.mul((other, graph.call(expm1, (distance,)))), _minus(graph, one, other))
 
 
 def _sigmoids(graph: Graph, one: Node, other: Node) -> Node:
-    """Return ``sigmoid(a) - sigmoid(b)`` without cancellation, of the larger and the smaller argument."""
+    """Return ``one - other``, which is ``sigmoid(a) - sigmoid(b)``, without cancellation: as a product that contains
+    ``expm1`` of the smaller argument minus the larger one.
+    """
     a, b = one.args[0], other.args[0]
     is_less = graph.compare("lt", a, b)
     high, low = graph.select(is_less, b, a), graph.select(is_less, a, b)
@@ -63,13 +65,13 @@ def _sigmoids(graph: Graph, one: Node, other: Node) -> Node:
 
 
 def _hyperbolic_tangents(graph: Graph, one: Node, other: Node) -> Node:
-    """Return ``tanh(a) - tanh(b)`` without cancellation."""
+    """Return ``one - other``, which is ``tanh(a) - tanh(b)``, without cancellation."""
     double = [graph.call(sigmoid, (graph.scale(2, node.args[0]),)) for node in (one, other)]
     return graph.scale(2, _sigmoids(graph, *double))
 
 
 def _arctangents(graph: Graph, one: Node, other: Node) -> Node:
-    """Return ``atan(a) - atan(b)`` without cancellation."""
+    """Return ``one - other``, which is ``atan(a) - atan(b)``, without cancellation."""
     a, b = one.args[0], other.args[0]
     below = graph.add((graph.one, graph.mul((a, b))))
     distance = _minus(graph, a, b)
@@ -78,7 +80,7 @@ def _arctangents(graph: Graph, one: Node, other: Node) -> Node:
 
 
 def _softplus(graph: Graph, one: Node, other: Node) -> Node:
-    """Return ``softplus(a) - softplus(b)`` without cancellation."""
+    """Return ``one - other``, which is ``softplus(a) - softplus(b)``, without cancellation."""
     distance = _minus(graph, one.args[0], other.args[0])
     is_near = graph.compare("lt", graph.call(sympy.Abs, (distance,)), graph.one)
     share = graph.mul((graph.call(sigmoid, other.args), graph.call(expm1, (distance,))))
@@ -98,8 +100,8 @@ _DIFFERENCES = {
 def _call_of(
     function: Any, factor: Number = 1, of_argument: Number = 1, power: int = 1
 ) -> Callable[[Graph, Node], Node]:
-    """Return the function that builds the node of ``factor*function(of_argument*u)**power`` for a graph and an argument
-    ``u``: a row of a table of what ``function(u) - 1`` is without cancellation.
+    """Return a rule of the table `WITH_NUMBER`: a function that maps a graph and an argument ``u`` to the node of
+    ``factor*function(of_argument*u)**power``, which replaces a sum such as ``cos(u) - 1`` without cancellation.
     """
 
     def rule(graph: Graph, u: Node) -> Node:
@@ -129,13 +131,15 @@ WITH_NUMBER: dict[tuple[Any, Number], tuple[str, Callable[[Graph, Node], Node]]]
 
 
 def has_angle(graph: Graph, term: Node) -> bool:
-    """Return whether `term` has an arcus function with a rule in `complement_of_angle` as a factor."""
+    """Return whether a factor of `term` is an inverse trigonometric function, such as ``atan(u)``, for which
+    `complement_of_angle` has a rule.
+    """
     return any(part.op == "call" and part.data in _ANGLES for part in graph.factors(term))
 
 
 def complement_of_angle(graph: Graph, term: Node, other: Node) -> Node | None:
-    """Return ``term + other`` for a multiple of an arcus function and the same multiple of a fraction of pi; None for
-    others.
+    """Return ``term + other`` without cancellation if `term` is a multiple ``c*f(u)`` of an inverse trigonometric
+    function f and `other` is ``c*pi/2``, ``-c*pi/2`` or ``-c*pi/4``; None for others.
     """
     for angle in graph.factors(term):
         if angle.op == "call" and angle.data in _ANGLES:

@@ -244,8 +244,8 @@ class Parts:
         return frozenset(found)
 
     def _powers_of_roots(self) -> dict[Node, tuple[Node, ...]]:
-        """Return the powers ``s**(n/2)`` and the tests for 0 of values ``s`` that occur in nothing else, each mapped to
-        its arguments in terms of the root ``r = s**(1/2)``: ``(r, -3)`` for ``s**(-3/2)``.
+        """Return a dictionary from powers ``s**(n/2)``, and from tests whether ``s`` is 0, to their arguments in terms
+        of the root ``r = s**(1/2)``: ``(r, -3)`` for ``s**(-3/2)``. Values ``s`` with other uses are left out.
         """
         users: dict[Node, list[Node]] = {}
         for node in self._nodes:
@@ -427,8 +427,8 @@ class Parts:
         return axes if next(Accesses(self.graph, self._facts).unproven([table]), None) is None else None
 
     def _box(self, rows: Rows, bound: frozenset[int]) -> dict[int, tuple[int, Affine]]:
-        """Return the first and the last value, a number and a form of sizes, of each variable in `bound` for which
-        `rows` give one of each without other bound variables.
+        """Return ``{variable: (first, last)}`` for the variables in `bound` that `rows` restrict to one such range,
+        whatever the other variables in `bound`: `first` is a number, `last` a form of sizes.
         """
         found = {}
         plain = [row for row in rows if row.kind == "ge" and not row.form.compounds()]

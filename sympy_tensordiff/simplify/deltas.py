@@ -129,8 +129,8 @@ def _shapes_of_tested(
 
 
 def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """Return a factor of `body` that is a sum with an equation in `variables` left in its range; None if there is
-    none.
+    """Return a factor of `body` that is a sum whose range still contains an equation with some of `variables`; None if
+    there is none.
     """
     factors = body.args if body.op == "mul" else (body,)
     return next((factor for factor in factors if factor.op == "sum" and has_constraint_on(factor, variables)), None)

@@ -44,8 +44,8 @@ def exact_difference(graph: Graph, a: Node, b: Node) -> Node | None:
 
 
 def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(a/b)`` by `log1p`, accurate where a is close to b, if `argument` is a quotient ``a/b`` with an
-    `exact_difference`; else None.
+    """Return ``log(a/b)`` by `log1p`, accurate where a is close to b, if `argument` is a quotient ``a/b`` and ``a - b``
+    is a multiple of the difference of two inputs, which has no rounding error there; else None.
     """
     quotient = _quotient(graph, argument)
     if quotient is None:
@@ -58,9 +58,9 @@ def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
 
 
 def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node | None:
-    """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate for a close to b, with ``g(u) = u -
-    log1p(u)`` in place of the logarithms. None unless the other terms cancel the linear parts of the logarithms.
-    `arguments` maps the results of `log_of_close_quotient` to the quotients.
+    """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate for a close to b, with
+    ``g(u) = u - log1p(u)`` in place of the logarithms. None unless the other terms cancel the linear parts of the
+    logarithms. `arguments` maps logarithms that are already rewritten to their quotients ``a/b``.
     """
     if not any(_argument(part, arguments) is not None for term in node.args for part in graph.factors(term)):
         return None
@@ -69,7 +69,10 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 
 def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node], power: int) -> Node | None:
-    """Return what `deviance` returns if each ``log(a/b)`` in the sum `node` is taken as ``log((a/b)**power)/power``."""
+    """Return the sum `node`, such as ``a*log(a/b) - a + b``, in a form that is accurate for a close to b, with each
+    ``log(a/b)`` taken as ``log((a/b)**power)/power``; None unless the other terms cancel the linear parts of these
+    logarithms.
+    """
     logarithms: list[tuple[Node, Node, Node, Node]] = []  # terms, their linear parts, c and u of the rest c*g(u)
     rest: list[Node] = []
     for term in node.args:
@@ -127,7 +130,9 @@ def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
 
 
 def difference_of_quotients(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``a/b - c/d`` as ``(a - b)*(1/b + 1/d)`` if ``a - b = d - c`` is an `exact_difference`; else None."""
+    """Return ``a/b - c/d`` as ``(a - b)*(1/b + 1/d)`` if ``a - b`` is a multiple of the difference of two inputs, and
+    equal to ``d - c``; else None.
+    """
     first, second = _quotient(graph, one), _quotient(graph, other)
     if first is None or second is None or graph.add((*first[2].args, *second[2].args)) is not graph.zero:
         return None
@@ -136,9 +141,9 @@ def difference_of_quotients(graph: Graph, one: Node, other: Node) -> Node | None
 
 def zero_times_logarithm(graph: Graph, product: Node, arguments: dict[Node, Node]) -> Node:
     """Return `product`, such as ``a*log(a/b)``, with a logarithm of 1 where its factor a is 0, so that the product is 0
-    there.
+    there. `arguments` maps logarithms to their arguments, and gets the new one.
 
-    Other products stay as they are. `arguments` maps logarithms to their arguments, and gets the new one.
+    Other products stay as they are.
     """
     factors = graph.factors(product)
     for factor in factors:
@@ -152,7 +157,9 @@ def zero_times_logarithm(graph: Graph, product: Node, arguments: dict[Node, Node
 
 
 def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
-    """Return ``(a, b, a - b)`` for a quotient ``a/b`` of values with an `exact_difference`; else None."""
+    """Return ``(a, b, a - b)`` for a quotient ``a/b`` if ``a - b`` is a multiple of the difference of two inputs, which
+    has no rounding error if they are close; else None.
+    """
     divisors = [part for part in graph.factors(node) if _is_divisor(part)]
     if node.shape or len(divisors) != 1 or divisors[0].args[1].data != -1:
         return None
@@ -179,7 +186,9 @@ def _argument(logarithm: Node, arguments: Mapping[Node, Node]) -> Node | None:
 
 
 def _multiple(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
-    """Return ``(a, 1/q, a - 1/q)`` for a multiple ``q*a`` of an input; None for other nodes."""
+    """Return ``(a, 1/q, a - 1/q)`` for ``q*a``, a number times an input, which is the quotient of the first two; None
+    for other nodes.
+    """
     factor, a = graph.split_coefficient(node)
     if a.op not in ("read", "scalar") or not isinstance(factor, int | Fraction):
         return None

@@ -20,7 +20,7 @@ from sympy_tensordiff.simplify.products import counted
 
 def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -> list[Node]:
     """Return `roots` with sums and comprehensions rewritten as einsums (matrix products) where possible, except those
-    the user wrote.
+    in `written`, which the user wrote.
 
     A comprehension that is used only transposed gets its axes in that order.
 

@@ -53,8 +53,8 @@ class Keys:
         self._known: dict[Node, Key] = {}
 
     def of(self, node: Node) -> Key:
-        """Return a hash of the structure of `node`, and a hash for each of its axes; symmetric axes have equal
-        hashes.
+        """Return a hash of the structure of `node`, and a tuple with a hash for each of its axes; symmetric axes have
+        equal hashes.
         """
         for part in reachable(node, known=self._known):
             key, axes = self._key(part, [self._known[arg] for arg in part.args])
@@ -63,7 +63,9 @@ class Keys:
         return self._known[node]
 
     def _key(self, node: Node, args: Sequence[Key]) -> Key:
-        """Return structural hashes of `node` and of its axes, from the hashes `args` of its arguments."""
+        """Return a hash of the structure of `node` and a tuple with a hash for each of its axes, made from those of its
+        arguments, `args`. Nodes of equal structure have equal hashes, whatever their graph.
+        """
         if node.op == "ein":
             return _contraction(node, args)
         if node.op in INDEXED:
@@ -295,9 +297,9 @@ class _Sum:
         return CommonFactor(base, power, own, others)
 
     def _merge_repeated(self) -> None:
-        """Add to each common factor the terms whose other operands lack some axes: ``c*A`` joins the terms with the
-        factor ``A`` such as ``A*B``, because their sum is ``A*(B + c)``. A factor that divides each row is treated
-        alike.
+        """Add to the terms of each common factor those whose other factors lack some axes: ``c*A`` joins terms such as
+        ``A*B`` with the factor ``A``, because their sum is ``A*(B + c)``. This includes divisors along some axes of the
+        result.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
@@ -360,7 +362,8 @@ class _Sum:
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
         """Return the other factors of `term`, without the common factor `candidate` at position `place`, as a tensor
-        with the axes that these sums need. Of a divisor, the power beyond `exponent` remains.
+        with the axes ``candidate.others``, so that those of all terms can be added. Of a divisor, the power beyond
+        `exponent` remains.
         """
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]

@@ -165,8 +165,8 @@ def _divided_difference(graph: Graph, r: Node, last: Node, coefficients: Sequenc
 
 
 def _powers_above(graph: Graph, r: Node, coefficients: Sequence[Fraction]) -> Node:
-    """Return the terms of the polynomial in `r` with these `coefficients` whose power is above `EXACT`. Every other
-    coefficient is 0.
+    """Return the terms of the polynomial in `r` with these `coefficients` whose power is above `EXACT`. Only every
+    second of these coefficients may be nonzero.
     """
     first = next(k for k in range(EXACT + 1, len(coefficients)) if coefficients[k])
     square, value = graph.pow(r, graph.const(2)), graph.zero

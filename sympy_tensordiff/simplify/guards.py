@@ -93,8 +93,9 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return the product's `factors` rewritten so that each part depends on as few indices as possible; each of
-    `rewrites` is a way to rewrite a part. Ties are decided by the number of indices in the arguments.
+    """Return `factors` rewritten so that each part depends on as few indices as possible, arguments first: a part that
+    contains a variable in `changing` is rewritten by one of `rewrites`, functions that return an equal node. Variables
+    in `fixed` are sizes, not indices.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
@@ -121,8 +122,8 @@ def _choose_fewest_indices(
 
 
 def _nth(forms: Sequence[Node], n: int) -> Node:
-    """Return form number `n` of a part. A part that no rewriting changes has one form only, which is returned for every
-    `n`.
+    """Return the node that rewriting number `n` has made of a part: entry `n` of ``forms``, or its only entry, the part
+    itself, if no rewriting changes the part.
     """
     return forms[n] if len(forms) > 1 else forms[0]
 

@@ -43,8 +43,8 @@ _MAX_TERMS = 6
 
 def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
     """Return `roots` with quotients such as ``1/(1 + exp(u))`` written by sigmoids, and logarithms of products as sums
-    of logarithms, so that no exponential overflows. With `numbers` the roots are computed; otherwise they are
-    differentiated and printed, without forms of logarithms that only serve the computation.
+    of logarithms, so that no exponential overflows. With `numbers`, the roots are to be computed; otherwise they are to
+    be differentiated and printed, and logarithms get no form that only serves the computation.
     """
     work = _Logistic(graph, numbers)
     return _rewritten(graph, roots, work)
@@ -181,14 +181,14 @@ class _Logistic(PairJoiner):
         return node
 
     def is_replaceable(self, base: Node) -> bool:
-        """Return whether to write ``1 - sigmoid(u)`` as ``sigmoid(-u)``. It is not if one more sigmoid, which costs
-        more than a subtraction, would have to be computed.
+        """Return whether ``1 - sigmoid(u)``, where `base` is ``sigmoid(u)``, may be written ``sigmoid(-u)`` without
+        computing one more sigmoid, which costs more than the subtraction.
         """
         return self.uses[base] < 2 or self.uses[self.sigmoid(self.graph.neg(base.args[0]))] > 0
 
     def as_power_of_sigmoid(self, node: Node) -> tuple[Node, int]:
-        """Return ``(sigmoid(u), n)`` for ``sigmoid(u)**n`` with a positive integer n; for other nodes the base,
-        and 0.
+        """Return ``(sigmoid(u), n)`` if `node` is ``sigmoid(u)**n`` with a positive integer n; otherwise ``(base, 0)``,
+        where ``base`` is that of a power, or `node` itself.
         """
         base, times = (node.args[0], node.args[1].data) if node.op == "pow" else (node, 1)
         return base, times if is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
@@ -320,7 +320,7 @@ class _Readable(_Logistic):
 
     def subtracted(self, base: Node) -> int:
         """Return the number of negative terms minus the number of positive terms of ``u``, where `base` is
-        ``sigmoid(u)``.
+        ``sigmoid(u)``. It is a sort key to choose between ``sigmoid(u)`` and ``sigmoid(-u)``.
         """
         argument = base.args[0]
         terms = argument.args if argument.op == "add" else (argument,)

@@ -35,9 +35,8 @@ class Series(NamedTuple):
 
 
 def monomial(node: Node, bases: Mapping[Node, Number]) -> tuple[Number, int] | None:
-    """Return ``(c, k)`` for a `node` that is ``c*t**k`` with a number c; None for other nodes.
-
-    `bases` maps the nodes whose powers make up ``t`` to their exponents: ``{x: 1, y: -1}`` for ``t = x/y``.
+    """Return ``(c, k)`` for a `node` that is ``c*t**k`` with a number c; None for other nodes. The variable ``t`` is
+    given by `bases`, a dictionary from bases to exponents: ``{x: 1, y: -1}`` for ``t = x/y``.
     """
     coefficient: Number = 1
     orders: dict[Node, Fraction] = {}
@@ -60,7 +59,8 @@ def series_of(
     node: Node, bases: Mapping[Node, Number], length: int, memo: dict[Node, Series | None] | None = None
 ) -> Series | None:
     """Return the series of the scalar `node` in ``t`` about 0, computed with `length` coefficients, of which fewer may
-    remain if terms cancel; None if it is not known. `bases` are those of `monomial`; `memo` caches the series of nodes.
+    remain if terms cancel; None if it is not known. The variable ``t`` is a product of powers, given as the dictionary
+    `bases` from bases to exponents; `memo` caches the series of nodes.
 
     `node` has no free variables but ``t``. `memo` caches the series of nodes for the same `bases` and `length`.
     """
@@ -98,7 +98,7 @@ def series_of(
 
 
 def _monomial(factor: Fraction, order: int, length: int) -> Series:
-    """Return the series of ``factor*t**order``."""
+    """Return the series of ``factor*t**order`` with `length` coefficients, of which only the first is nonzero."""
     return Series(order, [factor] + [Fraction(0)] * (length - 1), order)
 
 
@@ -206,12 +206,12 @@ def _power(a: Coefficients, power: Fraction) -> list[Fraction]:
 
 
 def _derivative(a: Coefficients) -> list[Fraction]:
-    """Return the coefficients of the derivative."""
+    """Return the coefficients of the derivative of the series `a`."""
     return [k * c for k, c in enumerate(a)][1:]
 
 
 def _integral(a: Coefficients) -> list[Fraction]:
-    """Return the coefficients of the integral from 0."""
+    """Return the coefficients of the integral of the series `a` from 0."""
     return [Fraction(0), *(c / (k + 1) for k, c in enumerate(a))]
 
 

@@ -84,8 +84,9 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Return the factors of the guarded or chosen `factor` that do not depend on the summed variables of `limits`
-        and may be moved out of its condition, then what is left under the condition; ``[factor]`` if there are none.
+        """Return the factors of `factor`, a guard or select, that do not depend on the summed variables of `limits` and
+        may be evaluated without its condition, and then the remaining factors under the condition; ``[factor]`` if
+        there are none.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -203,7 +204,7 @@ class ProductsOfSums:
     def cancelled(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node | None:
         """Return the sum of the product of `factors` over `limits` if one of them divides by the part of this sum over
         some of the `limits`: ``Sum_ij c[i]*x[i, j]/S[i]`` is ``Sum_i c[i]`` where ``S[i]`` is ``Sum_j x[i, j]``. Else
-        None. A guard around factors may stay around the rest.
+        None.
         """
         guards = [factor for factor in factors if factor.op == "guard"]
         rows: Rows = guards[0].data if len(guards) == 1 else ()
@@ -221,8 +222,8 @@ class ProductsOfSums:
     def quotient_sum(
         self, base: Node, inner: Limits, limits: Limits, factors: Sequence[Node], rows: Rows, facts: Rows
     ) -> Node | None:
-        """Return the sum of `factors` over `limits`, guarded by `rows`, with its part over `inner` simplified, if this
-        part is a multiple of `base`; else None.
+        """Return the sum of `factors` over `limits`, guarded by `rows`, if the sum over `inner`, some of the limits, is
+        a number times `base` and can be done first: a factor that divides by `base` then cancels. Else None.
         """
         outer = [limit for limit in limits if limit not in inner]
         variables = frozenset(limit.variable for limit in inner)
@@ -302,7 +303,9 @@ def _contains_loops(factor: Node) -> bool:
 
 
 def _other_orders(limits: list[Bounds]) -> list[list[Bounds]]:
-    """Return `limits` with each of them but the last one as the innermost; [] if some depend on others."""
+    """Return the orders of the loops `limits` in which one of them, other than the last, is moved to the end,
+    innermost; [] if some depend on others.
+    """
     variables = frozenset(limit.variable for limit in limits)
     if any(len(_atoms(limit) & variables) > 1 for limit in limits):
         return []

@@ -405,8 +405,8 @@ class Quotients:
         return self._polynomial(terms)
 
     def _over_one_denominator(self, node: Node) -> tuple[Polynomial, Term]:
-        """Return numerator and divisor of the sum `node` as one fraction, with common factors cancelled; raise
-        `_Inexact` if the numerator has more terms than `node`.
+        """Return ``(numerator, divisor)`` of the sum `node` as one fraction, with common factors cancelled; the
+        exponents in `divisor` are negative. Raise `_Inexact` if the numerator has more terms than `node`.
         """
         polynomial = self.polynomial(node)
         below = _common_roots(polynomial)
@@ -428,8 +428,8 @@ class Quotients:
         return polynomial, Term(Fraction(1), below)
 
     def _fraction(self, numerator: Polynomial, divisor: Term, content: Term, shape: tuple[Affine, ...]) -> Node:
-        """Return ``numerator*divisor`` as a node of the given `shape`, with the factor `content` of the numerator in
-        front.
+        """Return ``numerator*divisor``, where the exponents in `divisor` are negative, as a node of the given `shape`,
+        with the factor `content` of the numerator in front.
         """
         if not numerator:
             return self.graph.filled(0, shape) if shape else self.graph.zero

@@ -111,8 +111,8 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield dictionaries from all variables of `read` to index forms, which extend `forms` (from some of them).
-        Each constraint of `read` on a new variable becomes one of `facts` by the substitution.
+        """Yield extensions of `forms`, a dictionary from some variables of `read` to index forms, to all variables of
+        `read`. New variables are solved for by equating a constraint of `read` with one of `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -264,8 +264,8 @@ class _Explicit:
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
         """Split `node` by whether `entry` is in bounds: yield ``(constraints of the case, rows to test there)``. First
-        comes the case in bounds, with all of `rows`. In each case out of bounds only the rows that remain are tested;
-        they are None if one of `rows` fails.
+        comes the case in bounds, with all of `rows`. In each case out of bounds, only the rows without `entry` are
+        tested; they are None if one of the others fails.
 
         A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there, the
@@ -282,8 +282,8 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return the constraints among `rows` that do not contain `entry`, if all others are true when the entry is
-        minus infinity; None if one of them is false then.
+        """Return the constraints among `rows` that do not contain `entry`, to be tested where it is out of bounds and
+        counts as minus infinity. None if one of the other rows is false for this value.
         """
         left: list[Constraint] = []
         for row in rows:

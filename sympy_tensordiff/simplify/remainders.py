@@ -91,11 +91,11 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> RemainderSum:
-    """Return the sum with `v` eliminated by solving `equation` for it, for sizes that satisfy the constraints `given`
-    (their residue class).
+    """Return the sum with `v` eliminated by solving `equation` for it, for sizes that satisfy `given`: their residue
+    class and, last, the congruence under which ``v`` is an integer. `digits` are the indices known to be remainders by
+    the coefficient of ``v``.
 
-    Of the constraints `given` the last is the congruence under which ``v`` is an integer; it is solved for another
-    index if possible. The `digits` are indices that are known to be remainders by the coefficient of ``v``.
+    This congruence is solved for another index if possible.
     """
     c = equation.coefficient(v)
     rest = equation - Affine({v: c})
@@ -140,8 +140,9 @@ def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
 def _solved(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
 ) -> dict[int, Affine] | None:
-    """Return ``{v: modulus*t + remainder}``, the solution of the congruence `row` for one variable with a new variable
-    ``t``. None if no variable has a coefficient that is coprime to the modulus.
+    """Return ``{v: modulus*t + remainder}``, the solution of the congruence `row` for one of `variables` with a new
+    variable ``t``; variables in `last` are chosen last, and for one in `digits`, itself a remainder, ``t`` is 0 if
+    possible. None if no variable has a coefficient that is coprime to the modulus.
 
     Indices in `last` are taken only if need be. A remainder without other indices is the least one: with ``t = 2*u + p
     mod 2`` for ``p + t == 0 mod 2`` the products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is
@@ -169,7 +170,8 @@ def _solved_twice(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
     """Return the solution ``{variable: form}`` of the congruence `row`, first modulo `share` (a divisor of its
-    modulus), then modulo the rest; the other variables are not multiplied by sizes then. None if a step fails.
+    modulus), then modulo the rest, so that sizes are not multiplied by the other variables; variables in `last` are
+    chosen last. None if a step fails.
 
     Modulo the divisor `share` the coefficients of the other indices vanish.
 

@@ -97,8 +97,8 @@ class Powers(dict[Node, Number]):
         return series_of(node, self, length, self._memos.setdefault(length, {}))
 
     def series_of_product(self, order: int, factors: tuple[Node, ...], length: int) -> Series | None:
-        """Return the series of ``u**order`` times `factors`, computed with `length` coefficients; None if that of a
-        factor is not known.
+        """Return the series of ``u**order`` times `factors` in the variable ``u`` of this object, computed with
+        `length` coefficients; None if the series of a factor is not known.
         """
         key = order, factors, length
         if key not in self._products:
@@ -476,9 +476,7 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Return the dictionary `groups`, from common factors to terms, split into several. Groups that share an addend
-    stay in one dictionary.
-    """
+    """Split the dictionary `groups`, from common factors to terms, into several dictionaries without common addends."""
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
         own = {n for n, _ in terms}
@@ -738,8 +736,8 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
-    """Return the first `length` terms of the series of the sum of `terms`, each without its factor ``rest``, which all
-    share; None if a term has no series.
+    """Return the first `length` terms of the series of the sum of `terms` in the variable of `powers`, each term
+    without its factor ``rest``, which all share; None if a term has no series.
     """
     found = [powers.series_of_product(term.order, term.factors, length) for term in terms]
     known = [one for one in found if one is not None]
@@ -757,8 +755,8 @@ def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
 
 
 def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tuple[float, int] | None:
-    """Return ``(radius, number of coefficients)`` with the smallest error bound: below the radius the series is used.
-    None if no radius is accurate enough.
+    """Return ``(radius, number of coefficients)`` with the smallest error bound for a choice between `terms` and their
+    `series`, used below the radius. None if no radius is accurate enough.
     """
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]
@@ -778,8 +776,8 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the relative rounding error at `u`, in units of the last place: the larger of the bounds for
-    the sum of `terms` and for its `series`.
+    """Return a bound of the relative rounding error where the variable of `powers` is `u`, in units of the last place:
+    the larger of the bounds for the sum of `terms` and for its `series`.
     """
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))
@@ -791,8 +789,8 @@ def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float
 
 
 def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
-    """Return the value of `node` at `u`, and the sum of the absolute values of its terms, from which the rounding error
-    is bounded.
+    """Return the value of `node` where the variable of `powers` is `u`, and the sum of the absolute values of its
+    terms, from which the rounding error is bounded.
     """
     if (power := monomial(node, powers)) is not None:
         value = float(power[0]) * u ** power[1]

@@ -137,7 +137,7 @@ def _call(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 def _total(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of a sum over a range, at best "nonnegative" if the range may be empty. It is flat (derivative 0
-    where it is 0) if the summand is and is nonnegative.
+    where it is 0) if the summand is flat and nonnegative.
 
     A sum of values of both signs may be 0 where none of them is, so it is flat only if they are nonnegative.
     """

@@ -103,8 +103,8 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """Return `addition` with sums over equal ranges merged if the factors in front of the sums are equal; additions
-    inside of them are treated alike, `levels` deep. With `selected`, an equation ``p == a[t]`` is a factor. The
+    """Return `addition` with sums over equal ranges merged if the factors in front of the sums are equal, also in
+    additions inside of them, `levels` deep. With `selected`, guards by an equation ``p == a[t]`` count as factors. The
     variables in `sizes` are sizes, not indices.
     """
     groups: dict[object, list[Summed]] = {}
@@ -190,9 +190,9 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
 def _merge_group(
     graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[Node]:
-    """Return the sums in `group`, all over the same range, with those merged whose summands have common factors;
-    additions inside of the summands are treated in the same way, `levels` deep. With `selected`, an equation ``p ==
-    a[t]`` is a factor.
+    """Return the sums in `group`, all over the same range, with those merged whose summands have common factors, also
+    in additions inside of the summands, `levels` deep. With `selected`, guards by an equation ``p == a[t]`` count as
+    factors.
     """
     variables, rows, _ = graph.open(group[0].node)
     alike: dict[Node | None, list[PowerProduct]] = {}

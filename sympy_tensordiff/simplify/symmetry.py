@@ -79,8 +79,8 @@ def _may_be_exchanged(node: Node) -> bool:
 
 
 def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
-    """Return what must be symmetric for `node` to be symmetric in the axes `a` and `b`: a list of ``(argument, its
-    first axis, its second axis)``.
+    """Return the pairs of axes in arguments whose symmetry decides whether `node` is symmetric in the axes `a` and `b`,
+    as triples ``(argument, first axis, second axis)``.
     """
     if node.op in _ENTRYWISE:
         return [(arg, a, b) for arg in node.args if len(arg.shape) == len(node.shape)]
@@ -98,7 +98,7 @@ def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
 
 
 def _entrywise_args(node: Node) -> tuple[Node, ...]:
-    """Return the arguments of an entrywise operation, of which one with fewer axes is repeated along the others; () for
+    """Return the arguments of an entrywise operation, some of which may have fewer axes and are then repeated; () for
     other nodes.
     """
     return node.args if node.op in _ENTRYWISE else ()

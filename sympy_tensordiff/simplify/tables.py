@@ -38,7 +38,7 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
     """Return `entry`, which depends on the indices `axes`, as reads of new comprehensions (tables), so that it is
-    computed once for each index. One table contains the dense terms. Each guarded term has a smaller table, read under
+    computed once for each index. One table contains the dense terms; each guarded term has a smaller table, read under
     its guard.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
@@ -208,7 +208,10 @@ def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[No
 
 
 def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
-    """Return the reads of comprehensions among `nodes` (arguments first) that `inline_single_reads` replaces."""
+    """Return the reads of comprehensions among `nodes` (arguments first) that can be replaced by the formula of the
+    entry without computing anything twice. With `is_input`, for a function that will be differentiated, these are only
+    small entries read at plain indices.
+    """
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}
     binders: dict[Node, frozenset[Node]] = {}

@@ -76,7 +76,7 @@ def _may_have_covariance(node: Node) -> bool:
 
 def _centred(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Node | None:
     """Return the addition `node` with two terms that form a covariance, ``mean(x*y) - mean(x)*mean(y)``, replaced by an
-    accurate one; None if it has no such terms.
+    accurate one; None if it has no such terms. `arrays` maps arrays to the formulas of their entries.
     """
     if not _may_have_covariance(node):
         return None
@@ -129,8 +129,8 @@ def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Scaled
 
 
 def _formula_of_sum(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> Node | None:
-    """Return the formula of `factor`, with array entries replaced by their definitions, if this is a sum or has a sum
-    as a factor; else None.
+    """Return `factor` if it is a sum, or the formula of a stored entry `factor`, found in `arrays`, if that is a sum or
+    a product with one; else None.
     """
     if factor.op == "sum":
         return factor

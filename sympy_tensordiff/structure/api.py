@@ -235,7 +235,9 @@ class StructuredDerivative:
         return [group for group in self._groups if group.dense]
 
     def shapes(self, environment: dict[Any, Any]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Return the shapes, as numbers, of the tensors along the rows and of those along the columns of the matrix."""
+        """Return the shapes, as numbers, of the tensors along the rows of the matrix and of those along its columns.
+        ``environment`` maps sizes to their values.
+        """
         rows = self._variables if self.is_symmetric else self._functions
         found = [[_numeric_shape(tensor, environment) for tensor in side] for side in (rows, self._variables)]
         return found[0], found[1]
@@ -244,7 +246,8 @@ class StructuredDerivative:
         self, arrays: Sequence[Any], environment: dict[Any, Any], vector: NDArray[Any], *, transposed: bool
     ) -> Any:
         """Return the matrix, or with ``transposed`` its transpose, times ``vector``, computed as a directional
-        derivative without the matrix. ``environment`` has the sizes.
+        derivative without the matrix. ``arrays`` are the arguments of the derivative, ``environment`` maps sizes to
+        their values.
         """
         rows, columns = self.shapes(environment)
         kernel = self._kernels.get(transposed)

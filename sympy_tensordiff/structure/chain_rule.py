@@ -114,8 +114,8 @@ def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[D
 def _cross_terms(
     outer: _OuterFunction, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]
 ) -> Iterator[DerivativeTerm]:
-    """Yield the Hessian terms ``value * dl/dx * dr/dy`` for two inner scalars l and r of a function f, given by the
-    symbols ``left`` and ``right``. `value` is the derivative of f with respect to both.
+    """Yield the Hessian terms ``value * dl/dx * dr/dy`` for two inner scalars l and r of a function f, which the
+    symbols ``left`` and ``right`` replace in ``outer``. `value` is the derivative of f with respect to both.
     """
     rights = _gradient_terms_of_symbol(outer, right, variables)
     for a, one in enumerate(_gradient_terms_of_symbol(outer, left, variables)):
@@ -128,7 +128,9 @@ def _cross_terms(
 
 
 def _gradient_terms_of_symbol(outer: _OuterFunction, symbol: Expr, variables: tuple[Expr, ...]) -> list[_GradientTerm]:
-    """Return the gradient terms of the variable read or the inner sum that ``symbol`` replaces."""
+    """Return the gradient terms of the inner scalar that ``symbol`` replaces in ``outer``: a read of a variable, or a
+    sum.
+    """
     if symbol in outer.reads:
         return [_GradientTerm((), sympy.S.One, outer.reads[symbol])]
     return list(_gradient_terms(outer.sums[symbol], variables))
@@ -202,8 +204,8 @@ def _depends_on(node: Expr, variables: tuple[Expr, ...]) -> bool:
 
 
 def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]:
-    """Return ``(ranges, body, weight)`` such that the derivative of a sum or extremum is the sum of ``weight*d(body)``
-    over the ranges.
+    """Return ``(ranges, body, weight)`` for a sum or extremum: its derivative is the sum of ``weight`` times the
+    derivative of ``body`` over ``ranges``.
 
     The weight of an extremum is 1 shared equally among the bodies that attain it; it is treated as constant.
     """

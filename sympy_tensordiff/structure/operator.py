@@ -253,7 +253,9 @@ class BlockOperator(StructuredOperator):
 
 
 def _flat_position(position: BlockIndex, shapes: Sequence[tuple[int, ...]]) -> Any:
-    """Return the row or column number of ``position`` as one integer expression in the indices."""
+    """Return the row or column number of ``position`` in a matrix of derivatives, as one integer expression in the
+    indices. ``shapes`` are those of the tensors along its rows or columns.
+    """
     total = sympy.Integer(0)
     for index, length in zip(position.indices, shapes[position.tensor], strict=True):
         total = sympy.expand(total * length + index)

@@ -128,9 +128,9 @@ def find_pattern(
 def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
-    """Return the CSR pattern of a matrix of ``shape`` with entries at the flat positions ``keys``. Entries with equal
-    positions become one, and ``sources`` numbers the values that are added for each. ``total`` is the number of values;
-    ``points`` is stored in the result.
+    """Return the CSR pattern of a matrix of ``shape`` with entries at the flat positions ``keys``. Values at equal
+    positions are added up in one entry; ``sources`` has the number of each value, from 0 to ``total`` - 1. ``points``
+    is stored in the pattern.
     """
     all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()
@@ -151,7 +151,7 @@ def _to_compressed_rows(
 
 def points_of_group(group: TermGroup, environment: Mapping[Any, Any]) -> list[NDArray[np.int64]] | None:
     """Return the values of each index at all points of ``group``, as one array per index; [] if it has no indices, None
-    if it has no point.
+    if it has no point. ``environment`` has the values of sizes and index arrays.
     """
     if not group.binders:
         return [] if all_hold(group.conditions, environment) else None
@@ -167,8 +167,9 @@ def _flat_positions(
     starts: Sequence[NDArray[Any]],
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row numbers and column numbers of ``term`` at all ``points``. Raise an error if an index is out of
-    bounds. ``starts`` has the first rows and columns of each tensor.
+    """Return the row numbers and column numbers of ``term``, one of ``group``, at all ``points``. Raise an error if an
+    index is out of bounds. ``starts`` has the first rows and columns of each tensor, ``environment`` the values of
+    sizes and index arrays.
     """
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1

@@ -40,7 +40,7 @@ def enumerate_points(
     binders: Sequence[IndexRange], conditions: Iterable[Any], environment: Environment
 ) -> list[NDArray[np.int64]]:
     """Return all values of the indices ``binders`` in their ranges that satisfy ``conditions``: one array for each
-    index.
+    index. ``environment`` has the values of sizes and index arrays.
 
     Without binders the list is empty whether the conditions hold or not: use `all_hold`.
 
@@ -75,7 +75,9 @@ def enumerate_points(
 
 
 def all_hold(conditions: Iterable[Any], environment: Environment) -> bool:
-    """Return whether all ``conditions`` hold; they contain sizes and data, but no index."""
+    """Return whether all ``conditions``, which contain no index, hold at the values of sizes and index arrays in
+    ``environment``.
+    """
     return all(bool(evaluate(condition, environment)) for condition in conditions)
 
 
@@ -86,7 +88,8 @@ def _loop_ranges(
     binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
 ) -> tuple[list[RangeFunction], list[Any]]:
     """Return ``(ranges, rest)``. ``ranges`` has a function for each of ``binders``, from the values of outer indices to
-    the range of its index; ``rest`` are the ``conditions`` not implied by these ranges.
+    the range of its index; ``rest`` are the ``conditions`` not implied by these ranges. ``environment`` has the values
+    of sizes and index arrays.
     """
     loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
     rows, guards = [], []
@@ -108,13 +111,15 @@ def _loop_ranges(
 
 
 def _explicit_range(binder: IndexRange) -> RangeFunction:
-    """Return a function that evaluates the written limits of ``binder``."""
+    """Return a function that evaluates the ends of the range ``binder``, given the values of outer indices, of sizes
+    and of index arrays.
+    """
     return lambda values: (evaluate(binder.low, values), evaluate(binder.high, values))
 
 
 def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> RangeFunction:
     """Return a function from the values of outer indices to the range of one loop with the bounds ``level``: from its
-    greatest lower bound to its least upper bound.
+    greatest lower bound to its least upper bound. ``symbols`` maps the variables of the bounds to indices.
     """
 
     def range_of(values: Environment) -> tuple[Any, Any]:
@@ -131,7 +136,7 @@ def _affine_constraint(
     condition: Any, loop_variables: Mapping[Any, str], environment: Environment
 ) -> Constraint | None:
     """Return ``condition``, a relation between affine integers, as a constraint on the ``loop_variables``; None for any
-    other condition.
+    other condition. ``environment`` has the values of sizes.
     """
     if not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return None
@@ -165,8 +170,8 @@ def _indices_in(expr: Any, binders: Sequence[IndexRange]) -> set[Any]:
 
 
 def evaluate(expr: Any, values: Environment) -> Any:
-    """Return the values of an integer expression, or of a condition on integers, at all points, as an exact array.
-    Raise `UnsupportedError` for other expressions.
+    """Return the values of an integer expression, or of a condition on integers, as an exact array with one value for
+    each point; ``values`` has the values of its symbols at all points. Raise `UnsupportedError` for other expressions.
 
     Examples
     --------
@@ -211,8 +216,8 @@ _COMPARISONS: Mapping[Any, str] = {
 
 
 def _read_data(entry: Any, values: Environment) -> Any:
-    """Return the values of ``entry``, an index array or an entry of one, at all points. Raise if it is not an argument
-    or an index is out of bounds.
+    """Return the values of ``entry``, an index array or an entry of one, at all points. Raise an error if ``values``
+    lacks the array, or if an index is out of bounds.
     """
     tensor = entry.tensor if isinstance(entry, TensorEntry) else entry
     if tensor not in values:

@@ -49,7 +49,7 @@ SINGULAR = (
 
 
 class _NotApplicable(Exception):
-    """The requested method does not apply to the matrix; the message says why."""
+    """Raised if the requested method does not apply to the matrix; the message says why."""
 
 
 @contextmanager
@@ -71,8 +71,8 @@ def suggest_method(operator: LinearOperator) -> str:
 
 
 def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol: float) -> tuple[Vector, str]:
-    """Solve ``(A + shift*I) x = b``; return ``x`` and a description of the method. Raise `ArgumentError` for unsuitable
-    arguments, `SingularMatrixError` if the residual is large.
+    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator``; return ``x`` and a description of the method.
+    Raise `ArgumentError` for unsuitable arguments, `SingularMatrixError` if the residual is large.
     """
     right = np.asarray(b, dtype=float)
     n = operator.shape[0]
@@ -99,8 +99,8 @@ def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol
 def _solve_by_method(
     operator: LinearOperator, matrix: Any, b: Vector, method: str, shift: float, rtol: float
 ) -> tuple[Vector, str]:
-    """Solve ``(A + shift*I) x = b`` with the given ``method`` ("auto": the best one). Return ``x`` and a description of
-    the method. ``matrix`` is the sparse part of A plus the shift.
+    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator``, by the given ``method`` ("auto": the best one).
+    Return ``x`` and a description of the method. ``matrix`` is the sparse part of A plus the shift.
     """
     if method in ("cg", "minres"):
         return _solve_iteratively(operator, b, method, shift, rtol), f"{method}: asked for"
@@ -142,8 +142,8 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return the two low-rank factors of the dense part of a matrix, the sum of its terms that fill blocks; computed
-    once. None if the rank is above a quarter of the rows, if the sparse part is empty (the matrix is then probably
+    """Return the two low-rank factors of the dense part of a matrix (the terms that fill whole blocks), computed once.
+    None if their rank is above a quarter of the rows, if the sparse part is empty (the matrix is then probably
     singular), or if the operator is a block of a larger matrix.
     """
     if not hasattr(operator, "_factors"):
@@ -154,8 +154,8 @@ def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], ND
 
 
 def _solve_woodbury(operator: LinearOperator, matrix: Any, b: Vector) -> Vector:
-    """Solve the equations of a sparse ``matrix`` plus a low-rank product by the Woodbury formula; raise
-    `_NotApplicable` if the operator has no low-rank factors.
+    """Solve the equations of ``operator`` for the right-hand side ``b`` by the Woodbury formula: the operator is the
+    sparse ``matrix`` plus a low-rank product. Raise `_NotApplicable` if it has no low-rank factors.
     """
     factors = _cached_low_rank_factors(operator)
     if factors is None:
@@ -194,7 +194,9 @@ def _choose_sparse_method(matrix: Any) -> tuple[str, str]:
 
 
 def _make_sparse_solver(matrix: Any, name: str, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Factorise a sparse ``matrix`` by the method ``name``; return the function that solves for a right-hand side."""
+    """Factorise a sparse ``matrix`` by the method ``name``; return the function that solves for a right-hand side.
+    ``symmetric`` says that the matrix is symmetric.
+    """
     makers = {
         "diagonal": _diagonal_solver,
         "block diagonal": _block_diagonal_solver,
@@ -308,8 +310,9 @@ def _solve_dense(matrix: NDArray[Any], b: Vector, symmetric: bool) -> Vector:
 
 
 def _solve_iteratively(operator: LinearOperator, b: Vector, method: str, shift: float, rtol: float) -> Vector:
-    """Solve ``(A + shift*I) x = b`` by conjugate gradients ("cg") or MINRES, preconditioned by the absolute diagonal,
-    and return ``x``; raise `SingularMatrixError` if the iteration does not converge.
+    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator`` by conjugate gradients ("cg") or MINRES,
+    preconditioned by the absolute diagonal, and return ``x``; raise `SingularMatrixError` if the iteration does not
+    converge.
     """
     scale = np.abs(operator.diagonal() + shift)
     scale[scale <= 1e-12 * scale.max(initial=1.0)] = 1.0
@@ -327,8 +330,8 @@ def _solve_iteratively(operator: LinearOperator, b: Vector, method: str, shift: 
 
 
 def _check_residual(operator: LinearOperator, x: Vector, b: Vector, shift: float, description: str) -> None:
-    """Raise `SingularMatrixError` if the solution ``x`` of ``(A + shift*I) x = b`` is not finite or its residual is
-    large.
+    """Raise `SingularMatrixError` if the solution ``x`` of ``(A + shift*I) x = b``, with the matrix A of ``operator``,
+    is not finite or has a large residual. ``description`` names the method in the message.
     """
     if np.isfinite(x).all():
         residual = float(np.linalg.norm(operator.matvec(x) + shift * x - b))
@@ -391,8 +394,8 @@ class _SeparatedTerm(NamedTuple):
 
 
 def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return two arrays ``left`` and ``right`` with ``left.T @ right`` equal to the dense part of the matrix. None if
-    that part is not a sum of at most ``max_rank`` products of a row factor and a column factor.
+    """Return two arrays ``left`` and ``right`` with ``left.T @ right`` equal to the dense part of the matrix of
+    ``operator``. None if that part is not a sum of at most ``max_rank`` products of a row factor and a column factor.
     """
     derivative, environment = operator._derivative, operator._environment
     factor_pairs: list[tuple[Any, Any]] = []

@@ -210,8 +210,8 @@ GuardedSummands: TypeAlias = list[tuple[tuple[Boolean, ...], Expr]]
 
 
 def _guarded_summands(value: Expr, memo: dict[int, tuple[Expr, GuardedSummands]]) -> GuardedSummands:
-    """Return ``value`` as pairs of conditions on indices and the summand under them. Conditions on real numbers stay in
-    the summands.
+    """Return ``value`` as a list of pairs ``(conditions on indices, summand)``: it is the sum of the summands whose
+    conditions hold. Conditions on real numbers stay in the summands. ``memo`` caches the result for each node.
 
     A node without conditions stays the same object.
     """
@@ -232,8 +232,8 @@ def _transparent_args(value: Any) -> tuple[Any, ...]:
 
 
 def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSummands:
-    """Return the summands of ``value``, each with its conditions, as ``([i == j], a[i])``. ``below`` has the summands
-    of each of its arguments.
+    """Return ``value`` as pairs ``(conditions on indices, summand)``, such as ``(i == j, a[i])``. ``below`` has these
+    pairs for each of its arguments.
     """
     if isinstance(value, Piecewise) and below:
         return _summands_of_branches([condition for _, condition in value.args], below)
@@ -306,8 +306,8 @@ def _eliminate_determined_indices(term: DerivativeTerm) -> DerivativeTerm:
 
 
 def _eliminate_index(term: DerivativeTerm, equation: Any, binder: IndexRange) -> DerivativeTerm | None:
-    """Return ``term`` with one index replaced by its value in ``equation``. None if that does not determine it, or
-    another range depends on it.
+    """Return ``term`` with the index of ``binder`` replaced by its value in ``equation``. None if the equation does not
+    determine it, or if another range depends on it.
     """
     index, low, high = binder
     others = tuple(b for b in term.binders if b is not binder)

@@ -66,7 +66,9 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """The terms, each with the name of the kernel result that contains its value in place of this value."""
+        """The terms of all groups, each with its value replaced by a symbol: the name of the kernel result that
+        contains this value, such as ``result0``.
+        """
         terms: list[DerivativeTerm] = []
         first = 0
         for group, number in zip(self.groups, self._value_counts, strict=True):
@@ -80,13 +82,15 @@ class ValueKernel:
         return [n * (len(at[0]) if at else 1) for n, at in zip(self._value_counts, points, strict=True)]
 
     def coordinates(self, points: Sequence[Coordinates]) -> list[NDArray[np.int64]]:
-        """Return the arrays of index values that the compiled function takes after the arguments of the derivative. A
-        group whose points are all combinations of index values needs none.
+        """Return the index values that the compiled function takes as its last arguments: the ``points`` of each group,
+        except for groups whose points are all combinations of index values, since loops enumerate these.
         """
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
     def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
-        """Return views of parts of the flat ``buffer``, in the shapes of the results of the compiled function."""
+        """Return views of parts of the flat ``buffer`` in the shapes that the results of the compiled function have at
+        ``points``.
+        """
         views: list[NDArray[Any]] = []
         parts = np.split(buffer, np.cumsum(self.counts(points))[:-1])
         for part, number, at, is_box in zip(parts, self._value_counts, points, self._are_boxes, strict=True):
@@ -265,7 +269,8 @@ def _unconditional_args(node: Any) -> tuple[Any, ...]:
 
 
 def _choose_stored_nodes(nodes: dict[int, Any], roots: set[int]) -> set[int]:
-    """Return the ids of the nodes to store: computing them again for each of their consumers would cost more.
+    """Return the ids of the nodes to store in arrays, since computing them again for each of their consumers costs
+    more. ``nodes`` maps ids to nodes, ``roots`` are the ids of the results.
 
     ``nodes`` maps ids to nodes, arguments before their users.
     """
@@ -288,7 +293,9 @@ def _is_storing_cheaper(cost: int, consumers: int) -> bool:
 
 
 def _find_consumers(nodes: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
-    """Return for each node the results and stored nodes whose loops compute it. Nodes are given by their ``id``."""
+    """Return, for each node, the roots and the ``stored`` nodes for which it would be computed: those that contain it,
+    with no stored node in between. All nodes are given by their ``id``.
+    """
     consumers: dict[int, set[int]] = {key: {key} if key in roots else set() for key in nodes}
     for key, node in reversed(nodes.items()):
         for arg in _unconditional_args(node):

@@ -250,7 +250,7 @@ def _compile_jacobian(
     expression: Expr, wrt: Expr, candidate: Expr | None, expressions: tuple[Expr, ...], values: dict[Any, Any]
 ) -> Callable[[dict[Any, Any]], FloatArray]:
     """Return a function from a dictionary of inputs to the Jacobian of ``expression`` with respect to ``wrt``, or to
-    the user's derivative ``candidate``.
+    the user's derivative ``candidate``. The inputs are those of all ``expressions``, as in the example ``values``.
     """
     arguments, _ = call_arguments(expressions, values)
     kernel = lambdify(arguments, jacobian(expression, wrt) if candidate is None else candidate, backend="numpy")
@@ -258,8 +258,8 @@ def _compile_jacobian(
 
 
 def _compile_pullback(expression: Expr, wrt: Expr, values: dict[Any, Any], seed: int) -> _Pullback:
-    """Return a function that takes inputs and a cotangent and multiplies the cotangent by the Jacobian of
-    ``expression`` with respect to ``wrt``, without building the Jacobian (vjp).
+    """Return a function that takes inputs, as in the example ``values``, and a cotangent, and multiplies the cotangent
+    by the Jacobian of ``expression`` with respect to ``wrt``, without building the Jacobian (vjp).
     """
     cotangent = TensorSymbol("cotangent", shape_of(expression))
     expressions = (expression, wrt, cotangent)
@@ -292,8 +292,8 @@ def _pullback_from_jacobian(compute_jacobian: Callable[[dict[Any, Any]], FloatAr
 def _draw_points(
     expression: Expr, wrt: Expr, expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int
 ) -> Iterator[tuple[Point, dict[Any, Any]]]:
-    """Yield random points, with all inputs, at which the expression is finite; raise `ArgumentError` if none is
-    found.
+    """Yield pairs of a random `Point` at which ``expression`` is finite, as a function of ``wrt``, and the values of
+    all inputs of ``expressions`` there; raise `ArgumentError` if none is found.
     """
     kernel: Callable[..., Any] | None = None
     found = False
@@ -329,7 +329,9 @@ def _draw_sizes(expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int)
 
 
 def _dense_differences(point: Point) -> tuple[FloatArray, NDArray[np.bool_], float]:
-    """Return ``(Jacobian by central differences, whether each entry is smooth, size of rounding errors)``."""
+    """Return ``(Jacobian by central differences, whether each entry is smooth, size of rounding errors)`` of the
+    function at ``point``.
+    """
     shape = point.value.shape + point.start.shape
     expected, smooth, noise = np.zeros(shape), np.ones(shape, dtype=bool), 0.0
     for position in np.ndindex(point.start.shape):
@@ -364,7 +366,7 @@ def _check_error(
     actual: FloatArray, expected: FloatArray, noise: float, rtol: float, wrt: Expr, description: str
 ) -> float:
     """Return the largest error of ``actual`` relative to ``expected``; raise `DerivativeMismatch` if an error exceeds
-    ``rtol`` times the largest entry, plus the rounding errors ``noise``.
+    ``rtol`` times the largest entry, plus the rounding errors ``noise``. ``description`` says what an entry of both is.
     """
     if actual.shape != expected.shape:
         raise DerivativeMismatch(f"derivative with respect to {wrt}: shape {actual.shape}, expected {expected.shape}")

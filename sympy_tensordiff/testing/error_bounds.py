@@ -267,8 +267,9 @@ def _arguments(body: Expr) -> Iterator[Any]:
 
 
 def _of_argument(argument: Any, slope: Any, is_symbolic: bool) -> Any:
-    """Return the error that rounding ``argument`` causes, in units of the roundoff: ``abs(slope*argument)``, summed
-    over the entries of a tensor.
+    """Return the effect of rounding ``argument`` on a result with the derivative ``slope`` with respect to it, in units
+    of the roundoff: ``abs(slope*argument)``, summed over the entries of a tensor. ``is_symbolic`` says that no values
+    will be substituted.
     """
     if not isinstance(argument, TensorExpr) or not argument.rank:
         return magnified(1, slope, sympy.Abs(argument), is_symbolic)

@@ -29,7 +29,8 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
-    """Return ``weight*abs(slope)*size``, the bound of the effect of a rounding error; 0 where the slope is 0, even if
+    """Return ``weight*abs(slope)*size``, the bound of the effect of a rounding error of at most ``weight*size``
+    roundoffs on a result with this derivative, ``slope``. Unless ``is_symbolic``, it is 0 where the slope is 0, even if
     ``size`` is infinite there.
     """
     value = weight * sympy.Abs(slope) * size
@@ -54,8 +55,9 @@ class RoundedOperation:
     offsets: tuple[Any, ...]
 
     def bound(self, slope: Any, is_symbolic: bool) -> Any:
-        """Return the bound ``weight*abs(slope)*size`` of the effect of this rounding error, summed over the indices
-        that are bound around the operation.
+        """Return a bound of the effect of this rounding error on a result with the derivative ``slope`` with respect to
+        it, summed over the indices that are bound around the operation. ``is_symbolic`` says that no values will be
+        substituted.
         """
         if not self.limits:
             return magnified(self.weight, slope, self.size, is_symbolic)
@@ -259,8 +261,8 @@ class Perturbation(Rewriting):
     # ------------------------------------------------------------ unknowns
 
     def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[IndexRange, ...]) -> Any:
-        """Return `value` plus a new symbol for the unknown rounding error of ``part``, which is recorded; `value`
-        itself if ``weight`` is 0.
+        """Return `value` plus a new symbol for the unknown rounding error of ``part``, at most ``weight*size``
+        roundoffs, which is recorded; `value` itself if ``weight`` is 0. ``scope`` has the ranges of the indices around.
         """
         if weight == 0:
             return value

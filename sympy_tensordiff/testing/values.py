@@ -151,8 +151,8 @@ def to_double(value: Any) -> NDArray[np.float64]:
 
 
 def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Basic], list[Any]]:
-    """Return ``(symbols, values)`` of the arguments with which to call a compiled function: tensors, then scalars, then
-    integers.
+    """Return ``(symbols, values)`` of the arguments with which to call a function compiled from ``expressions``:
+    tensors, then scalars, then integers.
 
     Sizes that the shapes of the tensors determine are left out.
     """
@@ -256,8 +256,8 @@ class _IndexArrayRanges(Accesses):
             self.constrain_read(form, extent, substitute_all(access.around.rows, self.size_values))
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the tensor of which ``read`` takes an entry, with the context ``around``. All entries of the tensor are
-        then visited, not only this one.
+        """Yield ``(tensor, around)`` for ``read``, a read of an entry, so that the traversal visits all entries of the
+        tensor, in the same context, and not only this one.
         """
         yield from ((arg, around) for arg in read.args)
 
@@ -278,7 +278,9 @@ class _IndexArrayRanges(Accesses):
                         self.compared_range[v.tensor] = min(first, ends[0]), max(last, ends[1])
 
     def constrain_read(self, form: Affine, extent: Affine, rows: tuple[Constraint, ...]) -> None:
-        """Narrow the ranges of the integer tensors in ``form``, the index of a read, so that ``0 <= form < extent``."""
+        """Narrow the ranges of the integer tensors in ``form``, the index of a read, so that ``0 <= form < extent``.
+        The constraints ``rows`` hold at the read.
+        """
         last = maximum(extent - 1, rows)
         self.constrain_between(form, 0, None if last is None else floor(last), rows)
         for row in rows:
@@ -288,8 +290,8 @@ class _IndexArrayRanges(Accesses):
                     self.constrain_between(bound, 0, None if last is None else floor(last), rows)
 
     def constrain_between(self, form: Affine, low: int | None, high: int | None, rows: tuple[Constraint, ...]) -> None:
-        """Narrow the ranges of the integer tensors in ``form`` so that ``low <= form <= high`` for all of their values;
-        each of several tensors gets an equal share of the interval.
+        """Narrow the ranges of the integer tensors in ``form`` so that ``low <= form <= high`` wherever the constraints
+        ``rows`` hold; each of several tensors gets an equal share of the interval.
         """
         index_terms = [(v, c) for v, c in form.terms if isinstance(v, Compound) and data_entries([Affine.variable(v)])]
         other_terms = form - Affine(dict(index_terms))

@@ -138,8 +138,9 @@ def answer_text(body: str, typeset: Typesetter) -> str:
 
 @lru_cache(maxsize=4)
 def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
-    """Return the input text ``source``, parsed in ``language``, and its derivative of the given ``order`` by the
-    variables ``wrt``. The last few results are cached, since a page asks for several forms of one.
+    """Return ``(parsed, derivative)``: the input text ``source``, parsed in ``language``, and its derivative of the
+    given ``order`` with respect to the variables named in ``wrt``. The last few results are cached, since a page asks
+    for several forms of one.
     """
     parsed = parsed_input(source, LANGUAGES[language])
     names = [name for name in wrt if name in parsed.tensors]  # a name may have been typed over
@@ -153,8 +154,8 @@ def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...
 
 
 def formulas(parsed: Any, derivative: Any, typeset: Typesetter | None = None) -> Answer:
-    """Return the dictionary for the page with the expression, its variables and sizes, and the derivative in all
-    notations.
+    """Return the dictionary that the page shows for an input: the expression, its variables and sizes, and the
+    derivative in all notations. ``typeset`` converts LaTeX to MathML; without it, formulas are LaTeX only.
     """
     notations: dict[str, Callable[[], str]] = {
         "index": lambda: form_text(parsed, derivative, "index"),
@@ -187,16 +188,16 @@ def bracket_note(expr: Any) -> str:
 
 
 def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
-    """Return a number for each symbolic size: the number that the user gave, or a small one that differs from the
-    others.
+    """Return a number for each symbolic size of a parsed expression: the one that the user gave, in ``given`` by name,
+    or a small default that differs from those of other sizes.
     """
     symbols = size_symbols(*parsed.tensors.values(), parsed.expression)
     return {symbol: given.get(str(symbol), n) for n, symbol in enumerate(symbols, start=2)}
 
 
 def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
-    """Return a text with random inputs of the sizes ``given``, and the values of the expression and of its derivative
-    at these inputs.
+    """Return a text with random inputs and the values of the expression and of its derivative at these inputs.
+    ``given`` has the sizes that the user gave, by name.
     """
     expressions = (*parsed.tensors.values(), parsed.expression, derivative)
     values = random_values(expressions, sizes_of(parsed, given), kind="float")
@@ -207,8 +208,8 @@ def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
 
 
 def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
-    """Return a formula for the page as ``{"latex": ...}``, with ``"mathml"`` too unless it is too long or there is no
-    ``typeset``.
+    """Return the formula whose LaTeX ``write()`` returns, for the page: ``{"text": LaTeX}``, with ``"mathml"`` too
+    unless it is too long or there is no ``typeset``, the converter; ``{"error": message}`` if ``write`` raises.
     """
     result = text_or_error(write)
     if typeset is not None and len(result.get("text", "")) <= MAX_FORMULA_LENGTH and "text" in result:
@@ -217,8 +218,8 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return the LaTeX of a formula, ``"latex"``, and a second notation, ``"other"``: one of them is the whole formula,
-    the other has names for its parts. The first one reads best; there is no ``"other"`` for a formula without parts.
+    """Return ``{"latex": formula}`` for an expression. If parts of it can be named, add ``"other"``: of the whole
+    formula and the one with named parts, ``"latex"`` is the one that reads best, ``"other"`` the other one.
     """
     best = formula(lambda: str(td.latex(expr)), typeset)
     in_parts = formula(lambda: str(td.latex(expr, parts=True)), typeset)
@@ -230,7 +231,7 @@ def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
 
 def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:
     """Return the answer to "is the expression convex?": a certificate of convexity or concavity, with the proof as a
-    formula, or an error message.
+    formula, or an error message. ``given`` maps names of tensors to the domains of their entries, as text.
     """
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]
     found: list[Any] = []
@@ -269,7 +270,9 @@ def shape_text(expr: Any) -> str:
 
 
 def thesis_text(expr: Any) -> str:
-    """Return ``expr`` in the language of the thesis; raise `UnsupportedError` with a short reason if impossible."""
+    """Return ``expr`` in the text language of Lippmann's thesis; raise `UnsupportedError` with a short reason if that
+    is impossible.
+    """
     try:
         return td.to_text(expr)
     except UnsupportedError as error:

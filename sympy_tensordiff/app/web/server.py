@@ -49,13 +49,13 @@ class _Handler(RequestHandler):
     """Base of all request handlers: access check and security headers."""
 
     def set_default_headers(self) -> None:
-        """Set the security headers."""
+        """Set the security headers of the response."""
         for name, value in HEADERS.items():
             self.set_header(name, value)
         self.clear_header("Server")
 
     def prepare(self) -> None:
-        """Refuse a request from another site."""
+        """Refuse a request that comes from another site, before it is handled."""
         if not is_local_request(self.request, self.settings["port"]):
             raise HTTPError(403, reason="Only this page may ask")
 

@@ -102,7 +102,9 @@ def _numpy_wheel(pyodide: Path) -> str | None:
 
 
 def _copy_typesetting(temml: Path, folder: Path) -> None:
-    """Copy the converter from LaTeX to MathML with its style sheet and its font into `folder`."""
+    """Copy the converter from LaTeX to MathML, in the folder ``temml``, with its style sheet and its font into
+    `folder`.
+    """
     try:
         from sympy_tensordiff.app.web.typesetting import FONT_FILE
     except ImportError as error:
@@ -118,7 +120,9 @@ def _copy_typesetting(temml: Path, folder: Path) -> None:
 
 
 def _copy_licenses(temml: Path, folder: Path) -> None:
-    """Copy the licenses of the packages in the site."""
+    """Copy the licenses of the packages in the site into ``folder``; ``temml`` is the folder of the converter to
+    MathML.
+    """
     folder.mkdir()
     for package in (*PACKAGES[:-1], "ziamath"):
         for path in files_of(package) or ():

@@ -90,7 +90,7 @@ class Pool:
         return fresh
 
     def close(self) -> None:
-        """Stop all workers."""
+        """Stop all workers of the pool."""
         for worker in self.workers:
             worker.kill()
 
@@ -151,7 +151,7 @@ class _Worker:
         return answer
 
     def kill(self) -> None:
-        """Kill the process and close the pipe."""
+        """Kill the worker process and close the pipe to it."""
         if self.pipe.closed:
             return
         self.process.kill()

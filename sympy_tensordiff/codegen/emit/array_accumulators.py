@@ -17,8 +17,9 @@ from sympy_tensordiff.codegen.ir.walk import values as values_in
 def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
-    """Return the statements `body`, which end with a store, with fewer accumulators: for ``y = s + t``, the terms of t
-    are added to s instead. Only accumulators with the same axes, which ``axes`` has, and not in ``fixed`` are joined.
+    """Return ``body`` with fewer accumulators if it ends with a store: for ``y = s + t``, the terms of t are added to
+    s, and t is removed. Two accumulators are joined only if ``axes`` has equal sets of axes for them and neither is in
+    ``fixed``.
     """
     *rest, store = body
     if not is_store(store):
@@ -29,8 +30,8 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return the addition `node` with only the first of the accumulators in it that can be joined, ``s`` for ``s +
-        t``, and record that ``t`` is joined with ``s``; other terms remain, and other nodes are unchanged.
+        """Return the addition `node` without the accumulators that can be joined with its first one, ``s`` for ``s +
+        t``, and record that ``t`` is joined with ``s``. Other nodes are unchanged.
         """
         if not isinstance(node, Operation) or node.function != "add":
             return node

@@ -33,8 +33,8 @@ Conditions: TypeAlias = frozenset[Condition]
 
 
 class UseConditions(NamedTuple):
-    """The conditions, boolean expressions in the indices of a kernel, under which it uses values whose derivatives are
-    infinite elsewhere: those of array entries, and those of named values.
+    """The conditions on indices under which a program uses entries of arrays and named values. Where they are false,
+    array code may compute any other number, so that no derivative is infinite there.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
     ``stored`` are the conditions of use, in terms of `axis_name`, of the temporary arrays whose entries are arguments
@@ -120,8 +120,8 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Note that the entries read by `load` are used where `conditions` (rewritten in the axes of the array) are
-        true; conditions that other reads of the same array lack are dropped.
+        """Record that the entries read by `load` are used where `conditions`, rewritten in terms of the array's axes,
+        hold. Of several reads of an array, only the common conditions are kept.
         """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):
@@ -167,7 +167,9 @@ def _differences(rows: Iterable[Constraint], inner: set[str]) -> Iterator[Condit
 
 
 def conditions_at(stored: Iterable[Condition], index: Sequence[Affine]) -> list[Condition]:
-    """Return the conditions `stored` on the entry of an array at `index`."""
+    """Return conditions ``stored`` for all entries of an array (in variables for its axes) as conditions on its entry
+    at `index`.
+    """
     images = {axis_name(number): form for number, form in enumerate(index)}
     return [mapped(one, images) for one in stored]
 
@@ -193,8 +195,8 @@ def _names(condition: Condition) -> set[str]:
 
 
 def mapped(condition: Condition, images: Mapping[str, Affine]) -> Condition:
-    """Return `condition` with its variables substituted by `images`. The condition that a form is not 0 may also be
-    written with the negative form; the one whose text is sorted last is returned.
+    """Return `condition` with its variables replaced by the forms in `images`. Of the equivalent conditions ``f != 0``
+    and ``-f != 0``, always the same one is returned, so that they are equal.
     """
     if isinstance(condition, Constraint):
         return condition._replace(form=condition.form.substitute(images))

@@ -44,9 +44,7 @@ class Span:
 
 class Lanes:
     """The dimensions over which array operations are vectorised, outermost first: each is an index with its range.
-    ``images`` has the other indices that are forms in these.
-
-    ``images`` are indices that are replaced, with their forms in the indices of the dimensions.
+    ``images`` maps other indices to forms in these.
     """
 
     def __init__(self, dims: tuple[Span, ...], images: Mapping[str, Affine] | None = None) -> None:

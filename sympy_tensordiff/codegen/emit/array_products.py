@@ -73,7 +73,7 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
 
 def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
     """Print ``s += a*b``, where a and b vary along different dimensions, as one ``einsum`` call. Return False, and
-    print nothing, for other additions, or if the library's compiler would not fuse the sum with its terms.
+    print nothing, for other additions, and for libraries without a compiler that fuses sums with their terms.
 
     A mask stays with the factors that vary along its dimensions only.
     """
@@ -143,8 +143,8 @@ class Arrangement(NamedTuple):
 
     @property
     def pays_in_fused_sums(self) -> bool:
-        """Return whether an ``einsum`` is faster even if the library's compiler could fuse the sum with its terms: no
-        operand is a large temporary, or it is a matrix product.
+        """Return whether this ``einsum`` is faster than a sum that the library's compiler fuses with its terms: it is a
+        matrix product, or none of its operands is a large temporary.
         """
         return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
 
@@ -195,8 +195,8 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an einsum with one operand for each set of dimensions on which factors depend, so that the library
-        chooses the order of products. None if there are fewer than `fewest` operands, or one of them would be a large
+        """Return an einsum in which all factors with the same dimensions form one operand, so that the library chooses
+        the order of products. None if there are fewer than `fewest` operands, or one of them would be a large
         temporary.
         """
         groups: dict[frozenset[Span], list[Scalar]] = {}
@@ -321,9 +321,9 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return ``(dimension, first, count)`` for a loop over i in which each iteration concerns only ``count`` entries of
-    a dimension, from the index ``first`` on: ``(dimension, 2*i, 2)`` for the entries ``2*i`` and ``2*i + 1``. None if
-    ``count`` is not a small number, or ``first`` is the same for all i.
+    """Return ``(dimension, first, count)`` if each iteration of a loop over i contributes only to ``count``
+    neighbouring entries along a dimension, from the index ``first`` on: ``(dimension, 2*i, 2)`` for the entries ``2*i``
+    and ``2*i + 1``. None if ``count`` is not a small constant, or ``first`` is the same for all i.
     """
     found = sort_conditions(lanes, lanes.varying_rows(loop_rows(loop)))
     if found.mask or found.scalar or len(found.spans) != 1:
@@ -340,9 +340,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return ``(loop, tests)`` for a sum whose range depends on the entry, such as ``j <= i``. ``loop`` sums over
-    `wide`, which contains the ranges of all entries, with zeros for the other terms, and may be one product; ``tests``
-    are the texts of tests that the factors are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
+    """Return ``(sum, tests)`` for the sum `loop` whose range depends on the entry, such as ``j <= i``: a sum over
+    `wide`, which contains the ranges of all entries, with 0 for the additional terms. ``tests`` are the texts of tests
+    that the factors are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):
@@ -374,7 +374,8 @@ def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions
 
 def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> bool:
     """Print a windowed sum such as ``sum_k w[k]*x[p - k]``, whose range is limited by the ends of x, as one library
-    call. Return False, and print nothing, for other loops.
+    call. Return False, and print nothing, for other loops. ``wide`` is `loop` with one range that contains those at all
+    entries.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

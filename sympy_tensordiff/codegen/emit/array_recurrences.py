@@ -84,8 +84,8 @@ def find_recurrences(
 
 
 def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Return ``body`` without loops that have no iterations for any sizes, and with products over such loops replaced
-    by 1. If another reduction runs over one of these loops, return ``body`` unchanged.
+    """Return ``body`` without loops that have no iterations, whatever the sizes are, and with 1 in place of products
+    over such loops. If another reduction runs over one of these loops, return ``body`` unchanged.
     """
     empty = [s for s in body if isinstance(s, Loop) and _is_empty(s)]
     neutral = {name: add.reduction for name, add in added(empty).items() if add.reduction == "prod"}
@@ -106,7 +106,7 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
 
 
 def _is_empty(loop: Loop) -> bool:
-    """Return whether a loop has no iterations for any sizes."""
+    """Return whether a loop has no iterations, whatever the sizes are."""
     ends = [(low, high) for low in loop.lows for high in loop.highs if low.divisor == high.divisor == 1]
     gaps = [low.form - high.form for low, high in ends]
     return any(gap.is_constant and gap.constant > 0 for gap in gaps)

@@ -211,8 +211,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return ``(index, shape)`` for reading a value that was stored over other dimensions, ``home``: the index in
-        terms of the current dimensions. Dimensions on which the value does not depend have length 1 and index 0.
+        """Return ``(index, shape)`` for reading ``home``, a value that was stored over other dimensions, at the current
+        ones. Along dimensions on which the value does not depend, its index is 0 and its length 1.
         """
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
@@ -237,8 +237,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
     def _part_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text ``part(x, (start, length), ...)`` of a slice of an array that may extend beyond its ends,
-        where ``part`` pads with one number; "" if the index is not a slice.
+        """Return the text ``part(x, (start, length), ...)`` of a slice of an array; the function ``part`` pads it where
+        it extends beyond the ends of the array. Return "" if the index is not a slice.
         """
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
@@ -266,7 +266,9 @@ class VectorPrinter(ScalarPrinter):
         return texts
 
     def is_array(self, form: Affine) -> bool:
-        """Return whether the text of an integer form is an array of the library, which may be traced."""
+        """Return whether the text of an integer form is an array of the library, and not a Python integer: it contains
+        the index of a dimension or, in a pure dialect, entries of integer arrays.
+        """
         return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
@@ -324,8 +326,8 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return ``(name, subscripts)`` for the read ``name[texts]`` with a short, singly indexed axis moved to the
-        front, ``x.T[0]`` for ``x[:, 0]``, if the library's compiler is faster then; else as given.
+        """Return ``(name, subscripts)`` of the read ``name[texts]``, transposed so that short axes that are read at a
+        single index come first: ``x.T[0]`` for ``x[:, 0]``. Other reads are unchanged.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """
@@ -356,8 +358,8 @@ class VectorPrinter(ScalarPrinter):
         return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return the text of a read that selects whole rows by index arrays, as ``x[rows, :]``; None if no axis is read
-        by a slice.
+        """Return the text of a read with slices along some axes and index arrays along the others, as ``x[rows, :]``;
+        None if no axis can be read by a slice, or the others are not adjacent.
         """
         axes = [self.lanes.dims_of(form) for form in index]
         alone = [
@@ -507,7 +509,9 @@ class VectorPrinter(ScalarPrinter):
             self.mask_conditions[name] = frozenset(conditions) | self.mask_conditions[outer.name]
 
     def is_safe_without(self, mask: Scalar, value: Scalar, safe: Scalar) -> bool:
-        """Return whether `value` is an entry that is stored as `safe` wherever `mask` is false."""
+        """Return whether `value` needs no guard for `mask`: it is an array entry, and the array contains the number
+        `safe` wherever the mask is false.
+        """
         if not isinstance(value, Load) or value.array not in self.stored_conditions or safe != SAFE_ENTRY:
             return False
         wanted = self.mask_conditions.get(mask.name) if isinstance(mask, Name) else None

@@ -112,8 +112,8 @@ class Narrowing:
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
-        """Return the greatest (``sign`` 1) or least value of a form over all entries. If it is no form, print its
-        computation, and return a new variable.
+        """Return the greatest (``sign`` 1) or least value of `form` over all entries. If this is not an affine form,
+        append a line that computes it, and return a new variable with a name like ``name``.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:
@@ -202,8 +202,8 @@ class Narrowing:
 
 
 def _without_data(form: Affine, sign: int) -> Affine:
-    """Return an upper bound (``sign`` 1) or lower bound of ``form`` without data; raise UnsupportedError if there is
-    none.
+    """Return an upper bound (``sign`` 1) or lower bound of ``form`` that contains no integer-array entries; raise
+    UnsupportedError if there is none.
     """
     bound = bound_of_data(form, sign)
     if bound is None:
@@ -226,8 +226,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((row,), others)`` for the first constraint that contains a single dimension, which no other constraint
-    contains; ``((), ())`` if there is none.
+    """Return ``((row,), others)``, where ``row`` is the first of the constraints `rows` that depends on a single
+    dimension, on which no other constraint depends. Return ``((), ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -301,7 +301,8 @@ class Additions:
         self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
     ) -> None:
         """Append the line of code that combines ``text``, an array expression with the accumulator's dimensions, with
-        the accumulator ``name`` by `reduction`: a sum, product, maximum or minimum.
+        the accumulator ``name`` by `reduction`: a sum, product, maximum or minimum. The text is known to have entries
+        along the dimensions ``varies``.
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """

@@ -184,8 +184,8 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
 
 
 def compared_arrays(program: Program) -> frozenset[str]:
-    """Return the names of the arrays whose entries are tested for equality with values that are not constants, such as
-    their maximum: they must not be computed twice with different rounding.
+    """Return the names of the arrays whose entries are tested for equality with computed values, such as their own
+    maximum. Such entries must not be computed twice with different rounding.
     """
     found = set[str]()
     for kernel in program.nests:
@@ -320,8 +320,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """If a single loop of `body` depends on a condition that is rarely true, print the rest of the kernel twice and
-        return True: without that loop, for calls in which the condition is never true, and with it. Else return False.
+        """Print the statements `body` twice, as the branches of a test whether the rare condition that guards loops in
+        it holds nowhere: without these loops, and with them. Return True then; return False, and print nothing, unless
+        a single condition guards the loops.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -542,8 +543,8 @@ class KernelPrinter:
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
         """Print a loop over ``i`` that adds to the entries ``2*i + a`` for a few values of ``a``: as a Python loop over
-        ``a``, in which array operations handle all ``i``. Return False, and print nothing, if the loop has another
-        form.
+        ``a``, in which array operations handle all ``i`` of ``wide`` (the loop with one range for all entries). Return
+        False, and print nothing, if the loop has another form.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.

@@ -119,7 +119,7 @@ class ScalarPrinter(FormPrinter):
         return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def name(self, name: str) -> str:
-        """Return the text of a scalar variable of the nest."""
+        """Return the text of a scalar variable of the loop nest."""
         return self.names(name)
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:

@@ -364,7 +364,9 @@ class CFile:
         functions: Functions,
         memory: MemoryEntries,
     ) -> str:
-        """Return the text of the function that runs all steps without checking arguments."""
+        """Return the text of the function that runs all steps without checking arguments. ``memory`` is the memory for
+        temporaries and for scratch of single steps, as `memory_entries` returns it.
+        """
         name, allocate = self.options.name, self.options.allocate
         tables, work = memory
         lines = [f"{INDENT}int code = 0;", *self.size_lines()]
@@ -394,7 +396,9 @@ class CFile:
         return text
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that call the function of a step, which are guarded if its array may be empty."""
+        """Yield the lines that call ``found``, the printed function of a step; they are guarded if its array may be
+        empty.
+        """
         text = f"{'code |= ' * found.has_code}{functions(step)};"
         if some := self.temporaries.nonempty_condition(self.temporaries.work_extents(step)):
             yield f"{INDENT}if ({some}) {{"

@@ -102,9 +102,9 @@ class CForms(FormPrinter):
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
-        """Return the C text of ``factor*variable``, a term of an affine form, with a floor quotient as a call of the C
-        function ``divided``. Such a call needs no parentheses after a minus sign, so that `first_negative` changes
-        nothing.
+        """Return ``factor*variable``, one term of an affine form without its sign, as C text; a floor quotient becomes
+        a call of the C function ``divided``. `first_negative` says whether it is the first term and a minus sign
+        precedes it.
         """
         if not isinstance(variable, Quotient | SymbolicQuotient):
             return super()._term(variable, factor, first_negative)
@@ -340,8 +340,8 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """Return the extent `ends` of a local array's axis as one form that is large enough: of a maximum or minimum with
-    constants, as ``max(n, 0)``, the form that is not constant.
+    """Return the extent `ends` of a local array's axis as a single form. If it is a maximum or minimum with constants,
+    such as ``max(n, 0)``, return the form that is not constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

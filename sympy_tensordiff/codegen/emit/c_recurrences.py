@@ -82,25 +82,33 @@ class CRecurrencePrinter:
             yield f"{INDENT}return {self.code};"
 
     def last_value(self, result: str) -> str:
-        """Return the C pointer to the last value of a result, after the loop over time has exchanged the buffers."""
+        """Return the C pointer to the last value of `result`, an array of the time steps, after the loop over time. If
+        the buffers of the array are exchanged after each step, the value is in the second one.
+        """
         return self.spare.get(result, self.pointers[result])
 
     def zeroed(self, target: str, result: str) -> list[str]:
-        """Return the lines that set to 0 the entries of the array at the pointer `target`, which has the shape of
-        `result`, a result of the steps.
+        """Return the C lines that set an array at the pointer `target` to 0. It has the shape of `result`, the name of
+        an array that a time step fills.
         """
         return self.loop_over_entries(result, f"{target}[{self.index}] = 0;")
 
     def copied(self, target: str, source: str, result: str) -> list[str]:
-        """Return the lines that copy the entries of a `result` of the steps from one pointer to another."""
+        """Return the C lines that copy an array from the pointer `source` to `target`. It has the shape of `result`,
+        the name of an array that a time step fills.
+        """
         return self.loop_over_entries(result, f"{target}[{self.index}] = {source}[{self.index}];")
 
     def added(self, target: str, source: str, result: str) -> list[str]:
-        """Return the lines that add the entries of a `result` of the steps at one pointer to those at another."""
+        """Return the C lines that add the array at the pointer `source`, entry by entry, to the one at `target`. Both
+        have the shape of `result`, the name of an array that a time step fills.
+        """
         return self.loop_over_entries(result, f"{target}[{self.index}] += {source}[{self.index}];")
 
     def loop_over_entries(self, result: str, text: str) -> list[str]:
-        """Return a C loop that runs the statement `text` for each entry of a `result` of the steps."""
+        """Return a C loop that runs the statement `text` once for each entry of `result`, the name of an array that a
+        time step fills.
+        """
         i = self.index
         return [f"{INDENT}for (ptrdiff_t {i} = 0; {i} < {self.entries(self.results[result])}; {i}++) {{ {text} }}"]
 
@@ -144,17 +152,23 @@ class CudaRecurrencePrinter(CRecurrencePrinter):
         self.passed = ("stream",)
 
     def zeroed(self, target: str, result: str) -> list[str]:
-        """Return the line that sets the entries at a pointer to 0, on the device."""
+        """Return the C line that sets an array at the device pointer `target` to 0. It has the shape of `result`, the
+        name of an array that a time step fills.
+        """
         size = f"sizeof(real)*(size_t)({self.entries(self.results[result])})"
         return [f"{INDENT}cudaMemsetAsync({target}, 0, {size}, stream);"]
 
     def copied(self, target: str, source: str, result: str) -> list[str]:
-        """Return the line that copies the entries of a `result` from one pointer to another, on the device."""
+        """Return the C line that copies an array from the device pointer `source` to `target`. It has the shape of
+        `result`, the name of an array that a time step fills.
+        """
         size = f"sizeof(real)*(size_t)({self.entries(self.results[result])})"
         return [f"{INDENT}cudaMemcpyAsync({target}, {source}, {size}, cudaMemcpyDeviceToDevice, stream);"]
 
     def added(self, target: str, source: str, result: str) -> list[str]:
-        """Return the line that adds the entries of a `result` at one pointer to those at another, on the device."""
+        """Return the C line that adds the array at the device pointer `source`, entry by entry, to the one at `target`.
+        Both have the shape of `result`, the name of an array that a time step fills.
+        """
         return [f"{INDENT}add_entries({target}, {source}, {self.entries(self.results[result])}, stream);"]
 
 
@@ -168,8 +182,9 @@ class CudaBlockRecurrencePrinter(CRecurrencePrinter):
         self.entry = self.names.fresh("entry")
 
     def loop_over_entries(self, result: str, text: str) -> list[str]:
-        """Return CUDA lines in which the threads of a block run the statement `text` for their entries of `result`, an
-        array of a step, followed by a barrier. With a batch axis, each block has the entries of one batch index.
+        """Return CUDA lines in which the threads of a block run the statement `text` once for each entry of `result`,
+        an array of a time step, and then meet at a barrier. If the array has a batch axis, each block runs it for the
+        entries of one batch index.
         """
         shape, axis, i = self.results[result], self.axes.get(result), self.index
         own = without_axis(shape, axis)

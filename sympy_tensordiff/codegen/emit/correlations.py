@@ -167,9 +167,8 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append code that computes the label ``solved`` from the position of a task (the part of the result that one
-        thread computes) in the result: k from the position of ``i + k``, as the position minus i. Return the block of
-        code that runs if k is in range.
+        """Append code that computes the label ``solved`` from the index of a result entry: k as the index minus i, for
+        an index ``i + k``. Return the block of code that runs if k is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
@@ -227,8 +226,8 @@ class _TiledCorrelation:
         return self.printer.form(self.extents[label], level)
 
     def store(self, lines: TextBlock, sums: str) -> None:
-        """Append loops that copy sums to the result, times the factor of the step. The sums are in the array named
-        `sums`, in which one parallel task has added the terms of its part of the result.
+        """Append loops that copy the sums computed by one parallel task, which are in the array named `sums`, to its
+        entries of the result, times the factor of the step.
         """
         places, index = dict(self.places), dict(self.places)
         for axis in places:

@@ -56,8 +56,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def print_cuda_c(program: Program, options: COptions) -> CSource:
-    """Return a program as the text of a CUDA C++ file, with its header; raise NotInCError for what CUDA has no routine
-    for.
+    """Return a program as the text of a CUDA C++ file, with its header; raise NotInCError for a step for which CUDA
+    files have no routine.
     """
     if options.allocate:
         raise ArgumentError("allocate=True is for backend='c': a CUDA file has its scratch memory from the caller")
@@ -197,7 +197,7 @@ class CudaLoopKernelPrinter(CudaCPrinter):
 
 
 class CudaBlockPrinter(CudaTexts):
-    """Prints the nest of a kernel whose blocks share memory."""
+    """Prints the loop nest of a CUDA kernel in which the threads of a block share memory."""
 
     def __init__(
         self, names: FormNames, shapes: Shapes, nest: BlockNest, bare: frozenset[str], is_single: bool
@@ -236,7 +236,7 @@ class CudaStepPrinter(CStepPrinter):
     """The axes of the batch of a recurrence that blocks run, see `BlockRecurrence`."""
 
     def step(self, step: Step) -> StepText:
-        """Return the kernel of a step; raise NotInCError for a routine of linear algebra."""
+        """Return the CUDA kernel of a step; raise NotInCError for a routine of linear algebra."""
         if isinstance(step, Kernel | FusedKernels):
             return self.nest(step)
         raise NotInCError(
@@ -251,7 +251,9 @@ class CudaStepPrinter(CStepPrinter):
         return block_nest(step, self.shared_loops, self.prover.shapes, names.fresh)
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
-        """Return the CUDA kernel of a step without shared memory."""
+        """Return the CUDA kernel of a step, with one thread per entry, or with shared memory if the step has a
+        `block_nest`.
+        """
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
         if (nest := self.block_nest(step, local)) is not None:
             check_blocks(nest, step, self.prover, known_names(step, self.prover.shapes))
@@ -267,7 +269,9 @@ class CudaLoopStepPrinter(CudaStepPrinter):
     storage = "static __device__"
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
-        """Return the function in which a block runs a kernel."""
+        """Return the device function in which the threads of a block compute a kernel together, for a loop over time
+        that runs on the GPU.
+        """
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
         batch = self.axes.get(kernels_of(step)[0].array)
         lines = CudaLoopKernelPrinter(local, self.prover, step, bare, self.is_single, batch).lines
@@ -353,7 +357,9 @@ class CudaFile(CFile):
         return rf"{self.options.name}_\1"
 
     def usage_lines(self, unknown: str) -> list[str]:
-        """Return the lines of the comment about arrays, return codes and scratch memory."""
+        """Return the lines of the comment about arrays, return codes and scratch memory. ``unknown`` is text about
+        return code 5, or "".
+        """
         name = self.options.name
         return [
             "   Arrays and scratch are on the device, arrays dense, the last axis first in memory, and share none.",
@@ -371,8 +377,8 @@ class CudaFile(CFile):
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the length of a buffer: the scratch memory of a search, plus one entry per
-        result.
+        """Return the C expression for the length, in numbers, of the buffer that `search`, the file of the search for
+        out-of-bounds indices, needs: one entry per result of the search, plus its scratch memory.
         """
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 
@@ -418,7 +424,9 @@ class CudaFile(CFile):
         return "*".join(self.forms.form(extent, UNARY) for extent in extents) or "1"
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that launch a kernel or call a recurrence. A launch that may have no threads is guarded."""
+        """Yield the lines that launch ``found``, the printed kernel of a step, or call a recurrence. A launch that may
+        have no threads is guarded.
+        """
         function, _, rest = functions(step).partition("(")
         if isinstance(step, Recurrence):
             loop, launch = self.loops.get(step.array, (None, ""))
@@ -511,5 +519,5 @@ class CudaLoopBody(CudaFile):
         return CFile.step_text(self, step)
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that run a kernel or a recurrence."""
+        """Yield the lines by which a block of threads runs a kernel or a recurrence, followed by a barrier."""
         yield from (f"{INDENT}{functions(step)};", f"{INDENT}__syncthreads();")

@@ -60,9 +60,9 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Return the name of a new kernel parameter through which the host passes the value of `form`, the same in all
-        threads; None if ``passed_constants`` excludes it, so that the kernel computes it. Record `form` in
-        ``constants``.
+        """Add a kernel parameter for `form`, which has the same value in all threads, and return its new name, similar
+        to `wish`; the host passes the value. Return None if ``passed_constants`` excludes the form: the kernel then
+        computes it. In both cases, `form` is recorded in ``constants``.
         """
         number = len(self.constants)
         self.constants.append(form)
@@ -267,7 +267,7 @@ BATCH = "cuda.blockIdx.x*cuda.blockDim.y + cuda.threadIdx.y"
 
 
 class CudaPythonBlockPrinter(CudaPrinter):
-    """Prints the nest of a kernel whose blocks share memory."""
+    """Prints the loop nest of a kernel in which the threads of a block share memory, as a function for ``cuda.jit``."""
 
     def __init__(
         self,
@@ -307,7 +307,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the array extents that a kernel needs to compute offsets of entries and its number of threads."""
+    """Return the extents that a GPU kernel needs to compute offsets of array entries and its number of threads: those
+    of its threads (also of blocks, for a ``nest`` with shared memory), and those of the arrays that it uses.
+    """
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
     box += [extent for _, extent in nest.coordinates] if nest is not None else []
@@ -409,7 +411,8 @@ def _kernel_text(
 
 def loop_kernel_text(step: Kernel | FusedKernels, names: FormNames, prover: Prover, batch: int | None) -> KernelText:
     """Return the device function of a kernel inside of a recurrence whose loop over time runs on the GPU. The threads
-    of a block compute it together, see `CudaPythonLoopPrinter`.
+    of a block compute it together (see `CudaPythonLoopPrinter`); ``batch`` is the number of the batch axis, None
+    without one.
     """
     nest, extents = checked_nest(step, prover), _needed_extents(step, prover.shapes)
     printer = CudaPythonLoopPrinter(names.copy(), step, prover.shapes, batch)
@@ -424,8 +427,8 @@ def _function_text(
     threads: str,
     extents: Sequence[Affine],
 ) -> KernelText:
-    """Return the function of a step with the loop nest ``body``. Its docstring says what ``threads`` compute. Its
-    arguments are the names that the text or ``extents`` need.
+    """Return the GPU function of a step with the loop nest ``body``, whose parameters are the names that its text or
+    the forms ``extents`` contain. ``threads`` is the part of its docstring that says which threads compute it.
     """
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])

@@ -99,9 +99,9 @@ def loop_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _DeviceLoop:
-    """The printer of the function in which the host runs a recurrence on the device. ``states``, ``results`` and
-    ``spare`` map arrays of a time step to variables: for its arguments, for its results, and for the second buffers of
-    results that become states.
+    """The printer of the function by which the host runs a recurrence on the device. ``states``, ``results`` and
+    ``spare`` map names of a time step's arrays to variables of this function: for arguments, for results, and for the
+    second buffers of results that become states.
     """
 
     last_parameters: tuple[str, ...] = ("stream", "memory")
@@ -169,11 +169,15 @@ class _DeviceLoop:
         return f'{step_function(self.step)}({", ".join(passed)}, stream, memory.inside("steps"))'
 
     def memory_lines(self, array: str, name: str) -> list[str]:
-        """Return the lines that get an array for the result ``name`` of the body."""
+        """Return the line that allocates device memory for the result ``name`` of a time step, as the variable
+        ``array`` of the generated code.
+        """
         return [f'{array} = memory("{array}", {self.entries(name)}, {self.names(self.step.array)}.dtype)']
 
     def step_lines(self) -> Iterator[str]:
-        """Yield the lines of one step: the call, the additions to stacks and sums, and the exchange of buffers."""
+        """Yield the lines of one time step: the call of its function, the updates of arrays that store its results for
+        all times or their sums, and the exchange of buffers.
+        """
         step, names = self.step, self.names
         for result, array in self.stacked.items():
             yield f"{self.results[result]} = {self.row(array, result)}"
@@ -224,5 +228,7 @@ class BlockLoopPrinter(_DeviceLoop):
         return f"step_of_{self.name}({', '.join(passed)}, work)"
 
     def memory_lines(self, array: str, name: str) -> list[str]:
-        """Return the lines that take an array for the result ``name`` of a time step from the memory of the loop."""
+        """Return the lines that take memory for the result ``name`` of a time step from the work memory of the loop, as
+        the variable ``array`` of the generated code.
+        """
         return [f"{array} = work[:{self.entries(name)}]", f"work = work[{self.entries(name, PRODUCT)}:]"]

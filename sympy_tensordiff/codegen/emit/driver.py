@@ -160,8 +160,9 @@ def module_text(
     library: str = "",
     constants: str = "",
 ) -> str:
-    """Return the text of a module: a header, imports, and the function texts ``pieces``. Only names that occur in the
-    pieces are imported, from the standard library, NumPy and ``modules``.
+    """Return the text of a module: a header, imports, the texts ``library`` and ``constants`` of definitions, and the
+    function texts ``pieces``. Only names that occur in the pieces are imported, from the standard library, NumPy and
+    ``modules``.
     """
     text = "\n".join(pieces)
     lines = [f"import {module}" for module in STANDARD_MODULES if f"{module}." in text]
@@ -250,8 +251,8 @@ class Temporaries:
         return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
 
     def work_extents(self, step: Step) -> Sequence[Affine]:
-        """Return extents of which none may be 0 for the step to have anything to compute: if one is, the step is not
-        called; () if the function of the step makes this test itself.
+        """Return the extents that must all be positive for a step to have any work; otherwise its call is skipped.
+        Return () if the function of the step makes this test itself.
         """
         if isinstance(step, Scatter):
             return step.extents if step.exclusive else ()

@@ -133,7 +133,9 @@ class Precision:
 
     @property
     def round_bits(self) -> int:
-        """The bits of the number `round`, read as an integer."""
+        """The bits of the constant `round`, read as an integer. Subtracted from the bits of ``n + round``, they leave
+        the integer n.
+        """
         return (self.bias + self.digits << self.digits) + (1 << self.digits - 1)
 
 
@@ -447,8 +449,8 @@ def _sine_near(a: Precision, quarters: int) -> str:
 
 
 def _quarter_turns(a: Precision) -> str:
-    """Return lines of code that subtract n quarter turns from the angle x and store the result in ``t``; the last bits
-    of ``turns`` are n. The smaller terms of `HALF_PI` are still to be subtracted.
+    """Return lines of code that subtract n quarter turns from the angle x, up to the smaller terms of `HALF_PI`, and
+    store the difference in ``t``. The nearest integer n is in the last bits of ``turns``.
     """
     return f"""c = np.float64(x if abs(x) <= {a(MAX_NEAR_ANGLE)} else x - x)
     turns = c*{2 / math.pi!r} + {DOUBLE.round}
@@ -457,8 +459,8 @@ def _quarter_turns(a: Precision) -> str:
 
 
 def _tan_near(a: Precision) -> str:
-    """Return the text of the body of tan for a number format, valid for angles that are not large. The rounding error
-    ``lost`` of the reduced angle r is added with the slope of the tangent.
+    """Return the body, as Python text, of tan for the floating-point type ``a``, valid for angles that are not large.
+    The rounding error ``lost`` of the reduced angle is corrected to first order, by the derivative of tan.
     """
     if a.bits == 64:
         rest = f"""r = t - n*{HALF_PI[1]!r}
@@ -481,9 +483,9 @@ def _tan_near(a: Precision) -> str:
 
 
 def _arctangent(a: Precision) -> str:
-    """Return the lines of code that compute ``angle``, the arc tangent of ``low/high`` for ``0 <= low <= high``, and
-    then subtract it from pi/2 if ``is_steep``. Above 1/2, the quotient is replaced by ``(low - high)/(low + high)``,
-    whose arc tangent is less by pi/4. Angles are ``eighths*pi/4 + small``.
+    """Return the lines of code that compute the arc tangent of ``low/high``, for ``0 <= low <= high``, as
+    ``eighths*pi/4 + small``; if ``is_steep``, pi/2 minus the arc tangent. A quotient above 1/2 is replaced by ``(low -
+    high)/(low + high)``, whose arc tangent is less by pi/4.
     """
     return f"""is_near = low > {a(0.5)}*high
     half = {a(0.5)} if high > {a(1.0)} else {a(1.0)}
@@ -499,7 +501,7 @@ def _arctangent(a: Precision) -> str:
 
 
 def _arctan(a: Precision) -> str:
-    """Return the text of the body of atan for a number format."""
+    """Return the body, as Python text, of our own atan for the floating-point type ``a``."""
     return f"""
     size = abs(x)
     is_steep = size > {a(1.0)}
@@ -510,7 +512,7 @@ def _arctan(a: Precision) -> str:
 
 
 def _arctan2(a: Precision) -> str:
-    """Return the text of the body of ``atan2(y, x)`` for a number format."""
+    """Return the body, as Python text, of our own ``atan2(y, x)`` for the floating-point type ``a``."""
     return f"""
     width = abs(x)
     height = abs(y)
@@ -528,8 +530,8 @@ def _arctan2(a: Precision) -> str:
 
 
 def _arcsinh(a: Precision) -> str:
-    """Return the text of the body of asinh for a number format: ``log(x + sqrt(x**2 + 1))`` for positive x, a
-    polynomial near 0.
+    """Return the body, as Python text, of our own asinh for the floating-point type ``a``: ``log(x + sqrt(x**2 + 1))``
+    for positive x, a polynomial near 0.
     """
     large = a(2.0 ** (a.bias // 2 - 10))
     return f"""
@@ -544,8 +546,8 @@ def _arcsinh(a: Precision) -> str:
 
 
 def _arccosh(a: Precision) -> str:
-    """Return the text of the body of acosh for a number format: ``log(x + sqrt(x**2 - 1))``, and near 1 a polynomial
-    times ``sqrt(2*(x - 1))``.
+    """Return the body, as Python text, of our own acosh for the floating-point type ``a``: ``log(x + sqrt(x**2 - 1))``,
+    and near 1 a polynomial times ``sqrt(2*(x - 1))``.
     """
     large = a(2.0 ** (a.bias // 2 - 10))
     return f"""
@@ -560,8 +562,8 @@ def _arccosh(a: Precision) -> str:
 
 
 def _arctanh(a: Precision) -> str:
-    """Return the text of the body of atanh for a number format: ``log1p(2*x/(1 - x))/2`` for positive x, a polynomial
-    near 0.
+    """Return the body, as Python text, of our own atanh for the floating-point type ``a``: ``log1p(2*x/(1 - x))/2`` for
+    positive x, a polynomial near 0.
     """
     return f"""
     size = abs(x)
@@ -657,8 +659,8 @@ def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str
 
 
 def _inverse_of_first_pole(a: Precision) -> str:
-    """Return the lines of code that compute ``inverse``: ``1/x`` for positive x, ``pi/sin(pi*x)`` up to its sign for
-    negative x, where the distance of x from the nearest integer is ``f``.
+    """Return the lines of code that compute ``inverse``: ``1/x`` for positive x, and ``pi/sin(pi*x)`` up to its sign
+    for negative x. For this they compute ``f``, x minus the nearest integer.
     """
     return f"""f = x - np.floor(x + {a(0.5)}) if size < {a(2.0**a.digits)} else {a(0.0)}
     v = f*f
@@ -668,8 +670,8 @@ def _inverse_of_first_pole(a: Precision) -> str:
 
 
 def _trigamma(a: Precision) -> str:
-    """Return the text of the body of trigamma, the second derivative of log(gamma), for a number format. At negative x
-    it is ``pi**2/sin(pi*x)**2 - trigamma(1 - x)``.
+    """Return the body, as Python text, of our own trigamma, the second derivative of log(gamma), for the floating-point
+    type ``a``. At negative x it is ``pi**2/sin(pi*x)**2 - trigamma(1 - x)``.
     """
     return f"""
     {_beyond_first_pole(a, 2, a.trigamma)}
@@ -678,8 +680,8 @@ def _trigamma(a: Precision) -> str:
 
 
 def _tetragamma(a: Precision) -> str:
-    """Return the text of the body of tetragamma, the third derivative of log(gamma), for a number format. At negative x
-    it is ``tetragamma(1 - x) - 2*pi**3*cos(pi*x)/sin(pi*x)**3``; the cosine is a sine of the distance to 1/2.
+    """Return the body, as Python text, of our own tetragamma, the third derivative of log(gamma), for the
+    floating-point type ``a``. At negative x it is ``tetragamma(1 - x) - 2*pi**3*cos(pi*x)/sin(pi*x)**3``.
     """
     return f"""
     {_beyond_first_pole(a, 3, a.tetragamma)}

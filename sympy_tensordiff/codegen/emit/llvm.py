@@ -154,7 +154,7 @@ class Builder:
         self.label = label
 
     def branch(self, condition: str, yes: str, no: str) -> None:
-        """End the basic block with a conditional branch."""
+        """End the basic block with a branch to the label ``yes`` if ``condition`` is true, else to ``no``."""
         self.line(f"br i1 {condition}, label %{yes}, label %{no}")
 
     @contextmanager
@@ -254,8 +254,8 @@ class Builder:
         return reduce(lambda one, other: self.call("i64", name, [one, other], "i64"), dict.fromkeys(values))
 
     def divided(self, value: str, divisor: str) -> str:
-        """Emit a quotient by a positive integer, rounded down, and return its value. The quotient may be executed
-        before the test that the divisor is positive; a size of 0 then counts as 1.
+        """Emit a quotient by a positive integer, rounded down, and return its value. A ``divisor`` of 0 counts as 1,
+        since the code may run before the test that excludes it.
         """
         if divisor.isdigit() and not int(divisor) & int(divisor) - 1:
             return self.new(f"ashr i64 {value}, {int(divisor).bit_length() - 1}")
@@ -266,8 +266,8 @@ class Builder:
         return self.new(f"add nsw i64 {whole}, {self.new(f'sext i1 {below} to i64')}")
 
     def call(self, result: str, name: str, values: Sequence[str], kind: str) -> str:
-        """Emit a call of the function `name`, whose arguments all have the type `kind`, and return its value. A new
-        function is declared.
+        """Emit a call of the function `name`, whose arguments all have the type `kind`, and return its value, of the
+        type ``result``. A new function is declared.
         """
         self.module.declare(name, result, [kind] * len(values))
         return self.new(f"call {result} @{name}({', '.join(f'{kind} {value}' for value in values)})")

@@ -41,8 +41,9 @@ def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
 def matrix_order(
     labels: Sequence[int], both: Sequence[int], first: Sequence[int], second: Sequence[int]
 ) -> bool | None:
-    """Return how BLAS can read an array with the axes `labels` as matrices, one for each index along ``both``: False if
-    ``first`` are the rows in memory and ``second`` the columns, True for the opposite, None if a copy is needed.
+    """Return whether BLAS can read an array with the axes `labels` as transposed matrices, one for each index along the
+    batch axes ``both``. False if ``first`` are the rows and ``second`` the columns in memory, True if it is the
+    opposite, None if BLAS needs a copy.
     """
     rest = [label for label in labels if label not in both]
     is_turned = bool(first and second) and rest == [*second, *first]
@@ -55,8 +56,8 @@ def matrix_order(
 
 
 def is_transposed(operand: Operand, both: Sequence[int], first: Sequence[int], second: Sequence[int]) -> bool:
-    """Return whether an operand's axes are in the order ``both``, ``second``, ``first`` instead of ``both``, ``first``,
-    ``second``, so that it is read transposed.
+    """Return whether the matrices in an operand are stored transposed: its axes are the batch axes ``both``, then the
+    columns ``second``, then the rows ``first``.
     """
     return bool(first and second) and list(operand.labels) == [*both, *second, *first]
 

@@ -125,7 +125,7 @@ class _LlvmTranslation:
         return self.call(node)
 
     def compared(self, test: str, one: str, other: str, kind: str) -> str:
-        """Emit the comparison of two values of one kind, and return its i1 value."""
+        """Emit the comparison of two values of one kind by ``test``, such as "lt", and return its i1 value."""
         if kind in ("real", "double"):
             return self.new(f"fcmp {'une' if test == 'ne' else f'o{test}'} {self.types[kind]} {one}, {other}")
         sign = "" if test in ("eq", "ne") else "u" if kind == "natural" else "s"
@@ -176,8 +176,8 @@ class _LlvmTranslation:
         return self.new(f"call {self.real} @{name}.{self.real}({passed})"), "real"
 
     def changed(self, value: tuple[str, str], kind: str) -> tuple[str, str]:
-        """Emit the explicit conversion to ``kind`` that the Python text of the function asks for, of a value that is a
-        pair of text and kind; return the new pair.
+        """Emit the conversion of `value`, a pair ``(text, kind)``, to the number type `kind`, where the Python text
+        calls for an explicit conversion; return the pair of the result.
         """
         text, own = value
         if own == "number":

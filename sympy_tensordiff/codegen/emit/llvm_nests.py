@@ -104,9 +104,11 @@ class LlvmNestPrinter(LlvmScalarPrinter):
             self.depth -= 1
 
     def is_costly(self, loop: Loop) -> bool:
-        """Return whether `loop`, without loops and conditions in it, reads along rows and calls a function that LLVM
-        computes in vectors. Vectors of entries from different rows gain nothing: with two loops over such entries, the
-        gradient of UMAP's loss takes 1.3 times as long.
+        """Return whether `loop`, an innermost loop without conditions, should run in vectors of iterations: it calls a
+        function that LLVM computes in vectors, and all reads that depend on its variable are contiguous.
+
+        Vectors of entries from different rows gain nothing: with two loops over such entries, the gradient of UMAP's
+        loss takes 1.3 times as long.
         """
         if any(isinstance(one, Loop | If) for one in loop.body) or not any(map(is_vectorised, scalars(loop.body))):
             return False
@@ -123,8 +125,9 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return self.new(f"add nsw i64 {low}, {whole}")
 
     def hoist_quotients(self, loop: Loop) -> bool:
-        """Emit those quotients by sizes that do not change in `loop` before it, if it contains conditions. Return False
-        if one of the quotients cannot be moved; the loop must then not be vectorised, because LLVM 22.1 miscompiles it.
+        """Compute those quotients by sizes that do not change in `loop` before it, if it contains conditions. Return
+        False if one of them cannot be computed there: the loop must then not be vectorised, because LLVM 22.1
+        miscompiles it.
         """
         if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
             isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)
@@ -185,8 +188,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
 
 
 def _upper_extent(ends: Ends) -> Affine:
-    """Return the extent `ends` of a local array's axis as one form that is large enough: of a maximum or minimum with
-    constants, as ``max(n, 0)``, the form that is not constant.
+    """Return the extent `ends` of a local array's axis as a single form. If it is a maximum or minimum with constants,
+    such as ``max(n, 0)``, return the form that is not constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

@@ -181,9 +181,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, pitches, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def row_step(self, labels: Sequence[int], groups: tuple[Sequence[int], Sequence[int]], is_turned: bool) -> str:
-        """Emit the row stride, in entries, of an operand of a matrix product, and return its value. ``labels`` are the
-        axes of the array, ``groups`` the labels of the matrix's rows and those of its columns, exchanged if
-        `is_turned`. The stride is 1 if there are no columns.
+        """Emit the distance, in entries, between neighbouring rows of a matrix, an operand of a product, and return its
+        value. ``labels`` are the axes of its array; ``groups`` are those along its rows and those along its columns,
+        exchanged if `is_turned`.
         """
         first, second = reversed(groups) if is_turned else groups
         return self.stride(labels, first[-1]) if first and second else self.length_of(second)
@@ -213,8 +213,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return reduce(self.times, [self.form(self.extents[label]) for label in labels], "1")
 
     def advance(self, pointers: tuple[str, str, str], offsets: Sequence[str]) -> tuple[str, str, str]:
-        """Emit pointers ``offsets`` entries (0 where one is missing) after `pointers`, those to the result and the
-        operands, and return them.
+        """Emit the addresses that are ``offsets`` entries after `pointers` (to the result, the left and the right
+        operand), and return them. Missing last offsets count as 0.
         """
         out, left, right = (self.pointer_at(*pair) for pair in itertools.zip_longest(pointers, offsets, fillvalue="0"))
         return out, left, right
@@ -224,7 +224,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
     ) -> None:
         """Emit one matrix product with a sum of ``terms`` products per entry: a BLAS call, or loops if it is small.
         ``pointers`` and ``steps`` are the first entries and row strides of the result and of both operands, `turned`
-        says which operands are stored transposed. ``rows`` or ``columns`` is -1 if that operand is a vector.
+        says which operands are stored transposed. ``rows`` is -1 if the left operand is a vector, ``columns`` if the
+        right one is.
         """
         out, left, right = pointers
         own, other = ("1" if length == "-1" else length for length in (rows, columns))
@@ -311,8 +312,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
-        """Emit one matrix product for each block of rows of a triangular product; it sums over the summation indices
-        that all rows of the block have. ``ends`` are the first block and the end of the blocks.
+        """Emit one matrix product for each block of rows of the triangular product ``step``, from the first to the last
+        of the two block numbers in ``ends``; it sums over the summation indices that all rows of the block have.
+        ``found`` are the operands as matrices, ``pointers`` the first entries of result and operands; ``turned`` says
+        which operands are transposed.
         """
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))

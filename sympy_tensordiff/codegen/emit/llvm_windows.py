@@ -25,8 +25,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """Emit the instructions of a correlation. ``copy`` is the entry of the copied right operand that a block reads,
-        without the last index, along which a block computes with vectors.
+        """Emit the instructions of a correlation, divided into blocks as ``tiles`` says, in wide vectors if
+        ``is_wide``. ``copy`` is the entry of the right operand's copy that a block reads, without the last index, along
+        which a block computes with vectors.
         """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)
@@ -129,7 +130,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         self.line(f"call void @{self.symbol}({', '.join(passed)})")
 
     def print_store(self, out: Sequence[Affine], lane_out: int) -> None:
-        """Append loops that copy the sums of a task, the entries of one part of the result, to the result."""
+        """Emit loops that store the sums of one task in its entries of the result, times the factor of the step.
+        ``out`` is the shape of the result, ``lane_out`` its axis along which blocks compute with vectors.
+        """
         real, index, places = self.module.real, dict(self.places), dict(self.places)
         with ExitStack() as stack:
             for axis, name in self.places.items():
@@ -150,8 +153,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
 
 def tile_function(module: Module, is_wide: bool) -> str:
-    """Define the function that adds a product of two small blocks to a block of the result, in vector registers; return
-    its symbol.
+    """Define the function that adds a product of two small blocks to a block of the result, in vector registers (of 64
+    bytes if ``is_wide``, else 32); return its symbol.
     """
     name = "tile"
     if name in module.functions:

@@ -173,8 +173,8 @@ class _MatrixProduct:
 
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
         """Return the text of an operand as a matrix with one axis for each group of labels, or as a vector for a single
-        group. The placeholder ``{}`` stands for its batch index. An array that BLAS cannot read in place is copied
-        first.
+        group. The placeholder ``{}`` stands for its index along the batch labels ``both``. An array that BLAS cannot
+        read in place is copied first.
         """
         labels, array = list(operand.labels), self.names(operand.array)
         order = [label for group in (both, *groups) for label in group]

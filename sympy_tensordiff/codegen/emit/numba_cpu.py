@@ -297,7 +297,9 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
 def _step_functions(
     program: Program, names: FormNames, decorators: Decorators, prover: Prover, parallel: frozenset[str] = frozenset()
 ) -> tuple[Functions, list[str]]:
-    """Return the Numba functions of all steps, and the texts of NumPy functions that recurrences call in Python."""
+    """Return ``(functions, texts)``: the Numba functions of all steps, of which those in ``parallel`` run on several
+    cores, and the texts of NumPy functions that recurrences with uncompiled steps call.
+    """
     functions = Functions(names)
     made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
 

@@ -265,7 +265,7 @@ def loop_lines(
 ) -> list[str]:
     """Return the lines that run a recurrence on the GPU. Usually one launch runs the whole loop over time; if the steps
     turn out to be large, the lines ``host`` are executed, by which the host runs the loop. ``in_step`` says whether the
-    recurrence is itself a step of another one.
+    recurrence is itself a step of another one, ``dtype`` is the text of the number type.
     """
 
     def entries(extents: Sequence[Affine]) -> str:
@@ -290,7 +290,7 @@ def loop_lines(
 
 
 def blocks_text(nest: BlockNest, printer: FormPrinter) -> str:
-    """Return the number of blocks of a nest as text."""
+    """Return the text of the number of thread blocks to launch for a GPU nest."""
     *others, last = ["1", *(printer.form(extent, UNARY) for extent in nest.grid)]
     if nest.along:
         height = (nest.x if nest.along == "x" else nest.y)[1]

@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the texts of a recurrence's functions, ``pieces`` and ``entries``, with new names for the functions that
-    `pieces` define. Another recurrence in the module may then have functions of the old names.
+    """Return the texts of a recurrence's functions, ``pieces`` and ``entries``, with the functions that `pieces` define
+    renamed, so that no other recurrence in the module has functions of the same names.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]
@@ -114,8 +114,9 @@ class _Loop:
 def _next_states(
     step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
 ) -> Iterable[str]:
-    """Yield the lines after a step that turn its results into the states of the next one; buffers are exchanged instead
-    of copied where possible. `values`, `results` and `stacked` have the texts of arguments, results and stacks.
+    """Yield the lines that turn the results of a time step into the states of the next one, by exchanging buffers where
+    possible, otherwise by copies. `values`, `results` and `stacked` are the texts of the step's arguments, of its
+    results, and of the arrays that store results for all times.
     """
     counts: dict[str, int] = {}
     for state in step.carried:

@@ -80,8 +80,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return those constraints of ``rows`` that limit the first axis to the rows of one thread, such as ``i <
-        stop``, weakened to hold for all threads: ``i < n``. Other constraints are left out.
+        """Return the constraints in ``rows`` that limit the first axis to the rows of one thread, such as ``i < stop``,
+        with the end of the whole axis in place of the thread's end: ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(
@@ -101,8 +101,8 @@ class _BoundsChecker:
                 raise VerificationError(f"the nest of {self.step.array}: axis {axis} of {load.array} needs {row}")
 
     def arrays_checked_at_run_time(self) -> set[str]:
-        """Return the arrays that the unscheduled step reads at indices that are not proved to be in bounds. Each call
-        checks the indices of these reads.
+        """Return the arrays that are read at indices which are not proved to be in bounds, before scheduling changes
+        the step. Each call checks the indices of these reads.
         """
         unproved = (self.prover.unproved(kernel) for kernel in kernels_of(self.step))
         return {read.load.array for found in unproved for read, *_ in found}

@@ -94,8 +94,8 @@ def _uses(key: _StepKey) -> Uses:
 
 
 def _uses_of_fused(step: FusedKernels) -> Uses:
-    """Return the arrays, scalars and sizes that the one function made of the kernels of `step` takes as parameters; the
-    arrays that it fills are not among them.
+    """Return the arrays, scalars and integers that the function of fused kernels takes as parameters, except the arrays
+    that it fills.
     """
     found = [uses(kernel) for kernel in step.kernels]
     filled = {kernel.array for kernel in step.kernels}

@@ -94,8 +94,8 @@ class Prover:
 
     @cached_property
     def lengths(self) -> dict[Variable, Affine]:
-        """Map the variable that represents the length of an array axis in loop nests to this length as a form in the
-        sizes.
+        """Return a dictionary from the variables that represent axis lengths of arrays in loop nests to these lengths
+        as forms in the sizes.
         """
         return {name: form for array, shape in self.shapes.items() for name, form in lengths(array, shape).items()}
 
@@ -118,8 +118,8 @@ class Prover:
         return is_empty(rows, self._simple_facts) or is_empty(rows, self._facts_of(rows)[1])
 
     def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
-        """Return ``(sizes, facts)`` for a proof about ``rows``: those sizes in the rows that are computed as maxima or
-        minima, and the known constraints that contain no other computed sizes.
+        """Return ``(sizes, facts)`` for a proof about ``rows``: the computed sizes (maxima or minima of others) on
+        which they depend, and the known constraints that contain no other computed sizes.
         """
         used = self._sizes_in(rows)
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
@@ -208,7 +208,9 @@ def enclosing_rows(enclosing: Around, start: Rows = ()) -> Rows:
 
 
 def condition_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the constraints on integers that follow if a boolean expression is true (or false, by `holds`)."""
+    """Return the constraints on integers that follow if a boolean expression is true (if it is false, for
+    ``holds=False``).
+    """
     return tuple(chain.from_iterable(_comparison_rows(*part) for part in _conjuncts(condition, holds)))
 
 
@@ -381,10 +383,8 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
     """Yield the reads of a single statement, without those in its body, and the array entry that it sets. The
-    constraints ``rows`` are true there.
-
-    ``integers`` are the values of scalars that depend on integers only; the scalar that the statement sets is added to
-    them.
+    constraints ``rows`` are true there. ``integers`` has the values of scalars that depend on integers only; the scalar
+    that the statement sets is added to them.
     """
     own = statement.index if isinstance(statement, Set) else head_forms(statement)
     yield from (Read(load, statement, rows) for load in data_reads(own))

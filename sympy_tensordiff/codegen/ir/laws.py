@@ -135,7 +135,9 @@ def _check_globals(program: Program) -> set[str]:
 
 
 def _check_forms(where: str, forms: Iterable[Affine], known: Container[str]) -> None:
-    """Raise VerificationError if a form contains a name that is not in ``known``."""
+    """Raise VerificationError if a form contains a name that is not in ``known``. ``where`` is the beginning of the
+    message.
+    """
     for form in forms:
         unknown = sorted(name for name in form.atoms() if name not in known)
         if unknown:
@@ -143,7 +145,7 @@ def _check_forms(where: str, forms: Iterable[Affine], known: Container[str]) -> 
 
 
 def _check_identifier(where: str, name: str) -> None:
-    """Raise VerificationError if a name is not an identifier."""
+    """Raise VerificationError if a name is not an identifier. ``where`` is the beginning of the message."""
     if not name.isidentifier() or not name.isascii() or iskeyword(name):
         raise VerificationError(f"{where}: {name!r} is not an identifier")
 
@@ -191,8 +193,8 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError unless the last statement of a kernel sets its entry, and no other one sets or adds to an
-    entry. In a scatter, statements may only add to entries.
+    """Raise VerificationError unless the last statement of a kernel sets its entry, and none of the others (``inside``
+    are all) sets or adds to an entry. In a scatter, statements may only add to entries.
     """
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):
@@ -222,7 +224,9 @@ def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
 
 
 def _check_values(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError if a condition is used as a number, or a number as a condition."""
+    """Raise VerificationError if one of the statements ``inside`` a kernel uses a condition as a number, or a number as
+    a condition.
+    """
     conditions: set[str] = set()
     for s in inside:
         if not isinstance(s, Set) or isinstance(s.value, Identity):
@@ -256,7 +260,7 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
     """Raise VerificationError if an accumulator is initialised for one reduction and updated by another, or is read
-    before the loop that updates it has ended.
+    before the loop that updates it has ended. ``inside`` are all statements of a kernel.
     """
     starts, read = declared(inside), set[str]()
     for s in inside:

@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition, as the name of a scalar or its negation, that guards all updates that ``loop`` makes to
-    accumulators from outside: where it is false, the loop can be skipped. None if there is none.
+    """Return the condition, as the name of a scalar or its negation, that guards all updates by ``loop`` of
+    accumulators declared outside of it: where it is false, the loop can be skipped. None if there is no such condition.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """
@@ -65,9 +65,9 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition, computed in `body`, that must be true for the loops of `body` to have an effect: where it
-    is false, they can be skipped. None if there is not exactly one such condition, if another loop is not short, or if
-    `body` has an ``if``.
+    """Return the condition, computed in `body`, that guards all loops in it that are not short: where it is false, they
+    have no effect and can be skipped. None if there is no such condition or more than one, or if `body` contains an
+    ``if``.
     """
     tests = set()
     for statement in body:
@@ -128,8 +128,9 @@ def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return statements that run a fast copy of `loop`, without its inner loops under a rare condition, and afterwards
-    `loop` itself if the condition occurred. None if it has no such inner loops, or adds to values from before.
+    """Return statements that run `loop` without the inner loops that a rare condition guards, and then run the whole
+    `loop` again if the condition was true anywhere. None if there are no such inner loops, or if `loop` adds to values
+    from before it, so that it cannot run twice.
 
     All entries are computed again then: they are set, not added to earlier values.
     """

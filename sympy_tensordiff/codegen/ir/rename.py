@@ -57,15 +57,17 @@ class Renaming:
         return rewrite_scalar(value, self._rename_part)
 
     def _rename_target(self, target: Name | Load) -> Name | Load:
-        """Return the target of an assignment with the new names. Its index has been renamed before; arrays in
-        ``self.rows`` lose their first index.
+        """Return the target of an assignment with the new names; its index has them already. Arrays in ``self.rows``,
+        of which only one row is stored, lose their first index.
         """
         if isinstance(target, Name):
             return self.scalars.get(target.name, target)
         return Load(target.array, target.index[1:]) if target.array in self.rows else target
 
     def _rename_part(self, value: Scalar) -> Scalar:
-        """Return one node of a scalar expression with the new names; arrays in ``self.rows`` lose their first index."""
+        """Return one node of a scalar expression with the new names. Arrays in ``self.rows``, of which only one row is
+        stored, lose their first index.
+        """
         if isinstance(value, Name):
             return self.scalars.get(value.name, value)
         if isinstance(value, IndexValue):
@@ -78,7 +80,8 @@ class Renaming:
 
 def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: dict[str, int] | None = None) -> Kernel:
     """Return a kernel with its loop variables and scalars renamed, so that it can be merged with other kernels: as the
-    mapping ``common`` says, else to new names, which are added to ``taken``.
+    mapping ``common`` says, else to new names, which are added to ``taken``. ``tried`` stores the last number used for
+    each name, see `unique`.
     """
     names = dict(common)
     for name in own_names(kernel):

@@ -47,7 +47,7 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def uncompiled_arrays(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the arrays that steps fill which Numba cannot compile; Python calls a library for these. With
+    """Return the arrays filled by those steps that Numba cannot compile, for which Python calls a library. With
     ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
     """
     return [
@@ -253,7 +253,7 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
 
 def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
     """Return the shape of the matrices whose triangular factors (LU or Cholesky) an array of this `shape` stores. Raise
-    VerificationError if it cannot store factors.
+    VerificationError, with a message that begins with ``where``, if it cannot store factors.
     """
     if len(shape) < 2 or shape[-2] != shape[-1] + 1:
         raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")
@@ -270,8 +270,8 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return a `shape` in a time step in terms of the outer program, by substituting the forms that it passes for
-        integers.
+        """Return the `shape` of an array of the time steps as forms in the sizes of the outer program, which passes
+        them to the steps.
         """
         return tuple([form.substitute(forms) for form in shape])
 

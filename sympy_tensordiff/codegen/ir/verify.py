@@ -199,7 +199,7 @@ def _load_text(load: Load) -> str:
 
 
 def with_masks(program: Program) -> Program:
-    """Return a program in which reads that may be out of bounds are masked: they give 0 where they are."""
+    """Return a program in which reads that may be out of bounds are masked: out of bounds, they give 0."""
     prover = Prover(program)
     data = frozenset(a.name for a in program.arguments if a.dtype == "integer")
     steps = [_mask_kernel(program, prover, data, s) if isinstance(s, Kernel) else s for s in program.kernels]
@@ -223,7 +223,8 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
     """Return a guard whose conditions read integer arrays as nested guards: an inner condition is tested only where the
-    outer ones imply that its reads are in bounds. Other statements are unchanged.
+    outer ones imply that its reads are in bounds. Other statements are unchanged. The constraints ``start``, and those
+    of the loops and guards ``enclosing``, hold around it.
     """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement

@@ -28,11 +28,11 @@ def with_accurate_entries(
     taken: Iterable[str],
 ) -> list[Definition]:
     """Return the array `definitions` of a program with entries rewritten to avoid cancellation and overflow. With
-    `scales_norms`, there are further arrays, of norms that do not overflow; their names are not in ``taken``.
+    `scales_norms`, there are further arrays, of norms that do not overflow; their names are not in ``taken``. `tensors`
+    are the arguments by name.
 
-    `tensors` are the arguments by name, `taken` names that no new array may have. With `scales_norms`, norms are
-    computed in another scale where their sums of squares overflow or underflow; the norms of an array of sums of
-    squares become an array of their own.
+    With `scales_norms`, norms are computed in another scale where their sums of squares overflow or underflow; the
+    norms of an array of sums of squares become an array of their own.
     """
     computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
     arrays = {**tensors, **{one.name: one.array for one in definitions}}
@@ -70,9 +70,8 @@ def with_accurate_entries(
 
 def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
     """Return the `entries` of arrays without reads of stored powers of norms, such as an array of ``1/n**3``: each is
-    replaced by the formula of the power, since the stored power may have overflowed.
-
-    `tables` maps arrays to their entries.
+    replaced by the formula of the power, since the stored power may have overflowed. `tables` maps arrays to their
+    entries.
     """
     bodies = {array: body_of(table) for array, table in tables.items()}
     powers = {

@@ -52,8 +52,8 @@ class _Checks:
         self._numbered: list[int] = []
 
     def add(self, access: Access, axis: int, row: Constraint) -> None:
-        """Add the run-time checks for one bound of a read: that its index along `axis` satisfies `row`. Nothing is
-        added if an equal read is checked already.
+        """Add the run-time checks for one bound of the read ``access``: that its index along `axis` satisfies `row`.
+        Nothing is added if an equal read is checked already.
         """
         if not access.around.choices:
             signature = axis, self.signature(access, row)
@@ -89,8 +89,8 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def signature(self, access: Access, row: Constraint) -> Hashable:
-        """Return a key of the bounds check of `row`: checks with equal keys fail for the same sizes and integer arrays,
-        so that one of them is enough.
+        """Return a key of the check of the bound `row` of the read ``access``: checks with equal keys fail for the same
+        sizes and integer arrays, so that one of them is enough.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
         only ensure that there is a point: the variables are numbered in each group.
@@ -137,9 +137,9 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls with the sizes `violation`, at which the read `load` is out of bounds
-        along `axis`. If there are constraints `points`, the call is refused only if they have an integer solution at
-        its sizes. With `certain` (all sizes), raise `OutOfShapeError` now.
+        """Add a run-time check that refuses calls with the sizes in `violation`, at which the read `load` is out of
+        bounds along `axis`; if there are constraints `points`, only calls at whose sizes they have an integer solution.
+        If the read is out of bounds at all sizes (`certain`), raise `OutOfShapeError` instead.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
@@ -156,9 +156,9 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the integer-array entry to be named in the message of a failed check: ``p[i]`` for the read
-        ``x[p[i]]``, or else an entry on which the range of the index or a condition of the read depends. None if there
-        is no such entry.
+        """Return the integer-array entry to name in the message if the read ``access`` violates its bound `row`:
+        ``p[i]`` for ``x[p[i]]``, or else an entry on which the range of the index or a condition of the read depends.
+        None if there is no such entry.
         """
         form = row.form
         found = innermost_first([form])
@@ -176,7 +176,8 @@ class _Checks:
 
     def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:
         """Return a node that finds bad data for the message of a failed check: its value is the first position in the
-        array of ``entry`` whose integer makes the read out of bounds, `NO_POSITION` if there is none.
+        array of ``entry`` whose integer makes the read ``access`` violate its bound `row`, `NO_POSITION` if there is
+        none.
         """
         graph, around = self.graph, access.around
         place: list[Node] = []
@@ -237,9 +238,9 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Return ``(rows, variables, others)``: `rows` with each integer-array entry replaced by a new variable between the
-    least and greatest entry of its array, the names of these variables, and constraints that least entries are at most
-    greatest ones.
+    """Return ``(rows, variables, others)``: `rows` with a new variable in place of each integer-array entry, bounded by
+    the least and the greatest entry of its array, the names of these variables, and a constraint for each array that
+    its least entry is at most its greatest one.
 
     The third result says for each array which of its two extremes is the greater.
     """

@@ -110,9 +110,8 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
     """Return whether a running sum over `w` of products over `u`, as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, can be
-    updated in a step of `v` by one new factor ``a[v]``. `rows` and `inner` are the ranges of `w` and `u`.
-
-    `side` is 1 where the sum and the product end at `v`, -1 where they begin there.
+    updated in a step of `v` by one new factor ``a[v]``. `rows` and `inner` are the ranges of `w` and `u`; `side` is 1
+    if these end at `v`, -1 if they begin there.
     """
     moving = [row.form for row in rows if v in row.form.atoms()]
     own = [row.form for row in inner if v in row.form.atoms()]
@@ -251,8 +250,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the axes `order` of an array with one axis moved to the end: the axis along which the stored running
-    reductions continue from entry to entry. None if there is no such axis.
+    """Return the axes `order` of an array that stores running reductions, with the axis along which they continue from
+    entry to entry moved to the end. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]

@@ -57,8 +57,9 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that an array stores, since it might be rounded
-    differently if computed twice: its node, its array, and the number of its case if cases define the value.
+    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that is stored in an array, since it might be
+    rounded differently if computed twice. The record has its node, its array, and the number of its case if the value
+    is defined by cases.
     """
 
     case: int
@@ -98,8 +99,8 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return those parts of the values under the maximum or minimum `extremum` that might be rounded differently if
-        computed twice, each with the array that stores it; missing arrays are created.
+        """Return those parts of the values under the maximum or minimum `extremum` that are stored in arrays, since
+        they might be rounded differently if computed twice. Missing arrays are created.
         """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
@@ -252,8 +253,8 @@ class _Ties(LoopArrays):
                 yield Definition(name, stored.tensor, graph.comprehension(axes, shape, least))
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
-        """Return a node for the minimum of the entries of an array that are equal by symmetry, such as ``d[i, j]`` and
-        ``d[j, i]``; rounding then cannot make them different.
+        """Return a node for the minimum of those entries of the array ``stored`` that are equal by ``symmetries``, such
+        as ``d[i, j]`` and ``d[j, i]``. In place of an entry, it has one value even if these are rounded differently.
         """
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))
@@ -315,7 +316,7 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
     """Return the values among which ``node`` chooses, up to the sign: a and b for ``a if c else b``, a for ``-a``. ()
-    for other nodes.
+    for other nodes. ``closed`` are the sizes and free indices.
     """
     match node.op:
         case "guard":
@@ -330,8 +331,8 @@ def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Return whether the two values may be equal numbers: False if they read different tensors. If ``other`` contains a
-    choice, ``value`` may read fewer tensors.
+    """Return whether two values may be equal numbers, judged by the tensors that they read: these must be the same or,
+    if ``other`` contains a choice, those of ``value`` must be among those of ``other``.
     """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False

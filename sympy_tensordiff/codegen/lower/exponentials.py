@@ -75,9 +75,9 @@ class Scaled:
 
     @property
     def grows(self) -> bool:
-        """Return whether exponentials are divided by a root of their sum only, as in the derivative of
-        ``sqrt(sum(exp(u)))``, so that the quotient grows like the root. Scaling it is not worthwhile: the largest
-        exponent would rise from 700 to 1400 only, at the price of a maximum and of another exponential for each term.
+        """Return whether this is a sum of exponentials divided by a root of itself, as in the derivative of
+        ``sqrt(sum(exp(u)))``, which grows like the root. Scaling it is not worthwhile: the largest exponent would rise
+        from 700 to 1400 only, at the price of a maximum and of another exponential for each term.
         """
         return self.degree > 0 and any(factor < 0 and factor % 1 for factor in self.shift.values())
 
@@ -152,10 +152,11 @@ class Exponentials:
         return graph.with_args(node, args)
 
     def _as_product(self, total: Node, whole: Node) -> Recursion[Node]:
-        """Return ``log(Sum_k exp(a(i, k) + b(k, j)))`` as the logarithm of a product of matrices.
+        """Return ``log(Sum_k exp(a(i, k) + b(k, j)))``, given as the node ``whole`` and its sum ``total``, as the
+        logarithm of a product of matrices. Return ``whole`` for sums of any other form.
 
         The exponentials of ``a`` and ``b`` are scaled by their own maxima. Where the product is so small that terms may
-        have underflowed, the result is `whole`. Return `whole` for sums of any other form.
+        have underflowed, the result is ``whole``.
         """
         graph = self.graph
         variables, rows, body = self.open(total) if total.op == "sum" else ((), (), total)
@@ -190,8 +191,8 @@ class Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out if a factor is an addition with an exponential under a guard; the
-        exponential can then be scaled. Other products are unchanged.
+        """Return the product `node` multiplied out over an addition among its factors in which a guard contains an
+        exponential; each exponential can then be scaled in its own term. Other products are unchanged.
         """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
@@ -202,8 +203,8 @@ class Exponentials:
         return node
 
     def _quotient(self, value: Scaled) -> Node:
-        """Return `value` as a product with ``exp(u)/exp(m)`` written as ``exp(u - m)``, which does not overflow. m is
-        the largest exponent in a sum that is a divisor.
+        """Return `value`, which is divided by a sum of exponentials, as a product with ``exp(u - m)`` in place of
+        ``exp(u)/exp(m)``, where m is the largest exponent in that sum. This does not overflow.
         """
         graph = self.graph
         shift, factors = dict(value.shift), [value.rest]
@@ -220,8 +221,8 @@ class Exponentials:
     # -------------------------------------------------------------- values in scaled form
 
     def scaled(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest``, so that the exponential can be divided by another one. The shift is 0
-        if nothing in it can overflow.
+        """Return `node` as ``exp(shift)*rest``, so that two such values can be divided without overflow, by subtraction
+        of their shifts. The shift is 0 if no exponential in `node` can overflow.
         """
         if node not in self.known:
             self.known[node] = yield self._scaled(node)
@@ -308,8 +309,9 @@ class Exponentials:
         )
 
     def _shared(self, shift: Mapping[Node, Any]) -> set[Node]:
-        """Return the nodes of `shift` that belong to shares, terms divided by the sum of all of them, which are at most
-        1: the exponents of the terms and of the divisors. The set is empty if a divisor has no such term.
+        """Return the nodes of `shift` (exponents and their factors) that belong to shares. A share is a term divided by
+        the sum that contains it, so that it is at most 1. The set has the exponents of terms and of divisors; it is
+        empty if a divisor belongs to no share.
         """
         found = {node for node, factor in shift.items() if factor < 0}
         for greatest in [*found]:
@@ -328,7 +330,7 @@ class Exponentials:
 
     def _share(self, node: Node) -> Recursion[Node]:
         """Return the product `node` with each share, a term divided by the sum that contains it, as ``exp(u -
-        m)/sum(exp(v - m))``. Other exponentials in the product are factors as they are, since shares do not grow.
+        m)/sum(exp(v - m))``. A share is at most 1, so that the other factors can be rewritten one by one.
         """
         factors = yield from in_turn(map(self.scaled, node.args))
         shared = self._shared(self._multiplied(factors).shift)
@@ -349,8 +351,8 @@ class Exponentials:
             return found
 
         def select_for(value: Node, otherwise: Node) -> Node:
-            """Return a select by ``condition`` between `value` and `otherwise`, the latter in the branch where the
-            select that is rewritten has its 0.
+            """Return a select by ``condition`` between `value` and `otherwise`; `otherwise` is in the branch that is 0
+            in the original select.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
@@ -444,9 +446,9 @@ class Exponentials:
 
 
 def _factors_of_exponential(exponent: Node, variables: Sequence[int]) -> list[list[Node]]:
-    """Return the terms of `exponent` in groups, such that the exponential of each group is a factor with its own
-    indices: terms that share an index other than `variables` are in one group. Return [] if a term does not depend on
-    `variables`, or a group has no other index.
+    """Return the terms of `exponent` in groups that have no index in common except `variables`, so that the exponential
+    is a product of one factor per group, as in a product of matrices. Terms without other indices are in the first
+    group. Return [] if a term depends on none of `variables`, or there are fewer than two groups.
     """
     groups: list[tuple[set[int], list[Node]]] = []
     for term in exponent.args if exponent.op == "add" else ():
@@ -491,7 +493,9 @@ def _size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
 
 
 def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
-    """Return ``total**power``, a negative power of a sum of exponentials; 0 where the sum is 0."""
+    """Return ``total**power``, a negative power of a sum of exponentials. If the graph contains the exponent ``-oo``,
+    so that the sum may be 0, return a select that is 0 where the sum is 0.
+    """
     inverse = graph.pow(total, graph.const(power))
     if "left out" not in graph.kinds:
         return inverse

@@ -81,15 +81,15 @@ def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
 
 
 def show_key(external: External) -> str:
-    """Return the dictionary key of a user function as text for messages."""
+    """Return the key of a user function in the dictionary ``functions`` of `lambdify`, as text for messages."""
     if len(external.orders) == 1:
         return repr(external.name + "'" * external.orders[0])
     return repr((external.name, external.orders)) if any(external.orders) else repr(external.name)
 
 
 def _without_zero_orders(orders: tuple[int, ...]) -> tuple[int, ...]:
-    """Return `orders`, the number of derivatives with respect to each argument of a function; () instead of zeros only,
-    which mean the function itself.
+    """Return `orders`, the number of derivatives with respect to each argument of a function, or () if all of them are
+    0, which means the function itself.
     """
     return orders if any(orders) else ()
 
@@ -191,7 +191,7 @@ def _for_cuda(external: External, function: Callable[..., Any]) -> Any:
 
 
 def _is_on_device(function: Any) -> bool:
-    """Whether `function` is compiled for CUDA already."""
+    """Return whether `function` is a device function that Numba has compiled for CUDA already."""
     return "cuda" in type(function).__module__
 
 

@@ -98,9 +98,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body` as a candidate for an array, as `candidate` does, with the quotients in `rounded`, such as
-        ``floor(i/2)``, as variables (axes of the array) of their own; None if a variable has no bounds. ``outer`` are
-        the indices that are bound outside of `variables`.
+        """Return `body` as a candidate for an array, like `candidate`, but with each quotient in `rounded`, such as
+        ``floor(i/2)``, replaced by its new variable, which becomes an axis; None if a variable has no bounds. ``outer``
+        are the indices bound outside of the loops over `variables`.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -118,14 +118,14 @@ class LoopArrays:
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def constraints_of_binders(self, variables: Sequence[int]) -> Rows:
-        """Return the constraints of all sums and comprehensions that bind `variables`, or bind indices on which these
-        constraints depend in turn (see `binders`). Equal sets of constraints are returned once.
+        """Return the constraints of the sums and comprehensions that bind `variables`, the indices in these
+        constraints, and so on (see `binders`). Equal sets of constraints are returned once.
         """
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Map each index in `variables` to the constraints of the sum or comprehension that binds it. Do the same for
-        the indices that occur in these constraints.
+        """Return a dictionary from `variables`, the indices in their constraints, and so on, to the constraints of the
+        sum or comprehension that binds each.
         """
         found: dict[int, Rows] = {}
         waiting = list(variables)
@@ -137,8 +137,9 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return dictionaries from quotients in `body`, such as ``floor(i/2)``, to new variables, to be tried one after
-        the other: the first one replaces all quotients of indices in ``known``, the last one none.
+        """Return dictionaries from quotients in `body`, such as ``floor(i/2)``, to new variables that may replace them.
+        The caller tries one after the other: the first has all quotients that contain indices in ``known``, the next
+        ones have fewer, and the last one is empty.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
@@ -171,16 +172,16 @@ class LoopArrays:
     # -------------------------------------------------------------- what reads it
 
     def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
-        """Return the entry of an array at the index `forms`. The forms are absolute; the array's lowest index is
-        subtracted.
+        """Return the read of the array ``stored`` at the index `forms`. The array begins at its lowest index, which is
+        subtracted from `forms`.
         """
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return a node that reads `value` from `arrays`, chosen by cases if need be. None unless the entries that it
-        reads are proved to equal `value` where the constraints `known` hold and the forms `nonzero` are not 0.
+        """Return a node that reads `value` from `arrays`, chosen by cases if need be. None if the entries are not
+        proved to equal `value` wherever the constraints `known` hold and the forms `nonzero` are not 0.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
         single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -201,8 +202,8 @@ class LoopArrays:
         return self.choice_by_cases(cases, facts, nonzero)
 
     def choice_by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return one node that equals ``cases[rows]`` where the constraints `rows` are true. None if the cases do not
-        cover all points at which `facts` are true and the forms `nonzero` are not 0.
+        """Return one node that equals ``cases[rows]`` wherever the constraints `rows` hold. None if some point at which
+        `facts` hold and the forms `nonzero` are not 0 may be in no case.
         """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []

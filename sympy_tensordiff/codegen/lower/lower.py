@@ -177,9 +177,9 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.large_sums
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a reduction like ``Sum_i [r[i] == r[q]]*v[i]``, which would be repeated for each q, as the read
-        ``s[r[q]]`` of an array s with one sum for each value of ``r``. None for other reductions, or if the array does
-        not pay.
+        """Return a reduction like ``Sum_i [r[i] == r[q]]*v[i]``, which is the same for all q with equal ``r[q]``, as
+        the read ``s[r[q]]`` of an array s with one sum for each value of ``r``. None for other reductions, or if the
+        array does not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -407,8 +407,9 @@ class Lowering(Matrices):
         return [Name(name) for name in names]
 
     def _record_chain(self, node: Node, summand: Node, context: Context) -> None:
-        """Record which factors of `summand` change the terms of the running sum `node` from entry to entry: ``a**(i -
-        j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler then computes the sum in one pass.
+        """Record the factors of `summand` by which the terms of the running sum `node` change from entry to entry, such
+        as ``a**(i - j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``, so that the scheduler can compute all entries in one
+        pass.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
@@ -447,9 +448,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Split a reduction by `op`, such as "sum", into an outer and an inner reduction. Return the outer one as
-        ``(variables, constraints, body)``; the whole one, unless an array for the inner one has fewer axes than there
-        are loops around it.
+        """Return a reduction by `op`, such as "sum", as an outer one, ``(variables, constraints, body)``, of an inner
+        one, which is the body. It is split only if an array of the inner values has fewer axes than there are loops
+        around it, and is otherwise returned whole.
         """
         if not self.temporaries:
             return variables, rows, body
@@ -463,7 +464,9 @@ class Lowering(Matrices):
         return variables, rows, body
 
     def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-        """Return the lower and upper bounds of the loop over `v`, from the constraints without `inner` variables."""
+        """Return the lower and upper bounds of the loop over `v` that follow from those constraints in `rows` that
+        contain no variable of an ``inner`` loop.
+        """
         own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
         lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in bounds_with_divisors(v, own))
         return lows, highs

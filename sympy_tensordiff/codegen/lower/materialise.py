@@ -99,8 +99,8 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that the node ``by`` uses `node` in the loop that fills the array `user`, several times per entry if
-        ``repeated``. A costly node that is used a second time is stored in an array.
+        """Record that the node ``by`` uses `node` in the loop that fills the array `user`. A costly node is stored in
+        an array if a second loop uses it, or one loop uses it several times per entry (``repeated``).
         """
         if node in self.arrays:
             return
@@ -307,10 +307,10 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
     """Return the largest proper parts of `node` that are worth storing: scalar sums, or functions of sums, that are
-    used elsewhere too and depend on no other indices than `known`.
+    used elsewhere too and depend on no other indices than `known`. ``totals`` count the uses in all of a kernel, and in
+    all results.
 
-    ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left there,
-    and so is what calls a function of the user's.
+    What only one branch of a choice needs is left there, and so is what calls a function of the user's.
     """
     elsewhere = _used_elsewhere(node, totals)
     found = []

@@ -158,9 +158,9 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield the plan of the sum `terms` as a matrix product over the variables whose ranges depend on no other,
-        with loops over the rest; nothing if there is none. `slant` is the one bound that may be triangular, such as ``j
-        <= i``.
+        """Yield a plan, if there is one, to compute the sum `terms` as a matrix product over the summed variables whose
+        ranges depend on no other index, and loops over the other variables. A single bound `slant`, such as ``j <= i``,
+        may make the product triangular.
         """
         if terms is None:
             return
@@ -282,7 +282,9 @@ class Matrices(Storage):
     # -------------------------------------------------------------- what they cost
 
     def _iterations(self, split: Split) -> int:
-        """Return roughly how many iterations loops over all variables would take."""
+        """Return roughly how many iterations loops over all variables of the sum `split` and of the loops around it
+        would take.
+        """
         variables = [Affine.variable(v) for v in split.context.variables if v not in split.hidden]
         ranges = [self._range(variable, split) for variable in variables]
         total = prod(self.hints(length(found)) for found in ranges if found is not None)
@@ -305,7 +307,7 @@ class Matrices(Storage):
         return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.outer_variables else 0)
 
     def _volume(self, labels: Iterable[Affine], ranges: Ranges) -> int:
-        """Return roughly how many entries an array with the axes `labels` has."""
+        """Return roughly how many entries an array with the axes `labels` has, given the ``ranges`` of the labels."""
         return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
@@ -369,7 +371,9 @@ class Matrices(Storage):
         return (second, first) if is_turned else (first, second)
 
     def _filled(self, step: ProductStep, shape: Sequence[Affine]) -> Node:
-        """Add the new array that `step` fills; return its tensor."""
+        """Add the library call `step`, and the new array of this `shape` that it fills; return the tensor node of the
+        array.
+        """
         self.kernels.append(step)
         self.kept.append(programs.Array(step.array, tuple([self.form(extent) for extent in shape])))
         tensor = self.graph.tensor(f"array {step.array}", tuple(shape))
@@ -381,7 +385,7 @@ class Matrices(Storage):
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
         """Return ``(name, labels)`` of an array, old or new, that contains the entries of `matrix`; None if it cannot
         be stored. `roles` are three groups of the product's labels: those in both operands and the result, those in
-        `matrix` only, and the summed ones.
+        `matrix` only, and the summed ones; ``ranges`` has their ranges.
         """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
@@ -485,9 +489,9 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the sum that remains after a matrix product has summed over some variables: `product` (the read of an
-        entry of its result) times the other factors, summed over the other variables. For a triangular bound, the terms
-        near the diagonal are added to `product`.
+        """Return the node that finishes the sum of `split` after its matrix product: the read ``product`` of an entry
+        of the product, times the factors that are not in it, summed over the remaining variables. For a triangular
+        bound, the terms near the diagonal, which the product lacks, are added to ``product``.
         """
         graph = self.graph
         if split.slant is not None:

@@ -64,8 +64,8 @@ class StorageCandidate:
 
     @property
     def axis_count(self) -> int:
-        """The number of axes by which the array is compared with the loops around the value: one less than its axes if
-        a form has a floor quotient, as in ``x[floor(i/2)]``, since such an axis is shorter than the loop.
+        """The number of axes to compare with the number of loops around the value: one less than the array has if an
+        axis is a floor quotient, as in ``x[floor(i/2)]``, since this axis is shorter than its loop.
         """
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
@@ -278,8 +278,8 @@ class Planner:
     def _over_axes(
         self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]
     ) -> Node:
-        """Return `node` as a function of `axes`: row number n of `inverse` has the coefficients of the axes by which
-        variable number n of `used` is replaced.
+        """Return `node` with each variable in `used` replaced by a combination of the variables `axes`. Its
+        coefficients are the row of the matrix `inverse` with the variable's number.
         """
         values = [Affine.variable(axis) for axis in axes]
         sums = (sum((c * value for c, value in zip(row, values, strict=True)), Affine()) for row in inverse)
@@ -338,11 +338,11 @@ class Planner:
 
 
 def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[tuple[int, ...]]:
-    """Return the distinct coefficient vectors, over the variables `used`, of all index forms below `node`.
+    """Return the distinct coefficient vectors, over the variables `used`, of all index forms below `node`. Their first
+    nonzero coefficient is made positive unless ``signed``.
 
-    That order does not change when indices are renamed, so that equal parts get equal axes. The first coefficient is
-    made positive, unless ``signed`` is set. The forms that tests compare with 0 come last, as their signs say nothing
-    and no entry is read at them.
+    Their order does not change when indices are renamed, so that equal parts get equal axes. The forms that tests
+    compare with 0 come last, as their signs say nothing and no entry is read at them.
     """
     found = []
     tested: dict[Node, None] = {}
@@ -371,8 +371,9 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
 
 
 def _in_order_of_reads(basis: list[tuple[int, ...]], node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the coefficient vectors `basis` in the order of the reads in `node` that have them as indices, reads with
-    the most variables first. So the order of terms in an addition does not matter. `used` are the variables.
+    """Return the coefficient vectors `basis` sorted by the first reads in `node` that have them as indices, where reads
+    with the most variables come first. The result does not depend on the order of terms in an addition. `used` are the
+    variables of the coefficients.
     """
     keys = frozenset(used)
     reads = [part for part in reachable(node) if part.op == "read" and not keys.isdisjoint(part.free)]

@@ -112,8 +112,9 @@ def checks_of_steps(step: Recurrence) -> list[Check]:
 
 
 def _guarded_by_data(step: Recurrence) -> list[Check]:
-    """Return checks of sizes for those reads of a time step that only some entries of index arrays cause: the reads
-    must be in bounds for all entries. Raise `UnsupportedError` if the index itself is such an entry.
+    """Return checks of sizes in place of the data checks of a time step: a read that is executed only for some entries
+    of index arrays must be in bounds for all entries. Raise `UnsupportedError` if the index of the read contains such
+    an entry and may be out of bounds.
     """
     found = []
     for check in step.body.data_checks:

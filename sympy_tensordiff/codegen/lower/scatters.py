@@ -50,6 +50,7 @@ def split_scatters(
 ) -> tuple[Node, list[ScatterTerm]]:
     """Split `body`, the formula of an array's entries over `axes` (with bounds ``rows``), into ``(node, scatters)``: a
     node to be computed for each entry, and terms like ``y[p[k]] += v[k]`` that are added to entries that data select.
+    ``guard`` has further conditions on the entries.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r. So does a sum that is
@@ -135,16 +136,19 @@ MAX_SELECTIONS = 16
 
 
 def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with the summand of each sum split by the entries that data select: ``Sum_k ([p[k] == i] - [q[k]
-    == i])*v[k]`` becomes two terms, one for ``p`` and one for ``q``. Each is then a scatter, one loop over k for all i.
-    Functions of i alone are in front of it, so that they are called once for each i; where the sum is 0, so is the
-    product, as an empty sum is 0 whatever the function is.
+    """Return `roots` with each sum split by the integer-array entries that select its terms: ``Sum_k ([p[k] == i] -
+    [q[k] == i])*v[k]`` becomes two sums, one for ``p`` and one for ``q``, each of which a single loop over k can
+    scatter to all i. Functions of i alone are moved in front of these sums, to be called once for each i.
+
+    Where the sum is 0, so is the product, as an empty sum is 0 whatever the function is.
     """
     return rewritten(graph, roots, partial(_sorted_by_selection, graph)) if graph.integers else list(roots)
 
 
 def _sorted_by_selection(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` with one term for each selection in its summand; other nodes unchanged."""
+    """Return the sum `node` as one sum for each selection of its terms by integer-array entries, with functions that do
+    not depend on the summed indices in front of it; other nodes unchanged.
+    """
     if node.op != "sum":
         return node
     variables, rows, body = graph.open(node)
@@ -172,8 +176,9 @@ def _is_called_often(factor: Node) -> bool:
 
 
 def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
-    """Return `body` as a sum of values for each selection: a dictionary from the equations with entries of data that
-    choose the values to these. None for more than `MAX_SELECTIONS`.
+    """Return `body` as a sum of values, sorted by the integer-array entries that select them: a dictionary from
+    equations such as ``p[k] == i`` to the values that are added where these hold. None if there are no guards, or more
+    than `MAX_SELECTIONS` selections.
     """
     if body.is_guard_free:
         return None
@@ -187,8 +192,8 @@ def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
 def _sorted_values(
     graph: Graph, node: Node, known: Mapping[Node, dict[Rows, list[Node]] | None]
 ) -> dict[Rows, list[Node]] | None:
-    """Return `node`, an addition, product or guard, as a sum of values for each selection, given those of its arguments
-    in ``known``.
+    """Return the addition, product or guard `node` as a sum of values for each selection, as `_by_selection` does,
+    given those of its arguments in ``known``. None if there are too many selections, or several factors have them.
     """
     parts = [known[arg] for arg in node.args]
     if node.op == "guard":
@@ -300,8 +305,9 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the reduction `node` times `others` as a scatter, loops that add to entries with data-dependent indices;
-    ``guard`` is a further condition. None if entries of integer arrays would bound these loops.
+    """Return the reduction `node` times `others` as a scatter: loops over its terms, each of which is added to the
+    entry over `axes` that data select. ``guard`` is a further condition. None if the loops cannot be nested so that
+    each is bounded by outer ones.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)
@@ -428,8 +434,8 @@ def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body` into a node for all entries, and terms that are 0 off a diagonal. The latter are written as scatters
-    over the diagonal.
+    """Split `body`, the formula of an array's entries over `axes` where ``guard`` holds, into a node for all entries,
+    and terms that are 0 off a diagonal. The latter are written as scatters over the diagonal.
 
     ``facts`` are the constraints on the sizes.
     """

@@ -115,7 +115,9 @@ class _Candidate(NamedTuple):
 
 
 def _loop_bodies(graph: Graph, entries: Sequence[Node]) -> list[_LoopBody]:
-    """Return the body of each loop nest that computes `entries` or a reduction in them, without repetitions."""
+    """Return the body of each loop nest that computes one of `entries` or a reduction in them. A reduction that occurs
+    several times has one body.
+    """
     found: list[_LoopBody] = []
     stack = [(entry, Context((), ())) for entry in reversed(entries)]
     opened: set[Node] = set()
@@ -190,9 +192,7 @@ class Shifts:
 
     def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
         """Find the values in the loop `bodies` for which `survey` chose arrays, and record in `members` the array and
-        index of each.
-
-        `is_array`: whether the bodies are entries of an array, not the terms of a reduction.
+        index of each. ``is_array`` says whether the bodies are entries of an array, not terms of a reduction.
         """
         if not self.domains:
             return
@@ -433,8 +433,8 @@ class Shifts:
 
 
 def without_common_factor(graph: Graph, node: Node) -> tuple[Number, Node]:
-    """Return ``(number, rest)`` with ``number*rest == node``: the common numeric factor of the terms of an addition, as
-    2 for ``2*a - 4*b`` (1 if a coefficient is a float), or the coefficient of another node.
+    """Return ``(number, rest)`` with ``number*rest == node``. For an addition, the number is the common factor of its
+    terms, as 2 for ``2*a - 4*b`` (1 if a coefficient is a float); for another node it is its coefficient.
 
     The sign is that of the term that came into the graph first.
     """
@@ -519,7 +519,9 @@ def has_shifts(bodies: Sequence[Node]) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Whether `node`, which is no comparison, has a numeric value: it is not a select between conditions."""
+    """Return whether the value of `node` is a number: False for a select between conditions. Comparisons are not tested
+    here.
+    """
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 
 

@@ -106,9 +106,9 @@ MAX_HALVED_TERMS = 6
 
 
 def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
-    """Return the ways to split each of `sums` in two, each half with half of the terms of an addition in it. The keys
-    of the dictionary are the first halves (with outer indices renamed), its values ``(sum, half, other half)``. Terms
-    that may cancel exactly stay together.
+    """Return the ways to write each of `sums` as two sums, each with half of the terms of an addition among its
+    factors. The keys of the dictionary are the first halves, with standard names of outer indices, its values ``(sum,
+    half, other half)``. Terms that may cancel exactly stay together.
     """
     found: dict[Node, tuple[Node, Node, Node]] = {}
     for whole in sums:

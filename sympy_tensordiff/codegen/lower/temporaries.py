@@ -148,8 +148,8 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Add the kernel that computes `node` into the array `name`, and return the array. It is `output` as a
-        recursion without Python's stack.
+        """Add the kernel that computes `node` into the array `name`, and return the array. This is `output` as a
+        recursion that does not use Python's call stack.
         """
         graph = self.graph
         extents: Sequence[Affine] = ()
@@ -345,8 +345,9 @@ class Storage:
         return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
     def _array_containing(self, candidate: StorageCandidate, context: Context | None = None) -> Stored | None:
-        """Return an existing array that stores all values of `candidate`; None if there is none. With ``only_rows``, an
-        array that is stored row by row counts only if the outermost loop of `context` runs over its rows.
+        """Return an existing array that stores all values of `candidate`; None if there is none. If this storage has
+        the option ``only_rows``, an array that is filled row by row counts only if the outermost loop of `context` runs
+        over its rows.
         """
         known = (*self.facts, *candidate.rows)
         for array in self.stored.get(candidate.node, ()):
@@ -415,7 +416,9 @@ class Storage:
         return stored
 
     def doubled_domains(self) -> dict[Node, StorageCandidate]:
-        """Return the costly values that several temporaries store, each with a domain that contains all of theirs."""
+        """Return a dictionary from costly values that several temporaries store, each for a part of the range, to
+        candidates for one array of the whole range.
+        """
         kept = {array.name for array in self.kept}
         found = {}
         for node, arrays in self.stored.items():

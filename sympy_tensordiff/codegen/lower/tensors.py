@@ -120,8 +120,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _results_without_copies(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Return a dictionary from arrays to results of library calls: for each array that is only such a result transposed
-    or scaled, if nothing else uses the result. The call can then fill the array directly.
+    """Return a dictionary from arrays that are only the transposed or scaled result of a library call to this result,
+    if nothing else uses it. The call can then fill the array directly.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -333,8 +333,8 @@ class _Definitions:
         return self.done[node]
 
     def written(self, node: Node) -> Recursion[Node]:
-        """Return the formula in index notation that fills an array of `node`: it reads other arrays, but not this
-        one.
+        """Return the formula in index notation for the entries of an array that stores `node`. It reads other arrays,
+        but not this one.
         """
         if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]

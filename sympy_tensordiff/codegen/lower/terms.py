@@ -287,8 +287,8 @@ def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
 
 
 def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
-    """Return the sum `node` as several sums, with its products multiplied out. It is unchanged if a factor depends on
-    all of its indices.
+    """Return the sum `node` with its products multiplied out, as several nested sums, with each factor moved out of the
+    sums over indices on which it does not depend. It is unchanged if a factor depends on all indices.
     """
     variables, rows, body = graph.open(node)
     indices = frozenset(v for v in body.free if v < 0 or v in variables)
@@ -304,8 +304,9 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return the product or addition `node` as a list of terms, each a tuple of factors. An addition is multiplied out
-    if one of its terms depends on fewer of ``indices``, down to a nesting of ``level``.
+    """Return `node` as a list of terms, each a tuple of factors: products of additions are multiplied out if an
+    addition has a term that depends on fewer of ``indices`` than others. ``level`` is the depth of `node` in the
+    recursion, which is limited.
     """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
@@ -385,8 +386,9 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
-    """Return the costly calls, such as ``exp(Sum ...)``, that several loops or sums evaluate, with standard names of
-    indices. With `large`, also those that depend on more indices than every array that they read has.
+    """Return the costly calls with a sum in them, such as ``exp(Sum ...)``, that several loops or sums evaluate, with
+    standard names of indices. If ``large``, also return such calls without a sum that depend on more indices than each
+    array that they read has axes.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
@@ -405,9 +407,9 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
     """Return the sums and extrema that occur in several sums or comprehensions, or in one of these and in a costly call
-    in `calls`; storing them pays. Their outer indices have standard names. Without `large`, sums such as distances are
-    left out, since no array that they read has all of their outer indices. Extrema in the branches of a choice, which
-    may be taken rarely, are left out.
+    in `calls`, so that storing them pays; their outer indices have standard names. Sums with more outer indices than
+    each array that they read, such as distances, only count if ``large``. Extrema in the branches of a choice, which
+    may be taken rarely, do not count.
     """
     seen: set[Node] = set()
     found: dict[Node, list[set[Node]]] = {}
@@ -450,7 +452,7 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
 
 def _numbered(planner: Planner, part: Node) -> Node:
     """Return `part` with standard names for the indices that enclosing sums and comprehensions bind. Parts that differ
-    in these names only become equal.
+    only in these names become equal.
     """
     return planner.numbered(part, sorted(v for v in part.free if v < 0))
 
@@ -463,7 +465,9 @@ def _nodes_in_body(node: Node) -> list[Node]:
 
 
 def _parts_of_branches(nodes: Iterable[Node]) -> set[Node]:
-    """Return the nodes below the branches of the choices among `nodes`, as far as loops and costly calls."""
+    """Return the branches of the selects among `nodes`, and all nodes below them, except those inside of reductions,
+    comprehensions and costly calls.
+    """
     stack = [branch for node in nodes if node.op == "select" for branch in node.args[1:]]
     found = set(stack)
     while stack:

@@ -195,8 +195,8 @@ _MAX_INDEX = 2**40
 def _raise_failing_check(
     checks: Sequence[Check], error: type[TensorDiffError], values: dict[str, int], origin: dict[str, str]
 ) -> None:
-    """Raise ``error`` for the first of ``checks`` that fails at the sizes ``values``. Its message names the sizes and
-    where they come from.
+    """Raise ``error`` for the first of ``checks`` that fails at the sizes ``values``. Its message names the sizes and,
+    from ``origin``, the arguments that determine them.
     """
     for check in checks:
         if all(row.holds(values) for row in check.violation) and _may_happen(check, values):
@@ -224,8 +224,8 @@ def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin
 
 
 def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
-    """Return the size that follows from the ``length`` of an argument's axis, as n from ``2*n + 1``; `values` are the
-    sizes known so far. Raise ArgumentError if it is no integer of at least ``least``.
+    """Return the size in ``solved`` that follows from the ``length`` of an argument's axis, as n from ``2*n + 1``;
+    `values` are the sizes known so far. Raise ArgumentError if it is no integer of at least ``least``.
     """
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
     rest = length - rest

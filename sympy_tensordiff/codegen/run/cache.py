@@ -88,8 +88,8 @@ def code_versions(backend: str) -> str:
 
 
 def _own_files() -> str:
-    """Return a hash that changes with the files of this package: of the sizes and times of those on which printed code
-    depends. In an archive without files, return the package's version.
+    """Return a hash of the sizes and modification times of those files of this package on which generated code depends,
+    to notice when they change. In an archive without files, return the package's version.
     """
     root = Path(__file__).parents[2]
     try:

@@ -181,11 +181,15 @@ class _Text(str):
 
 
 def _results_text(program: Program, names: FormNames) -> str:
-    """Return the results in nested tuples as text, scalars as numbers."""
+    """Return the text of the nested tuples of results that ``compute`` returns: the names of the arrays, where a result
+    without axes is read as a number.
+    """
     return _nested_text(program, [_Text(names(out.name) + "[()]" * (not out.shape)) for out in program.outputs])
 
 
 def _nested_text(program: Program, texts: Sequence[_Text]) -> str:
-    """Return the texts of results in nested tuples as text."""
+    """Return ``texts``, one per result, as the text of a tuple that is nested as the user's expressions are; if these
+    are nested more deeply than Python's parser allows, as a flat tuple.
+    """
     is_deep = program.structure.count("(") > _MAX_TUPLES
     return repr(tuple(texts) if is_deep else nest(program.structure, texts))

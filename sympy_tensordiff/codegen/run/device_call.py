@@ -152,8 +152,9 @@ class DeviceCalls:
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return an argument in the form that the argument checks need: an index array copied to the host, any other
-        array as its description.
+        """Return an argument in the form that the argument checks need: an index array copied to the host, another
+        array as its description in ``given``, which has all arrays in device memory by name. Raise ArgumentError for an
+        array of real numbers in host memory.
         """
         array = given.get(argument.name)
         if array is None:
@@ -185,7 +186,9 @@ class DeviceCalls:
         handle: int,
         queue: Any,
     ) -> list[DeviceArray]:
-        """Return the arrays for the results of a call: new ones of ``library``, or those in ``out``, checked."""
+        """Return the arrays for the results of a call: new ones of ``library``, or those in ``out``, after a check that
+        they fit and share no memory with ``given``, the argument arrays by name.
+        """
         if out is None:
             new = [library.empty(shape, prepared.dtype, queue) for shape in prepared.shapes]
             return [describe_array("a result", array, handle) for array in new]
@@ -214,8 +217,8 @@ class DeviceCalls:
     def _keep_alive(
         self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any
     ) -> None:
-        """Keep ``objects`` in memory until the kernels have finished, unless the library that owns them knows the
-        stream of the kernels.
+        """Keep ``objects`` in memory until the kernels on the stream ``queue`` have finished, unless the library that
+        owns them knows that stream and so does not reuse the memory earlier.
         """
         while self.pending and self.pending[0][0].query():
             self.pending.popleft()

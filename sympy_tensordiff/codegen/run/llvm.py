@@ -232,7 +232,7 @@ def _code_of(key: str, make: Callable[[], ObjectCode], on_disk: bool) -> ObjectC
 
 
 def _code_on_disk(key: str, make: Callable[[], ObjectCode]) -> ObjectCode:
-    """Return the object code with a key from disk, or compile it and store it there."""
+    """Return the object code with a key from disk. If there is none, compile it with ``make``, and store it there."""
     with contextlib.suppress(OSError, RuntimeError):
         path = cache_folder() / f"k_{key}.o"
         with contextlib.suppress(OSError, ValueError):

@@ -32,8 +32,8 @@ _latest: deque[Lease] = deque(maxlen=RECENT)
 
 
 def lease(module: ModuleType, own: bool = False) -> Lease:
-    """Return the reference that keeps a module and its compiled code alive. Modules that are not the ``own`` of one
-    callable stay in a list of recent ones.
+    """Return the reference that keeps a module and its compiled code alive. A module of a single callable (``own``) is
+    freed with it; other modules also stay in a list of recent ones.
     """
     found = _leases.get(module.__name__)
     if found is None or found.module is not module:

@@ -135,8 +135,8 @@ Time with reused memory divided by time with new memory, on one thread of an AMD
 
 
 class Workspace:
-    """Reusable memory for the temporaries of a compiled function; called like the function, it runs it with this
-    memory. It fits calls with the same argument shapes.
+    """A callable that runs a compiled function with memory for temporaries that it reuses from call to call. The memory
+    fits calls with the same shapes of arguments.
 
     ``tables`` fills the constant temporaries of new ``arrays``; the given ones are filled already.
     """
@@ -148,8 +148,8 @@ class Workspace:
         self._free = [list(arrays)]
 
     def fits(self, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
-        """Return whether the memory of this workspace can be used for the argument ``arrays``: their shapes and dtypes
-        are those that it was allocated for.
+        """Return whether the temporaries ``arrays``, allocated for a call, have the same shapes and dtypes as those of
+        this workspace, so that it can run the call.
         """
         return self._likes == [(array.shape, array.dtype) for array in arrays]
 

@@ -111,7 +111,9 @@ def _type_text(argument: Argument) -> str:
 
 
 def _results(structure: str) -> str:
-    """Return the results in words, for docstrings."""
+    """Return what a call returns, given the ``structure`` of nested results, in words for docstrings: "the result" or a
+    tuple of results.
+    """
     count = structure.count(SINGLE)
     return "the result" if structure == SINGLE else f"a tuple of {count} {'result' if count == 1 else 'results'}"
 

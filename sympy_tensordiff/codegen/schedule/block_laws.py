@@ -24,12 +24,13 @@ SHARED_BYTES = 48 * 1024
 
 
 def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, known: Collection[str]) -> None:
-    """Raise VerificationError if threads of a block may race: without a barrier in between, two of them may access one
-    shared entry, which at least one of them writes.
+    """Raise VerificationError unless the GPU nest of a step, whose threads share memory in blocks, is safe: accesses
+    are in bounds, threads do not race, and all threads of a block reach its barriers. ``known`` are the names defined
+    outside of the nest.
 
-    All accesses are in bounds, no two threads write one entry of a result, none reads a result, and between two
-    barriers no two threads of a block touch one entry of a shared array unless both read. All threads of a block reach
-    its barriers and exchanges of sums, and its shared arrays fit into `SHARED_BYTES`.
+    No two threads write one entry of a result, none reads a result, and between two barriers no two threads of a block
+    touch one entry of a shared array unless both read. All threads of a block also reach its exchanges of sums, and its
+    shared arrays fit into `SHARED_BYTES`.
     """
     _check_reached(nest)
     if (size := 8 * sum(map(shared_size, nest.shared))) > SHARED_BYTES:

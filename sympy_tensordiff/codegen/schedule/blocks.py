@@ -52,8 +52,8 @@ class BlockNest:
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """Extents whose product is the number of blocks to launch. Only the number of entries along the direction
-        `along` must first be divided by the number of threads along it.
+        """The extents whose product is the number of blocks to launch. The extent along the direction `along` is a
+        number of entries, to be divided by the number of threads along it.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 

@@ -45,9 +45,8 @@ def with_common_loops(
     body: Sequence[Statement], lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
 ) -> tuple[Statement, ...] | None:
     """Return `body` with loops over the same range joined if they compute the same costly value, which one loop then
-    computes once; None if there are none. ``lengths`` has the lengths of array axes.
-
-    ``lengths`` are the extents of the axes of arrays, ``fresh`` makes names of new scalars.
+    computes once; None if no loops can be joined. ``lengths`` has the extents of array axes, ``fresh`` makes names of
+    new scalars.
     """
     found = _with_distinct_scalars(body)
     count, place = len(found), 1
@@ -152,7 +151,9 @@ def _is_nest(statement: Statement) -> TypeGuard[Loop]:
 
 
 def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bound], frozenset[Bound]]:
-    """Return the bounds of a loop as forms in sizes, for comparison with loops over axes of other arrays."""
+    """Return the lower and the upper bounds of a loop as forms in the sizes, with axis lengths replaced by their values
+    in ``lengths``, for comparison with loops over axes of other arrays.
+    """
     lows, highs = (
         frozenset(Bound(bound.form.substitute(lengths), bound.divisor) for bound in side)
         for side in (loop.lows, loop.highs)
@@ -188,9 +189,9 @@ def _statements_to_move(earlier: Loop, between: Sequence[Statement], later: Loop
 
 
 def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
-    """Return whether each iteration of a joined loop could run the body of `earlier`, which fills entries by
-    ``stores``, before that of `later`: in the arrays filled, `later` reads only the entries of the same iteration, and
-    it changes nothing that `earlier` uses.
+    """Return whether two loops can be joined, with the body of `earlier`, which fills entries by ``stores``, before
+    that of `later` in each iteration. In the arrays filled, `later` may read only the entries of the same iteration,
+    and it may not change what `earlier` uses.
     """
     if not all(is_store(store) for store in stores):
         return False
@@ -217,8 +218,8 @@ def _changed(statement: Statement) -> set[str]:
 
 
 def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
-    """Return whether the bodies of two loops (the second one is `own`) compute a costly value in common that differs
-    between iterations, and read memory in the same direction.
+    """Return whether the loop ``earlier`` and a later one with the body `own` compute a costly value in common that
+    differs between iterations, and read memory in the same direction.
 
     Both read along rows or neither does: one that reads down columns keeps functions of the other from being vectors.
     """

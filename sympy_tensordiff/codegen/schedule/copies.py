@@ -149,7 +149,9 @@ def _copied(step: Step) -> tuple[str, int] | None:
 
 
 def _reading(step: Step, aliases: Aliases) -> Step:
-    """Return `step` with reads of the copied arrays in place of reads of their copies."""
+    """Return `step` with reads of arrays in place of reads of their copies. ``aliases`` maps each copy to ``(array,
+    sign)``.
+    """
     if isinstance(step, Kernel):
         return replace(step, body=with_values(step.body, lambda value: _read(value, aliases)))
     if isinstance(step, ContractionStep):
@@ -163,8 +165,8 @@ def _reading(step: Step, aliases: Aliases) -> Step:
 
 
 def _read(value: Scalar, aliases: Aliases) -> Scalar:
-    """Return the read of an array instead of the read ``value`` of its copy, with the sign of the copy; any other
-    expression unchanged.
+    """Return the read of an array in place of the read ``value`` of its copy, with the sign of the copy; any other
+    expression unchanged. ``aliases`` maps each copy to ``(array, sign)``.
     """
     if isinstance(value, Load) and value.array in aliases:
         name, sign = aliases[value.array]

@@ -117,9 +117,9 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return ``(entry, kernel, fills)`` for the kernel that adds the entries of the product `step` to overlapping
-        windows (col2im): the entry it adds to, the kernel, and the steps that fill its array with 0. A correlation can
-        replace them all. None if there is none.
+        """Return ``(entry, kernel, fills)`` for the kernel that adds the entries of the product `step` (which
+        ``output`` reads at its ``labels``) to overlapping windows (col2im): the entry it adds to, the kernel, and the
+        steps that fill its array with 0. A correlation can replace them all. None if there is none.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
@@ -301,9 +301,9 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return ``(axes, label)``. A correlation is divided along the ``axes`` of the result into tasks for threads. Each
-    task computes the ``label``, such as k, from its position along an axis with an index such as ``i + k``. The label
-    is None if there are enough tasks without such an axis.
+    """Return ``(axes, label)`` for a correlation that is divided along the ``axes`` of its result into tasks for
+    threads. If too few axes have a label of their own, the last one has an index such as ``i + k``, and each task
+    computes one ``label`` in it, such as k, from its position; otherwise the label is None.
     """
     found, number = [], 1
     counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}

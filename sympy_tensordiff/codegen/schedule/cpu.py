@@ -254,8 +254,8 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return ``(local arrays, statements)`` of a kernel. Its loop along a row is moved inside of the sums named in
-    `plan`, for contiguous reads of memory; a long row is cut into strips. None if `plan` is None.
+    """Return ``(local arrays, statements)`` of a kernel whose loop along a row, the last of ``spans``, is moved inside
+    of the sums named in `plan`, for contiguous reads of memory; a long row is cut into strips. None if `plan` is None.
     """
     if plan is None:
         return None
@@ -370,11 +370,12 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Split ``loop`` into strips of two loops: the first computes sums (or other reductions), the second computes
-    functions of these sums, with vector instructions. None if that is not possible.
+    """Return ``loop`` in strips of two loops: the first computes sums (or other reductions), the second computes
+    functions of these sums, with vector instructions. None if that is not possible. ``is_one`` says whether ``loop``
+    runs only once per call.
 
-    The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once (``is_one``) are
-    added up strip by strip.
+    The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once are added up strip
+    by strip.
     """
     found = distributed(loop, site.like, site.fresh) if site.like else None
     if found is None:
@@ -387,9 +388,9 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return statements that replace `loop`, the common loop of fused kernels: a fast copy without those inner loops
-    that a rare condition guards, and the full loop, which runs only if the condition is true somewhere. None if there
-    are no such inner loops.
+    """Return statements that replace `loop`, the common loop of fused kernels: the loop without those inner loops that
+    a rare condition guards and, if the condition was true somewhere, the full loop again. None if there are no such
+    inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found

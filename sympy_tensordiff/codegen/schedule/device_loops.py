@@ -80,7 +80,7 @@ def block_loop(step: Recurrence) -> BlockRecurrence | None:
 
 def _block_loop(step: Recurrence) -> BlockRecurrence | None:
     """Return the recurrence in the form in which blocks of threads run its loop over time, like `block_loop`, but also
-    if a step is known to be large.
+    if a step is known to be large; None in the other cases of `block_loop`.
     """
     inner: dict[str, BlockRecurrence] = {}
     for one in step.body.kernels:
@@ -125,7 +125,7 @@ def _block_loop(step: Recurrence) -> BlockRecurrence | None:
 
 
 def _substituted(extents: Extents, mapping: Mapping[str, Affine]) -> Extents:
-    """Return the extents with variables replaced."""
+    """Return `extents` with each variable in ``mapping`` replaced by its form."""
     return tuple([form.substitute(mapping) for form in extents])
 
 
@@ -213,7 +213,7 @@ def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
     """Extend `axes`, a dictionary from arrays to batch axes, to further arrays that are read together with those in it;
-    return whether any were added.
+    return whether any were added. ``states`` are pairs of the argument and the result of a state of ``body``.
     """
     before, moving = len(axes), _moving(body, states)
     for pair in states:

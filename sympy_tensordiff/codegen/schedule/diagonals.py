@@ -20,8 +20,9 @@ from sympy_tensordiff.codegen.ir.walk import all_names, own_names, scalars, stat
 
 
 def with_stored_sums(program: Program) -> Program:
-    """Return `program` with each scatter to a diagonal replaced by two steps if its sums contain functions: a kernel
-    that stores the sums in an array and, after all steps that do not read the result, a scatter that adds them to it.
+    """Return `program` with each scatter to a diagonal whose sums contain functions replaced by two steps: a kernel
+    that stores the sums in an array, and a scatter that adds them, which runs after all steps that do not read the
+    result.
     """
     taken = all_names(program)
     steps: list[Step] = []
@@ -38,7 +39,7 @@ def with_stored_sums(program: Program) -> Program:
 
 
 def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | None:
-    """Return ``(kernel, scatter)`` in place of a scatter that adds one sum to each of several entries, as on a
+    """Return ``(kernel, scatter)`` in place of a scatter that adds to each of its entries a sum of its own, as on a
     diagonal: the kernel stores the sums in a new array, the scatter adds them. None for other scatters. ``taken`` are
     names in use.
     """
@@ -55,8 +56,8 @@ def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | Non
 
 
 def _additions_last(steps: Sequence[Step]) -> list[Step]:
-    """Return `steps` with each scatter that adds stored sums to an array moved behind all steps that do not use this
-    array.
+    """Return `steps` with each scatter that adds stored sums moved behind all steps that do not use the array to which
+    it adds.
     """
     found: list[Step] = []
     waiting: list[Scatter] = []

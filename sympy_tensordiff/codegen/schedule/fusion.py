@@ -149,8 +149,8 @@ class _Fusion:
         return result
 
     def by_readers(self) -> list[Step]:
-        """Return the steps with each kernel whose array a single kernel reads, row by row, moved directly before this
-        reader, so that the two can be fused.
+        """Return the steps in a new order: a kernel whose array only one kernel reads, row by row, comes directly
+        before this reader, so that the two can be fused.
         """
         late: list[Step] = []
         for step in reversed(self.program.kernels):
@@ -174,8 +174,8 @@ class _Fusion:
         return group
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
-        """Return whether `kernel` can run inside of a loop over its first axis, one row at a time. If this is its only
-        axis, moving the loop inside of its sums (a `row_plan`) must not be worthwhile.
+        """Return whether `kernel` can share a loop over its first axis with other kernels, one row at a time. A kernel
+        with a single axis can only if moving this loop inside of its sums (a `row_plan`) is not worthwhile.
         """
         if isinstance(kernel, Scatter | ConstantKernel) or not kernel.axes:
             return False
@@ -230,8 +230,8 @@ class _Fusion:
         )
 
     def repeats_functions(self, kernel: Kernel, group: _Group) -> bool:
-        """Return whether `kernel` and `group` probably compute the same costly function values: they call one function
-        in long loops, and the arrays that one of them reads include those of the other.
+        """Return whether `kernel` and `group` probably compute the same costly function values: they call the same
+        function in long loops, and one of them reads only arrays that the other reads, too.
         """
         read = self.flow.reads(kernel)
         if not (read <= group.read or group.read <= read):
@@ -240,9 +240,9 @@ class _Fusion:
         return bool(own) and any(own & other for other in others)
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Return whether `kernel` is one reduction over the common loop of `group`, so that each iteration of the loop
-        can update all its entries: it has fewer axes than the arrays that it reads. `common` are the arrays that both
-        use.
+        """Return whether `kernel` is a single reduction over the common loop of `group`, so that each iteration can
+        update all of its entries: it reads the arrays ``common``, which both use, at the index of the iteration only,
+        and has fewer axes than one of them.
         """
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):
@@ -317,8 +317,8 @@ class _Fusion:
         return is_row and _reads_only_at(kernel, self.flow.reads(kernel) & group.filled, *kernel.axes[:depth])
 
     def rows(self, group: _Group, depth: int) -> tuple[Array, ...]:
-        """Return those temporaries of the group that no other step reads, without their first `depth` axes, because it
-        is enough to store the current row.
+        """Return the temporaries that only the kernels of `group` fill and read, without their first `depth` axes:
+        storing the current row of each is enough.
         """
         inside = Counter(name for kernel in group.kernels for name in self.flow.reads(kernel))
         return tuple(

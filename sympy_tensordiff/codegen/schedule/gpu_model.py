@@ -331,8 +331,8 @@ class _LaunchCounter:
         return sum(int(form.evaluate(values)) * stride for form, stride in zip(load.index, strides, strict=True))
 
     def ratio(self, offsets: Collection[int]) -> float:
-        """Return in how many times more memory sectors the entries at `offsets` are than the same number of adjacent
-        entries would be.
+        """Return the number of memory sectors that the entries at `offsets` occupy, divided by the number for as many
+        adjacent entries.
         """
         sectors = {offset * self.itemsize // SECTOR for offset in offsets}
         return len(sectors) / ceil(len(offsets) * self.itemsize / SECTOR)

@@ -98,9 +98,9 @@ def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> t
 
 
 def guards(loop: Loop, context: LoopContext) -> Guards:
-    """Return the guards in the body of `loop` as bounds of the loop variable and as loop-invariant conditions: where
-    all of these hold, only those guards need a test that `interior` leaves in the loop. Also return the quotients that
-    are 0 there, since remainders by them are then simple indices.
+    """Return the conditions under which iterations of `loop` need no guards, except those that `interior` leaves there:
+    bounds of the loop variable, and loop-invariant conditions. The record also has the quotients that are 0 in these
+    iterations, so that remainders become plain indices.
     """
     found = Guards([], [], [], [], [], [])
     variable = Affine.variable(loop.variable)
@@ -141,8 +141,8 @@ def guards(loop: Loop, context: LoopContext) -> Guards:
 
 
 def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], lengths: Lengths) -> str | None:
-    """Return the variable among those of the loops `around` near whose ends alone the quotient `part` is not 0, as i
-    for ``(i + 1)//n`` with i from 0 to ``n - 1``. None if there is no such variable.
+    """Return the variable of one of the loops `around` such that the quotient `part` is 0 except near the ends of the
+    loop, as i for ``(i + 1)//n`` with i from 0 to ``n - 1``. None if there is no such loop.
     """
     divisor = _divisor(part)
     if data_entries([part.form, divisor]):
@@ -164,20 +164,22 @@ def _divisor(part: Quotient | SymbolicQuotient) -> Affine:
 
 
 def _bounds(loop: Loop) -> list[Constraint]:
-    """Return the bounds of the loop variable as constraints."""
+    """Return the bounds of the variable of `loop` as constraints."""
     variable = Affine.variable(loop.variable)
     lows = [Constraint("ge", variable - bound.form) for bound in loop.lows if bound.divisor == 1]
     return lows + [Constraint("ge", bound.form - variable) for bound in loop.highs if bound.divisor == 1]
 
 
 def _follows(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bool:
-    """Whether one of the `facts` implies `row`: they differ by a constant, as ``i >= 2`` and ``i >= 1``."""
+    """Whether one of the `facts` implies `row`: they differ by a constant, as ``i >= 2`` and ``i >= 1``, once axis
+    lengths are replaced by their values in ``lengths``.
+    """
     gaps = ((row.form - fact.form).substitute(lengths) for fact in facts)
     return row.kind == "ge" and any(gap.is_constant and gap.constant >= 0 for gap in gaps)
 
 
 def _fails(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bool:
-    """Whether one of the `facts` contradicts `row`."""
+    """Whether one of the `facts` contradicts `row`, once axis lengths are replaced by their values in ``lengths``."""
     return row.kind == "ge" and _follows(row.negation(), facts, lengths)
 
 
@@ -221,13 +223,15 @@ def _parts(
 
 
 def _is_empty(loop: Loop, lengths: Lengths) -> bool:
-    """Whether `loop` has no iterations for any sizes."""
+    """Whether `loop` has no iterations, whatever the sizes are. ``lengths`` has the values of axis lengths."""
     gaps = [_gap(low, high, lengths) for low in loop.lows for high in loop.highs]
     return any(gap is not None and gap < 0 for gap in gaps)
 
 
 def _gap(low: Bound, high: Bound, lengths: Lengths) -> int | None:
-    """Return ``high - low`` if that is a constant; else None."""
+    """Return ``high - low`` if that is a constant, once axis lengths are replaced by their values in ``lengths``; else
+    None.
+    """
     gap = (high.form - low.form).substitute(lengths)
     return gap.constant if gap.is_constant and low.divisor == high.divisor == 1 else None
 

@@ -140,12 +140,16 @@ class _Reads:
         self.known = {(array, known) for known in (*near, index)}
 
     def read_data(self, rows: Sequence[Affine], guard: Collection[str]) -> None:
-        """Count the reads of integer arrays in affine forms."""
+        """Count the reads of integer arrays in the affine forms ``rows``; ``guard`` has the names in conditions around
+        them.
+        """
         for entry in data_entries(rows):
             self.read(entry.tensor, entry.index, guard)
 
     def read(self, array: str, index: Sequence[Affine], guard: Collection[str]) -> None:
-        """Count the read of an entry, unless its value is known already, or is read before the loop."""
+        """Count the read of an entry, unless its value is known already, or the read is loop-invariant: neither its
+        index nor the names in conditions around it (``guard``) contain the loop variable.
+        """
         entry = array, tuple(index)
         if entry in self.known:
             return

@@ -113,9 +113,9 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
 
 
 def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
-    """Return ``(name, axis)`` of the temporary whose reads, and those of its kernel, gain most from another last axis;
-    None if no other order is better. An axis is not moved behind short ones only, since the kernels of one row share
-    its entries.
+    """Return ``(name, axis)`` of the temporary in which the most additional reads, of it or by the kernel that fills
+    it, become contiguous if this axis is made the last one; None if no change is better. An axis is not moved if all
+    axes after it are short, since the kernels of one row share its entries.
     """
     prover = Prover(program)
     ranks = {array.name: len(array.shape) for array in program.temporaries if len(array.shape) > 1}

@@ -94,7 +94,9 @@ def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
     own = {statement.name for statement in body if is_let(statement)}
 
     def varies(value: Scalar) -> bool:
-        """Whether `value` depends on the row's loop variable."""
+        """Return whether `value` differs between the entries of the row: it depends on the variable of ``row``, the
+        loop along the row, or on a scalar computed in it.
+        """
         for part in subexpressions(value):
             indices = part.index if isinstance(part, Load) else [part.form] if isinstance(part, IndexValue) else ()
             if any(row.variable in form.atoms() for form in indices) or (isinstance(part, Name) and part.name in own):
@@ -111,11 +113,11 @@ def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 
 
 def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a loop along a row that computes a prefix sum (or product, maximum): each entry continues from the value
-    of the previous one.
+    """Return a loop along a row that computes the prefix scan ``scan``, such as a sum: each entry continues from the
+    value of the previous one. ``last`` is the last entry of the row, ``others`` are the scans whose entries are there
+    already.
 
-    ``last`` is the last entry of the row; ``others`` are the scans whose entries are there already. If each entry adds
-    one exponential, these are computed for the whole row first, in vectors.
+    If each entry adds one exponential, these are computed for the whole row first, in vectors.
     """
     loop, axis = scan.loop, (Affine.variable(row.variable),)
     carried = {acc.name: Name(fresh(f"{acc.name}_so_far")) for acc in scan.accumulators}
@@ -158,9 +160,9 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return the statements that carry a running sum, `total`, over from one entry to the next: ``growth`` multiplies
-    it by the factor that all its terms gain. If the range of the previous entry, up to ``end``, was empty, `total` is
-    set to 0 and the statement ``begin`` is run instead.
+    """Return the statements that prepare `total`, a running sum, for the next entry of a row: if that has one term
+    more, ``growth`` multiplies `total` by the factor that all earlier terms gain. If it has several terms more, the sum
+    starts again from 0, where ``begin`` resets ``end``, the index of the next term.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
@@ -173,8 +175,8 @@ def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence
 
 
 def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
-    """Return whether each entry of a row sums exactly one term more than the entry before, and the first entry one
-    term.
+    """Return whether each entry of a row sums exactly one term more than the entry before, and the first entry
+    (``last``, if the scan runs downwards) one term.
     """
     loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
     if scan.downward:

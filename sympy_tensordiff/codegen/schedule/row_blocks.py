@@ -40,8 +40,8 @@ class RowBlocks(NamedTuple):
 
 
 def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], excluded: Collection[str]) -> RowBlocks:
-    """Return the program with kernels over the same rows joined, such as the sums and entries of a softmax, and the
-    loops that threads share. Each becomes one GPU launch with a block of threads per row. Kernels that fill arrays in
+    """Return the program with kernels over the same rows, such as the sums and entries of a softmax, joined to single
+    GPU launches with a block of threads per row, and the loops that these threads share. Kernels that fill arrays in
     ``excluded`` are not joined.
 
     Law: every result is the same.
@@ -84,9 +84,9 @@ class _RowGroups:
         return RowBlocks(program, self.shared_loops)
 
     def joined(self, group: Sequence[Step]) -> FusedKernels | None:
-        """Return the kernels of `group`, which have common rows, as one launch; cheap kernels are first merged into
-        their readers. None if fewer than two remain, if one reads an array that another one stores, or if the first has
-        no sum for threads to share.
+        """Return the kernels of `group`, which have common rows, as one launch, with cheap kernels inlined into their
+        readers. None if fewer than two remain, if one reads an array that another one stores in memory, or if the first
+        has no sum for threads to share.
         """
         kernels = [step for step in group if isinstance(step, Kernel)]
         if len(kernels) < 2 or kernels[0].array not in self.old_shared_loops:
@@ -131,7 +131,7 @@ def _joins(
     group: Sequence[Step], step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, excluded: Collection[str]
 ) -> bool:
     """Whether `step` can join `group`, the kernels of one GPU launch with a block of threads per row: it reads the
-    arrays of the group in its own row only.
+    arrays of the group in its own row only. Kernels that fill arrays in ``excluded`` cannot.
     """
     first = group[0]
     if (

@@ -144,7 +144,7 @@ class _ScanFinder:
         return here == self.additions.count(name)
 
     def varies(self, loop: Loop) -> bool:
-        """Return whether not only the range but also the terms of `loop` differ between the entries of a row."""
+        """Return whether the terms of `loop`, and not only its range, differ between the entries of a row."""
         if any(self.axis in form.atoms() for form in forms(loop.body)):
             return True
         used = {node.name for node in scalars(loop.body) if isinstance(node, Name)} - declared(loop.body).keys()

@@ -119,7 +119,7 @@ class ChosenLoop(NamedTuple):
 
     @property
     def work(self) -> Affine:
-        """The number of terms of the sum."""
+        """The number of terms of the sum, over all of its loops."""
         return times(self.length, *(length for _, length in self.others))
 
     @property
@@ -180,8 +180,8 @@ class _Stages:
         return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
-        """Return two kernels for a scatter that adds one sum to each of several entries, as to a diagonal: the first
-        stores the sums, the second adds them. Another scatter is returned alone.
+        """Return two kernels for a scatter that adds to each of its entries a sum of its own, as on a diagonal: the
+        first stores the sums, the second adds them. For another scatter, return a list of only this one.
         """
         found = values_of(scatter, self.taken)
         if found is None:
@@ -236,8 +236,8 @@ class _Stages:
         chunk: int = 1,
     ) -> tuple[Kernel, Kernel]:
         """Return two kernels for the long reduction at position ``number`` of the kernel's body (split-K): the first
-        computes ``count`` partial sums, the second adds them. Partial sum p has the chunks p, p + count, ... of
-        ``chunk`` iterations.
+        computes ``count`` partial sums, the second adds them. The iterations of the loop in ``chosen`` are divided:
+        partial sum p has the chunks p, p + count, ... of ``chunk`` iterations. ``array`` is the array with the totals.
         """
         loop, start, before = chosen.loop, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
@@ -318,8 +318,8 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return ``(chunk, parts)``: into how many partial sums a sum is divided to fill the device, and how many
-        consecutive iterations belong to one of them.
+        """Return ``(chunk, parts)`` for a sum that is divided to fill the device: ``parts`` is the number of partial
+        sums, to which the iterations are assigned in chunks of ``chunk`` consecutive ones.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile
@@ -350,8 +350,8 @@ class _Stages:
             )
 
     def thread_count(self, chosen: ChosenLoop, array: str, least: int = 1) -> Affine:
-        """Return how many threads share one sum, at least ``least``. If this depends on sizes, it is a new size that
-        the host computes.
+        """Return how many threads share one sum over the ``chosen`` loop, at least ``least``. If this depends on sizes,
+        it is a new size that the host computes.
         """
         if chosen.is_across:
             return Affine.of(chosen.threads)
@@ -363,8 +363,8 @@ class _Stages:
     def in_parts_of_another_loop(
         self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
     ) -> list[Kernel] | None:
-        """Return two kernels for a sum with several long loops but few entries: blocks of threads divide one loop among
-        themselves, and the threads of a block another one. None for other sums.
+        """Return two kernels for a sum with several long loops but few entries: the threads of a block divide the
+        ``chosen`` loop, and blocks divide another one. None for other sums.
         """
         entries = times(*self.shapes[kernel.array])
         is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS

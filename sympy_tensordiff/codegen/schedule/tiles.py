@@ -321,8 +321,9 @@ class _TileNest:
             yield from [If(rows, tuple(inside))] if rows else inside
 
     def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
-        """Return the statement by which a thread stores one of its ``sums`` in the result at `entry`, guarded by a test
-        that this index is in bounds.
+        """Return the statement by which a thread stores one of its sums at the index `entry` of the result, guarded by
+        a test that this index is in bounds. ``rest`` are the statements after the summation, ``sums`` maps the
+        accumulator in them to the thread's own.
         """
         names = {name: self.fresh(name) for name in declared(rest)}
         inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]

@@ -76,8 +76,8 @@ class DeclaredNames:
             raise node.error(f"{short(node.text)} is {what}, so no index has this name; take another")
 
     def extent_of(self, index: Tree, body: Tree) -> Any:
-        """Return the extent of the axes on which ``index`` is written alone in ``body``, as ``i`` in ``x[i]``;
-        ``index`` runs over these.
+        """Return the extent of the tensor axes that ``index`` runs along in ``body``: the axes that it indexes alone,
+        as ``i`` in ``x[i]``, not in ``x[i + 1]``.
 
         Raise `ParseError` if there is no such axis, or if two have different extents.
         """
@@ -260,7 +260,7 @@ class IndexedBuilder:
         )
 
     def _build_entry(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return an entry of a declared tensor or of a comprehension."""
+        """Return the expression of ``part``, an entry of a declared tensor or of a comprehension."""
         read, *positions = part.children
         if read.kind == "name" and read.text in self.names.tensors:
             tensor: Any = self.names.tensors[read.text]

@@ -336,9 +336,9 @@ def is_size(declaration: Tree) -> bool:
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
-    """Return a dictionary from groups of equally long axes, each represented by one axis, to their sizes, if the
-    formula states these or an index with a largest value implies them. Raise `ParseError` if sizes contradict each
-    other.
+    """Return a dictionary from axes to their sizes, one for each group of equally long axes, as far as the formula
+    states the sizes or the largest value of an index implies them. The key is the axis that represents the group. Raise
+    `ParseError` if sizes contradict each other.
     """
     assert shapes.unified is not None
     root = shapes.unified.root
@@ -366,8 +366,8 @@ def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
 
 
 def is_useless_bound(size: Any, shapes: LatexShapes) -> bool:
-    """Return whether the lower bound ``size`` of an axis, derived from an index, says nothing: it contains an index, or
-    a name that is not a size.
+    """Return whether the lower bound ``size`` for the length of an axis cannot be used, because it contains an index,
+    or a name that is not a size. Such bounds come from subscripts, as ``n + 1`` from ``x_{n}``.
     """
     free = {str(symbol) for symbol in size.free_symbols}
     return bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes

@@ -92,8 +92,8 @@ class BinderLowering(LoweringBase):
         return scope[letter]
 
     def range_of(self, item: Tree, scope: dict[str, LatexBinder], above: Tree | None) -> LatexBinder | None:
-        """Return the bound index of ``i = 1``, ``0 <= i < n`` or ``i < n``, with its range; None if ``item`` is only a
-        condition.
+        """Return the index that ``item`` binds, with its range, for ``i = 1`` (up to the upper limit ``above``), ``0 <=
+        i < n`` or ``i < n``; None if ``item`` is only a condition.
         """
         signs = [RELATIONS.get(token.strip("& \\"), "") for token in item.tokens]
         if "" in signs:
@@ -117,8 +117,9 @@ class BinderLowering(LoweringBase):
         return self.node("sum", value, [value, leaf("number", "1", value)], "+", "+")
 
     def is_comprehension(self, base: Tree, script: Tree) -> bool:
-        """Return whether brackets with indices, ``[x_i]_i``, define a tensor, and do not take an entry of what is
-        inside.
+        """Return whether ``base`` in brackets with the subscript ``script``, as ``[x_i]_i``, defines a tensor.
+        Otherwise it is an entry of the tensor in brackets: the subscript has no relation, and its letters do not occur
+        in subscripts inside.
         """
         items = items_of(script)
         if any(item.kind == "relation" for item in items):

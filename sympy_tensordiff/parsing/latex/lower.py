@@ -90,8 +90,8 @@ class LatexLowering(OperandLowering):
         return value
 
     def _lower_chain(self, node: Tree, scope: Scope) -> Tree:
-        """Convert factors written side by side, such as ``A x y``, in the order of the text, which decides their
-        meaning.
+        r"""Convert factors written side by side, such as ``A x \cdot y``, to the nodes that all text languages share.
+        Factors and operator signs are merged into the order of the text.
         """
         return self.sequence(
             node, sorted([*node.children, *_operators_as_nodes(node)], key=lambda part: part.start), scope
@@ -115,7 +115,9 @@ class LatexLowering(OperandLowering):
         return value
 
     def quotient(self, node: Tree, items: Sequence[Tree], scope: Scope) -> Tree:
-        """Return the product of factors in which the factor after each ``/`` is a divisor."""
+        """Return the product of ``items``, factors and ``/`` signs; the factors before a ``/`` are divided by the
+        factor after it.
+        """
         factors: list[Tree] = []
         is_divisor = False
         skipped = False
@@ -332,7 +334,9 @@ def _is_differential(node: Tree) -> bool:
 
 
 def _is_indicator(item: Tree, following: Tree) -> bool:
-    """Return whether ``item`` is a bold 1 before a condition in parentheses."""
+    """Return whether ``item`` is a bold 1 and ``following``, the next factor, a condition in parentheses, so that both
+    together are an indicator.
+    """
     if item.children[0].kind != "constant" or len(item.children) > 1 or following.kind != "plain":
         return False
     group = following.children[0]

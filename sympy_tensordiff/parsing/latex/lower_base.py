@@ -78,8 +78,8 @@ class LoweringBase:
         return lowered
 
     def offset_of(self, name: str) -> int:
-        """Return the first value of the index ``name`` in the text, 0 or 1; expressions count from 0. It is 0 for a
-        size.
+        """Return the number to add to the symbol of ``name``, which counts from 0, to get its value in the text: the
+        first value of indices in the text, 0 or 1, for an index; 0 for a size.
         """
         return self.base if name in self.indices or name not in self.sizes else 0
 

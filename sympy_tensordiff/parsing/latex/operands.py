@@ -103,7 +103,9 @@ class OperandLowering(BinderLowering):
         return found
 
     def raised(self, node: Tree, value: Tree, above: Sequence[Tree], scope: Scope) -> Tree:
-        """Return ``value`` with its superscripts applied: a power, a transpose or an inverse."""
+        """Return the node of ``value`` with the superscripts ``above`` applied in turn: each is a power, a transpose or
+        an inverse.
+        """
         for script in above:
             if script.text == "'" or any(token.type == "TOP" for token in script.tokens) or self.is_letter_t(script):
                 if any(token.type == "SIGN" for token in script.tokens):
@@ -132,8 +134,8 @@ class OperandLowering(BinderLowering):
         return self.lower(items[0], scope)
 
     def norm(self, base: Tree, below: list[Tree], scope: Scope) -> Tree:
-        """Return the node of a norm: the Euclidean or Frobenius norm, or the sum of absolute values if its subscript is
-        1.
+        """Return the node of a norm of ``base``: the Euclidean or Frobenius norm, or the sum of absolute values if the
+        subscript, in ``below``, is 1.
         """
         kind = name_of_index(items_of(below[0])[0]) if below else "2"
         if kind not in ("2", "F", "1"):

@@ -130,7 +130,7 @@ class LatexShapes(ShapeInference):
             self.least.append((axis, greatest + 1 - self.formula.base, subscript))
 
     def axis_of_binder(self, binder: LatexBinder) -> int:
-        """Return the axis that a bound index runs over; it is created when it is first needed."""
+        """Return the axis along which the index ``binder`` runs; it is created when it is first needed."""
         if binder.axis is None:
             binder.axis = self.new_axis()
         return binder.axis
@@ -166,7 +166,7 @@ class LatexShapes(ShapeInference):
     _infer_both = _infer_either = _infer_cases = _infer_relation
 
     def _infer_column(self, node: Tree, *parts: Axes) -> Axes:
-        """Return a first axis for the rows of a column, then the axes of a row."""
+        """Return the axes of a column of equal rows ``parts``, stacked: a new first axis, then those of a row."""
         row = self.infer_entrywise(node, "stack", node.children, *parts)
         axis = 0 if self.unified is None else self.new_axis()
         if self.unified is not None:
@@ -174,7 +174,7 @@ class LatexShapes(ShapeInference):
         return axes_of((axis, *(one for one in row if one is not None)))
 
     def _infer_indicator(self, node: Tree, part: Axes) -> Axes:
-        """Return the axes of the condition."""
+        """Return the axes of an indicator, which are those of its condition (``part``)."""
         return part
 
     # ------------------------------------------------------------------------ products
@@ -189,7 +189,9 @@ class LatexShapes(ShapeInference):
         return super()._infer_transpose(node, operand)
 
     def is_number(self, node: Tree, axes: Axes) -> bool:
-        """Return whether ``node`` is certainly a number, whatever orders are guessed for the names in it."""
+        """Return whether ``node`` is a number literal, an index or a sum, which have no axes whatever orders are
+        guessed for the names.
+        """
         return not has_axis(axes) and node.kind in ("reduction", "number", "index")
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Any, *parts: Axes) -> Axes:
@@ -324,7 +326,8 @@ def greatest_value(node: Tree, scope: Scope, base: int, is_least: bool = False) 
 
 
 def first_index(formula: LatexLowering, sizes: Mapping[str, Sequence[Tree]]) -> int:
-    """Return the number at which the indices of the text start: 0 or 1.
+    """Return the number at which the indices of the formula start, 0 or 1; ``sizes`` has the declared sizes of tensors
+    by name.
 
     It is 1 if sums start there and no index is 0. Where shapes are declared, ``sizes``, an index must also be as great
     as the size of its axis, which printed formulas do not have.

@@ -132,7 +132,7 @@ def read_matrix(text: str) -> ParsedExpression:
 
 
 def _first_occurrences(nodes: list[Tree]) -> dict[str, Tree]:
-    """Return the names of tensors and numbers, each with its first occurrence."""
+    """Return a dictionary from the names of tensors and numbers in ``nodes`` to the node of their first occurrence."""
     sizes: set[Tree] = set()
     for node in nodes:
         if node.kind == "call" and node.text in CONSTANT_TENSORS:
@@ -195,8 +195,9 @@ def _build_expression(
 
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """Return a dictionary from axes to the sizes that the text names, such as ``n`` in ``declare x[n]``. An axis
-    represents all axes of equal length. Raise `ParseError` if these have two sizes.
+    """Return a dictionary from axes to the sizes that the text names, such as ``n`` in ``declare x[n]``, one for each
+    group of equally long axes in ``unified``. Raise `ParseError` if a group has two sizes, or if a size is the name of
+    a tensor or number too.
     """
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():
@@ -282,7 +283,8 @@ def _readings(
     capital_number: int,
 ) -> list[Reading]:
     """Return all guesses of the orders of ``names`` with which the formula ``nodes`` is consistent, the most plausible
-    first; raise `ParseError` if there is none. ``declared`` orders are fixed.
+    first; raise `ParseError` if there is none. ``declared`` orders are fixed, ``inference`` has the rules for shapes,
+    and ``capital_number`` is the penalty of a number with a capital letter.
     """
     free = [name for name in names if name not in declared]
     choices = [{**_CAPITAL, NUMBER: capital_number} if name[0].isupper() else _OTHER for name in free]
@@ -318,8 +320,8 @@ def _ambiguous(
     first: Mapping[str, int],
     second: Mapping[str, int],
 ) -> ParseError:
-    """Return (do not raise) the error that two guesses of the orders, ``first`` and ``second``, are equally plausible;
-    it shows both.
+    """Return (do not raise) the error that two guesses of the orders, ``first`` and ``second``, are equally plausible.
+    It suggests declarations that decide, in addition to those in the text ``root`` if it ``has_declarations``.
     """
     differing = [name for name in first if first[name] != second[name]]
     listed = " and ".join(map(short, differing))

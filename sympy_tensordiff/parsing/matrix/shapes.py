@@ -94,8 +94,8 @@ class ShapeInference:
         return (self.new_axis() if order & COLUMN else None, self.new_axis() if order & ROW else None)
 
     def new_axis(self) -> int:
-        """Return the number of a new axis; always 0 if ``unified`` is None, where only orders are compared and not
-        lengths.
+        """Return the number of a new axis. While only orders are compared, not lengths, axes are not distinguished
+        (``unified`` is None), and it is always 0.
         """
         return self.unified.new_axes(1)[0] if self.unified else 0
 

@@ -179,7 +179,9 @@ class _Lift(Rewriting):
         return self.register_tensor(_tensor_of_base(expr, ()), expr)
 
     def visit_entry(self, expr: sympy.Indexed, scope: Scope) -> Recursion[Any]:
-        """Convert ``x[i]`` of an `IndexedBase` to a tensor entry; raise `UnsupportedError` for another base."""
+        """Convert an entry of SymPy's `Indexed`, ``x[i]``, to a tensor entry; raise `UnsupportedError` if ``x`` is not
+        an `IndexedBase`.
+        """
         if not isinstance(expr.base, sympy.IndexedBase):
             raise UnsupportedError(
                 f"{expr} is an entry of {expr.base} ({type(expr.base).__name__}): only entries of an IndexedBase are "
@@ -307,8 +309,8 @@ def _tensor_of_base(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
 
 
 def _size_symbols(name: str, rank: int) -> tuple[Expr, ...]:
-    """Return new size symbols ``n_x``, or ``n_x_0``, ``n_x_1``, ..., for the axes of a tensor ``x`` without a shape; no
-    two tensors share a symbol.
+    """Return new size symbols for the ``rank`` axes of a tensor that is declared without a shape: ``n_x`` for a vector
+    ``x``, ``n_x_0``, ``n_x_1``, ... for more axes. No two tensors share a symbol.
     """
     if rank == 1 and not re.search(r"_\d+$", name):
         return (Symbol(f"n_{name}", integer=True, positive=True),)
@@ -352,8 +354,9 @@ class _IntegerIndices:
         return rebound(scope, index, target), target
 
     def _captures(self, position: int, index: Any, target: Any, scope: Scope) -> bool:
-        """Return whether ``target``, the integer symbol that shall replace ``index`` in limit number ``position``,
-        could be confused with another symbol in the expression or around it.
+        """Return whether ``target``, the integer symbol to replace ``index`` in limit number ``position``, needs
+        another name: it already occurs in the expression or around it, or a bound of this or an outer limit contains
+        ``index``.
         """
         if target != index and target in symbols_in([self.expr]):
             return True

@@ -52,8 +52,8 @@ def symbol(expr: Any, lift: Lift) -> Any:
 
 
 def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
-    """Return the entry of ``parent`` at ``indices``, or a part if there are fewer indices than axes, after both are
-    converted by `lift`. Raise `UnsupportedError`, which quotes ``expr``, if the parent is not a tensor.
+    """Convert an element of an array, ``parent[indices]``: to an entry, or to a tensor of fewer axes if there are fewer
+    ``indices`` than axes. Raise `UnsupportedError`, which quotes ``expr``, if the parent has no shape.
     """
     tensor = lift(parent)
     if not is_whole(tensor):
@@ -63,8 +63,8 @@ def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
 
 
 def entry_through_views(tensor: Any, indices: Sequence[Expr]) -> Any:
-    """Return the entry of a tensor of this package. Transposes and constant tensors are seen through: the entry ``[i,
-    j]`` of ``A.T`` is ``A[j, i]``.
+    """Return the entry of ``tensor`` at ``indices``. For a transpose it is written as an entry of the operand, ``A[j,
+    i]`` for ``A.T[i, j]``, and for a constant tensor as its value.
     """
     is_product = isinstance(tensor, EinsumProduct) and len(tensor.operands) == 1
     moves = (is_product and set(tensor.output) == set(tensor.inputs[0])) or isinstance(
@@ -110,8 +110,8 @@ def _comprehension(expr: Any, lift: Lift) -> Any:
     """
 
     def function(*arguments: Expr) -> Any:
-        """Return the entry at ``arguments``, indices that count from 0: the body at these indices plus the lower
-        limits.
+        """Return the entry at the indices ``arguments``, which count from 0: the comprehension's body with each index
+        replaced by the argument plus the index's lower limit.
         """
         moved = [(v, index + first) for (v, first, _), index in zip(expr.limits, arguments, strict=True)]
         return expr.function.subs(moved, simultaneous=True)
@@ -215,9 +215,9 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
-    """Return ``(factors, output labels)`` of `expr`, a product of matrices or arrays, as an einsum. Transposes,
-    diagonals and contractions change only labels; `labels` yields new ones. Without ``sums``, matrix products and
-    contractions are factors of their own.
+    """Return ``(factors, labels of the result)`` of `expr`, a product of matrices or arrays, written as an einsum. The
+    iterator `labels` gives new labels. Without ``sums``, a matrix product or contraction inside of `expr` becomes a
+    single factor, not several.
     """
     if isinstance(expr, (sympy.Transpose, sympy.Adjoint)):
         factors, axes = labelled(expr.arg, lift, labels, sums)

@@ -85,7 +85,8 @@ def _refusal(expr: Any) -> UnsupportedError:
 
 
 def matrix_operands(expr: Any) -> list[Any]:
-    """Return the parts of ``expr`` that `lift_matrix` will convert; entries of explicit arrays are left out.
+    """Return the operands of ``expr`` that are scalars, matrices or arrays; [] for an explicit matrix or array.
+    `lift_matrix` needs them converted first.
 
     If these are lifted first and cached, deep expressions need no recursion.
     """
@@ -99,8 +100,8 @@ def matrix_operands(expr: Any) -> list[Any]:
 
 
 def _matadd(expr: Any, lift: Lift) -> Any:
-    """Convert SymPy's sum of matrices to a tensor sum. If it is a row, or most matrices in it are transposed, it
-    becomes the transpose of a sum, which has fewer transposes.
+    """Convert SymPy's sum of matrices to a tensor sum. The sum of row vectors, or one in which most matrices are
+    transposed, becomes the transpose of a sum, since that contains fewer transposes.
 
     SymPy transposes sums term by term; this way a residual and its transpose share one tensor.
     """

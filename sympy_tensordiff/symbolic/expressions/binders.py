@@ -52,9 +52,7 @@ class Binder(TensorNode):
 
     @property
     def index_parts(self) -> tuple[Any, ...]:
-        """Return the parts of the limits, which are the index expressions of the node: the bound indices and their
-        bounds or extents.
-        """
+        """Return the index expressions of the node: its bound indices, and their bounds or extents."""
         return tuple(part for limit in self.args[1:] for part in limit.args)
 
     @property

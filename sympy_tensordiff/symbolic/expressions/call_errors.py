@@ -29,12 +29,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def explained(function: Function, name: str = "", hints: Mapping[str, str] = MappingProxyType({})) -> Function:
     """Return ``function`` wrapped so that a call that does not fit its signature raises an `ArgumentTypeError` with
-    advice, in place of a plain `TypeError`.
+    advice, in place of Python's `TypeError`. ``name`` is the function's name in messages, ``hints`` the advice for each
+    missing argument.
 
-    Errors raised inside of the function pass unchanged.
-
-    `name` is shown in messages (default: ``td.`` and the name of the function). `hints` maps the name of an argument to
-    the advice that is given if it is missing.
+    Errors raised inside of the function pass unchanged. The default of `name` is ``td.`` and the function's name;
+    `hints` maps names of arguments to advice.
     """
     name = name or f"td.{function.__name__}"
 
@@ -59,7 +58,8 @@ def _mismatch_message(
     function: Any, name: str, problem: str, args: Sequence[Any], kwargs: Mapping[str, Any], hints: Mapping[str, str]
 ) -> str:
     """Return the message for a call with ``args`` and ``kwargs`` that do not fit the signature of ``function``: the
-    signature, ``problem`` (Python's message) and advice.
+    signature under the name ``name``, ``problem`` (Python's message), and advice such as the one in ``hints`` for a
+    missing argument.
     """
     parameters = [*signature(function).parameters.values()]
     if parameters[0].name == "cls":

@@ -125,9 +125,9 @@ _passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)`` for a recursive method `answer`, also for a deep or large node: there it is called for
-    the nodes below first, bottom-up, and each result is stored under the key ``question``, so that no call recurses
-    deeply.
+    """Return ``answer(node)``, where `answer` is a recursive method. For a deep or large node, `answer` is first called
+    for all nodes inside of it, from the leaves up, and finds the results stored under the key ``question``: no call
+    recurses deeply.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.
@@ -149,7 +149,9 @@ def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below:
 
 
 def ordered(root: Basic, below: Below = parts) -> list[Any]:
-    """Return all nodes of ``root``, each object once, arguments before their node."""
+    """Return all nodes of ``root``, each object once, arguments before their node. ``below(node)`` returns the
+    arguments to enter.
+    """
     done: dict[int, Any] = {}
     for node in postorder(root, done, below, id):
         done[id(node)] = node
@@ -257,8 +259,8 @@ def build_unrecursively(
 
 
 def _operand_order(argument: Any, measured: Measures) -> tuple[bool, int, bytes]:
-    """Return the sort key of ``argument`` among the operands of a node: numbers first, where SymPy expects them, then
-    by size and digest.
+    """Return the sort key of ``argument`` among the operands of a node, from its `Measures`: numbers first, where SymPy
+    expects them, then by size and digest.
     """
     return not argument.is_Number, measured.size, measured.digest
 
@@ -280,7 +282,7 @@ def packed(root: Basic) -> list[tuple[Any, tuple[int, ...] | None]]:
 
 
 def unpacked(table: list[tuple[Any, tuple[int, ...] | None]]) -> Any:
-    """Return the expression from a list made by `packed`."""
+    """Return the expression that `packed` converted to the list ``table``."""
     nodes: list[Any] = []
     for head, numbers in table:
         if numbers is None:

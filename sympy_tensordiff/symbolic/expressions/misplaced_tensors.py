@@ -145,8 +145,8 @@ def refuse_as_argument(tensor: Any, caller: FrameType) -> None:
 
 
 def _refuse_trivial_power(tensor: Any, base: Any, exponent: Any) -> None:
-    """Raise `UnsupportedError` for ``Pow(1, tensor)`` and ``Pow(tensor, 0)``, which SymPy would replace by the scalar
-    1.
+    """Raise `UnsupportedError` if ``base`` to the power of ``exponent``, one of which is ``tensor``, is ``1**tensor``
+    or ``tensor**0``, which SymPy would replace by the scalar 1.
     """
     if base == 1 or exponent == 0:
         refuse_as_scalar(

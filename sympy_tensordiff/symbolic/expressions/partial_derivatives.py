@@ -49,8 +49,8 @@ class Subs(sympy.Subs):
 
     @staticmethod
     def _unchecked(derivative: Any, variables: Any, point: Any) -> Any:
-        """Return the node for ``derivative`` at ``point`` as it is: a `Derivative` of this module, or a `Subs` if its
-        only argument is not a variable.
+        """Return the node for ``derivative``, in terms of ``variables``, at the values ``point``, unevaluated: a
+        `Derivative` of this module, or a `Subs` if the function has one argument whose value is not a variable.
         """
         if len(variables) == 1 and not _is_variable(point, 0):
             return sympy.Subs.__new__(Subs, derivative, variables, point)
@@ -159,8 +159,8 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
 
 
 def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
-    """Return the node of this module for a derivative, given as ``known``, a pair of the function and its orders, at
-    the arguments ``args``.
+    """Return this module's node for a partial derivative at the arguments ``args``. ``known`` is the pair of the
+    function and the number of derivatives with respect to each argument.
     """
     function, orders = known
     variables = _variables(len(args))
@@ -170,10 +170,10 @@ def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
 
 def distinct(expr: Any, *, template: bool = False) -> Any:
     """Return ``expr`` with this module's derivative nodes in place of SymPy's wherever SymPy could confuse two of them,
-    now or after a substitution. In a ``template``, any value may replace a symbol.
+    now or after a substitution. ``template`` says that ``expr`` is a template, whose symbols any value may replace.
 
     Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
-    entered: they are made of such expressions. In a ``template`` any value may replace a symbol.
+    entered: they are made of such expressions.
     """
     return _DistinctDerivatives(template).run(expr)
 
@@ -200,8 +200,9 @@ class _DistinctDerivatives(Rewriting):
 
 
 def _is_confusable(node: Any, template: bool) -> bool:
-    """Return whether SymPy could confuse ``node``, its own `Derivative` or `Subs`, with another such node if arguments
-    are equal, now or after a substitution. In a ``template``, any value may replace a symbol.
+    """Return whether SymPy could confuse ``node``, its own `Derivative` or `Subs`, with another such node when two
+    arguments are equal, now or after a substitution. ``template`` says that the node is in a template, whose symbols
+    any value may replace.
     """
     if type(node) is sympy.Subs and len(node.point) > 1:
         is_one_in_another = any(arg.has(*node.variables) for arg in node.point)
@@ -277,8 +278,8 @@ def _differentiated(formula: Any, variable: Any) -> Any:
 
 
 def _point_values(plain: sympy.Subs) -> dict[Any, Any]:
-    """Return a dictionary from the variables of SymPy's `Subs` to their values. Later values are substituted into
-    earlier ones, as SymPy does for nested `Subs`.
+    """Return a dictionary from the variables of ``plain``, a `Subs` of SymPy's, to their values. Later values are
+    substituted into earlier ones, as SymPy does for nested `Subs`.
     """
     rule: dict[Any, Any] = {}
     for variable, value in reversed([*zip(plain.variables, plain.point, strict=True)]):

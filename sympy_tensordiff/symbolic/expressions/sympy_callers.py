@@ -35,8 +35,8 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a SymPy function, or of the function ``inner`` defined in it, for recognising its call
-    frames; None if there is no such function.
+    """Return the code object of a function in a SymPy module, or of the function ``inner`` defined in it, to recognise
+    its call frames; None if there is no such function.
     """
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
@@ -85,8 +85,8 @@ class CallerDependent:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """Override `Basic.args`: return the arguments. Some SymPy functions, recognised by their call frame, get
-        others.
+        """Override `Basic.args`: return the arguments of the node. Some functions of SymPy, recognised by their call
+        frame, get the arguments that make their result correct, see `args_for_caller`.
         """
         caller = sys._getframe(1)
         return args_for_caller(self, caller) if id(caller.f_globals) in CALLER_MODULES else self._args
@@ -200,8 +200,8 @@ def caller_of(walk: FrameType) -> FrameType | None:
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Whether the call frame ``walk`` belongs to SymPy code that collects the conditions of a `Piecewise` to try all
-    combinations.
+    """Return whether the call frame ``walk`` belongs to SymPy code that collects the conditions of a `Piecewise` in
+    order to try all their combinations.
     """
     frame = caller_of(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
@@ -293,7 +293,8 @@ def free_symbols_for_caller(node: Any, free: set[Basic], caller: FrameType) -> s
 
 def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[Any]) -> None:
     """Raise `UnsupportedError` if SymPy's own differentiation of ``expr`` with respect to ``variable``, an entry or a
-    tensor, would be wrong; ``free`` are the free symbols of ``expr``.
+    tensor, would be wrong. ``free`` are the free symbols of ``expr``, and ``variables`` all variables of the
+    derivative.
     """
     name = variable.tensor.name if variable.is_tensor_entry and variable.tensor.is_symbol else str(variable)
     for symbol in free:

@@ -85,7 +85,7 @@ def postorder(
     expr: Any, done: Container[Any], below: Below = parts, key: Callable[[Any], Any] = itself
 ) -> Iterator[Any]:
     """Yield the nodes of ``expr``, arguments first, whose ``key(node)`` is not in ``done``. The caller must add each to
-    ``done``.
+    ``done``. ``below(node)`` returns the arguments to enter.
 
     The caller adds each node to ``done`` before it asks for the next; ``below`` gives the arguments of a node.
     """

@@ -74,7 +74,7 @@ class TensorExpr(TensorNode):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Return the extents, one per axis."""
+        """Return the shape of the tensor, a tuple with the extent of each axis."""
         raise NotImplementedError
 
     @property
@@ -243,8 +243,9 @@ class TensorEntry(RealScalar):
 
     @property
     def _diff_wrt(self) -> bool:
-        """SymPy's flag for variables of derivatives: True for an entry of a tensor symbol, except where the calling
-        SymPy code takes an entry for one argument of a function.
+        """SymPy's flag for expressions with respect to which one can differentiate: True for an entry of a tensor
+        symbol. It is False while SymPy differentiates a function with respect to this argument, although another
+        argument may be the same entry.
         """
         return bool(self.args[0].is_symbol) and not sympy_callers.means_one_argument(self, sys._getframe(1))
 
@@ -332,8 +333,8 @@ def _products_of_remainders(form: Affine) -> set[IndexProduct]:
 
 
 def _check_strides(entry: Any) -> None:
-    """Raise `IndexExpressionError` if an index of `entry` contains a product of symbols that the package cannot solve
-    for. Allowed is ``n*i + j`` with one coefficient 1, or a product of sizes alone.
+    """Raise `IndexExpressionError` if an index of `entry` contains a product of symbols, except where it can be solved:
+    ``n*i + j``, in which one symbol has the coefficient 1 or -1, or a product of sizes alone.
     """
     for index in entry.indices if entry.is_tensor_entry else ():
         form, atoms = parse(index)

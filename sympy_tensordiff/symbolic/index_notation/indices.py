@@ -233,7 +233,9 @@ def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _over_common_denominator(dividend: Expr, modulus: Expr, slots: Slots) -> tuple[Affine, Affine, int]:
-    """Return ``(dividend, modulus, denominator)``: both expressions as affine forms over one common denominator."""
+    """Return ``(dividend, modulus, denominator)``: both expressions as affine forms over one common denominator.
+    ``slots`` maps symbols to variable numbers, and new symbols are added to it.
+    """
     (form, one), (divisor, other) = _rational_form(dividend, slots), _rational_form(modulus, slots)
     denominator = lcm(one, other)
     return form * (denominator // one), divisor * (denominator // other), denominator
@@ -241,7 +243,7 @@ def _over_common_denominator(dividend: Expr, modulus: Expr, slots: Slots) -> tup
 
 def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> tuple[Affine, int]:
     """Return ``Mod(form, divisor)/denominator`` as ``(affine form, denominator)``. A divisor with symbols is assumed to
-    be positive.
+    be positive; raise `IndexExpressionError`, which quotes ``expr``, for a number less than 1.
     """
     if divisor.is_constant and divisor.constant < 1:
         raise IndexExpressionError(f"the modulus of {expr} must be positive, not {expr.args[1]}")
@@ -249,7 +251,9 @@ def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> t
 
 
 def _data_entry(expr: Any, slots: Slots) -> IndirectIndex:
-    """Return the entry ``p[i]`` of an integer tensor as a variable of affine forms (an `IndirectIndex`)."""
+    """Return the entry ``p[i]`` of an integer tensor as a variable of affine forms (an `IndirectIndex`). ``slots`` maps
+    symbols to variable numbers, and new symbols are added to it.
+    """
     if not expr.is_tensor_entry:
         return IndirectIndex(expr.name, ())
     forms = [_rational_form(index, slots) for index in expr.indices]

@@ -158,8 +158,8 @@ def checked_index(value: Any, owner: str) -> Expr:
 
 
 def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
-    """Raise `ArgumentError` if a declared assumption on ``index``, such as positive, is false somewhere in its range;
-    SymPy would simplify wrongly.
+    """Raise `ArgumentError` if a declared assumption on ``index``, such as positive, is false for a value in its range,
+    which starts at ``low``; SymPy would simplify wrongly.
     """
     if isinstance(index, Idx):
         return
@@ -194,7 +194,7 @@ def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
 
 
 def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
-    """Raise `ShapeError` if an extent depends on an index of the same tensor."""
+    """Raise `ShapeError` if an extent in ``axes``, pairs ``(index, extent)``, depends on one of these indices."""
     for index, extent in axes:
         for other, _ in axes:
             if other in extent.free_symbols:
@@ -239,8 +239,8 @@ def _label(symbol: Any) -> Any:
 
 
 def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
-    """Return the operands of a bound that is a maximum (for a lower bound) or minimum (for an upper one), as `extremum`
-    says: ``(a, b)`` for ``Max(a, b)``. Else ``(bound,)``.
+    """Return ``(a, b)`` for a bound ``Max(a, b)`` if ``extremum`` is `Max` (lower bounds), or ``Min(a, b)`` if it is
+    `Min` (upper bounds); ``(bound,)`` for any other bound. A constant in front, ``1 + Max(a, b)``, is added to each.
 
     The other extremum is not split.
 

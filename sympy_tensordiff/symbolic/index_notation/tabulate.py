@@ -25,13 +25,13 @@ WRITTEN_OUT = 40
 
 
 def same_extent(first: Expr, second: Expr) -> bool:
-    """Return whether two extents are equal for all values of their symbols."""
+    """Return whether the extents ``first`` and ``second`` are equal for all values of their symbols."""
     return bool(first == second or expand(first - second) == 0)
 
 
 def namesakes(first: Expr, second: Expr) -> str:
-    """Return a hint for an error about two different extents that are printed alike, such as symbols with different
-    assumptions; "" if they are printed differently.
+    """Return a hint for an error about two different extents that are printed alike, because their symbols have
+    different assumptions; "" if they are printed differently.
     """
     if str(first) != str(second):
         return ""
@@ -98,9 +98,9 @@ def inline_entry(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of a tensor at ``indices``, in index notation unless that would compute something repeatedly.
-    ``scope`` are the indices that vary around the read (None: ``indices``), ``once`` says that it occurs only once;
-    with ``keeps_sums``, a repeated sum stays in its tensor.
+    """Return the entry of ``tensor`` at ``indices``; of a small comprehension, its body at these indices. The entry of
+    a comprehension with sums is kept if its body would be computed repeatedly: if the read occurs more than ``once``,
+    or is the same for several values of the indices ``scope``. Without ``keeps_sums``, the body replaces it even then.
     """
     if not is_whole(tensor):
         return tensor
@@ -116,8 +116,8 @@ def inline_entry(
 
 
 def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
-    """Whether different values of the indices in ``scope`` always read different entries, so that writing the entry out
-    repeats no computation.
+    """Return whether different values of the indices in ``scope`` (None: of ``indices``) always read different entries,
+    so that no computation is repeated if the entry is replaced by its formula.
     """
     sizes = set().union(*(extent.free_symbols for extent in shape))
     varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope))) - sizes
@@ -127,8 +127,8 @@ def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[
 
 
 def upper_nodes(body: Basic) -> list[Any]:
-    """Return the nodes of ``body`` for a test of its size: without the inside of tensors whose entries it reads, and at
-    most `WRITTEN_OUT` + 1 of them.
+    """Return the nodes of ``body``, at most `WRITTEN_OUT` + 1, to test whether it is small. Tensors whose entries it
+    reads are not entered.
     """
     nodes: list[Any] = []
     stack: list[Any] = [body]

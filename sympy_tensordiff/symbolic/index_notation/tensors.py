@@ -131,7 +131,7 @@ class TensorSymbol(TensorExpr):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Return the extents, one per axis."""
+        """Return the shape of the tensor symbol, a tuple with the extent of each axis."""
         return tuple(self.args[1].args)
 
     @property
@@ -294,7 +294,7 @@ class TensorComprehension(TensorExpr, Binder):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Return the extents, one per axis."""
+        """Return the shape of the comprehension, a tuple with the extent of each axis."""
         return tuple(limit.args[1] for limit in self.args[1:])
 
     def __getitem__(self, indices: Any) -> Any:
@@ -335,7 +335,9 @@ def _symmetry(symmetric: bool, positive: bool, name: str) -> Str | None:
 
 
 def _check_square(shape: Tuple, name: str, symmetry: Str, dtype: Any, below: Any) -> None:
-    """Raise `ShapeError` or `ArgumentError` if a symmetric tensor is not a square matrix of real numbers."""
+    """Raise `ShapeError` or `ArgumentError` if a tensor declared symmetric (or positive definite, as ``symmetry`` says)
+    has another shape than a square matrix, integer entries, or a bound ``below``.
+    """
     if len(shape) != 2 or shape[0] != shape[1]:
         meant = "positive definite" if symmetry == _POSITIVE else "symmetric"
         raise ShapeError(

@@ -81,8 +81,9 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
-    """Return the printed form, as a tree, of a product by indices; ``tensors`` are pairs of labels and printed form. An
-    outer product is split into two vectors, and operands of three or more axes with equal labels are multiplied to one.
+    """Return the printed form, as a tree, of the contraction of ``tensors``, pairs ``(labels, printed form)``. An outer
+    product in it is replaced by its two vectors; tensors with the same three or more labels are multiplied elementwise
+    to one.
     """
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:
@@ -156,8 +157,9 @@ class _Network:
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a summed label (not in ``kept``) between exactly two matrices, whose product can replace them; labels
-        with connected neighbours come first. None if there is none.
+        """Return a label of ``component`` that is summed and belongs to exactly two matrices, which `_join` can then
+        multiply; None if there is none. Labels in ``kept`` are in the result. A label whose two neighbours are
+        connected by a matrix is preferred.
         """
         ends = {label: list(self.matrices[label]) for label in component if label not in kept}
         found = [label for label in ends if len(ends[label]) == 2]
@@ -213,8 +215,8 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors at ``label``. A matrix to a label not in ``without``, multiplied by the vectors there,
-        counts as one: ``A @ v``.
+        """Return the vectors at ``label``, and for each matrix from it to a label outside of ``without`` the vector ``A
+        @ v`` that sums over that label.
         """
         hanging = [
             Chain((matrix, *self._columns(other, label)))
@@ -233,8 +235,8 @@ class _Network:
         return (self.matrices[label][others[0]], *self._columns(others[0], label))
 
     def _column(self, label: str, without: Collection[str]) -> Any:
-        """Return the elementwise product of all vectors at ``label``; a vector of ones if there are none. Matrices to
-        labels in ``without`` are left out, others count as vectors, ``A @ v``.
+        """Return the elementwise product of all vectors at ``label``, including the vectors ``A @ v`` that sum over
+        other labels, except for those in ``without``. If there are none, return a vector of ones.
         """
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 

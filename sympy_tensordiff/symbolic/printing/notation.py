@@ -226,8 +226,9 @@ def product(
     factors: Iterable[Any] = (),
     divisors: Iterable[Divisor] = (),
 ) -> Any:
-    """Return the printed form, as a tree, of an elementwise product. Products among the factors are merged, scalars are
-    put in front, and sums at the end.
+    """Return the printed form, as a tree, of the elementwise product of a number, SymPy scalars, scalars computed from
+    tensors (``inner``) and ``factors``, over the ``divisors``. Products among the factors are merged, and sums come
+    last.
     """
     factors, all_scalars, all_inner, all_divisors = list(factors), list(scalars), list(inner), list(divisors)
     if any(isinstance(factor, Variant) for factor in factors):
@@ -251,8 +252,8 @@ def product(
 
 def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
     """Return the printed form, as a tree, of a transposed matrix, with few transposes in it; `matrix` itself if its
-    form shows that it is symmetric. Sums are transposed term by term if ``by_terms``: not if a term may be a vector
-    that is repeated to a matrix.
+    form shows that it is symmetric. With ``by_terms``, sums are transposed term by term, which is wrong if a term is a
+    vector that broadcasting repeats.
     """
     match matrix:
         case Transposed(inner):
@@ -284,7 +285,8 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
 
 def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
     """Return the printed form, as a tree, of the transpose of ``matrix``, a function or power of a matrix: ``f(A.T)``
-    for ``f(A)``, or ``f(A).T`` if that contains fewer transposes.
+    for ``f(A)``, or ``f(A).T`` if that contains fewer transposes. Without ``by_terms``, sums in ``A`` are transposed as
+    a whole.
     """
     inner = matrix.base if isinstance(matrix, Power) else matrix.args[0]
     moved = transposed(inner, by_terms=by_terms)
@@ -295,7 +297,8 @@ def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
 
 def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
     """Return the printed form, as a tree, of a transposed product, either with transposed factors or as
-    ``(product).T``, whichever contains fewer transposes.
+    ``(product).T``, whichever contains fewer transposes. Without ``by_terms``, sums among the factors are transposed as
+    a whole.
     """
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):
@@ -353,8 +356,8 @@ def _has_same_terms(one: Sum, other: Sum) -> bool:
 
 
 def _with_fewest_transposes(matrix: Any, moved: Any) -> Any:
-    """Return the transpose of ``matrix`` in the form with the fewest transposes. ``moved`` is its transpose part by
-    part; if that equals ``matrix``, this is returned.
+    """Return the transpose of ``matrix`` in the form with the fewest transposes: ``moved``, in which each term or
+    factor is transposed, or ``matrix.T``. If ``moved`` equals ``matrix``, which is then symmetric, return ``matrix``.
     """
     if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
         return matrix

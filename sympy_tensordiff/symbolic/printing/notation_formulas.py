@@ -339,7 +339,9 @@ class LatexWriter(TraditionalWriter):
         return f"{self.printer._print(notation.template)}{args}"
 
     def write_einsum(self, notation: Einsum) -> str:
-        """Return the LaTeX of a contraction; one of two factors is written as a product with a star and labels."""
+        """Return the LaTeX of a contraction. A contraction of two tensors may be written as a product with a star and
+        labels, see `has_two_factors`.
+        """
         if self.has_two_factors(notation):
             left, right = (self.at(operand, POW) for operand in notation.operands)
             return rf"{left} *_{{\left({', '.join(notation.inputs)} \to {notation.output}\right)}} {right}"
@@ -361,8 +363,8 @@ class LatexWriter(TraditionalWriter):
 
 
 def _has_repeated(tensor: Any) -> bool:
-    """Return whether `tensor` is repeated along new axes, or is a sum or power of such a tensor: the axes of its
-    entries then have to be written out.
+    """Return whether `tensor` is another one repeated along new axes, or a sum or power of such a tensor. Its entries
+    are then printed as entries of the operands, since these have fewer indices.
     """
     match tensor:
         case Variant():

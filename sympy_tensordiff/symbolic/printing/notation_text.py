@@ -135,7 +135,7 @@ class Writer:
 
 
 class TextWriter(Writer):
-    """The writer of Python text."""
+    """The writer that writes notations as Python text."""
 
     levels = MappingProxyType({Sum: ADD, Chain: MUL, Power: POW})
 

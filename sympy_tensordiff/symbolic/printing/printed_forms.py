@@ -151,7 +151,7 @@ class SymbolForms(PrintedForms):
         return upright(str(printer._print_Symbol(self.node, style=style)))
 
     def pretty(self, printer: Any) -> Any:
-        """Return the name."""
+        """Return the name of the tensor symbol as the two-dimensional form."""
         return printer._print(Symbol(self.node.name))
 
 
@@ -293,7 +293,9 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
         return printer._print(Mul(number, inner, evaluate=False))
 
     def multiplied(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `Mul`: print the product with the common numbers of its factors in its coefficient."""
+        """SymPy's hook for `Mul`: print the product with the numbers that divide all terms of a factor moved into its
+        coefficient, ``2*x*(y + 1)`` for ``x*(2*y + 2)``.
+        """
         # SymPy prints quotients, which may be powers, in the same way.
         parts = [_content(factor) for factor in (expr.args if expr.is_Mul else ()) if not factor.is_Rational]
         if printer.order == "none" or all(number == 1 for number, _ in parts):
@@ -413,8 +415,8 @@ def _choices(body: Piecewise, index: Any, count: int) -> list[Any] | None:
 
 
 def _terms(body: Any, index: Any, count: int) -> list[Any] | None:
-    """Return ``[a, b, ...]`` for a body ``a*delta(index, 0) + b*delta(index, 1) + ...``; None if a term has no such
-    delta.
+    """Return ``[a, b, ...]``, one value for each of the ``count`` values of ``index``, for a body ``a*delta(index, 0) +
+    b*delta(index, 1) + ...``; None if a term has no such delta.
     """
     rows: list[Any] = [[] for _ in range(count)]
     for term in Add.make_args(body):

@@ -46,7 +46,7 @@ class ReductionForms(PrintedForms):
             return _LastFactor.of(self._picture(printer, unlabelled(self.node)))
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
-        """Return the LaTeX of the signs with their ranges, outermost first."""
+        """Return the LaTeX of the signs of the reduction ``this`` with their ranges, outermost first."""
         raise NotImplementedError
 
     def _latex_body(self, printer: Any, body: Any) -> str:
@@ -65,8 +65,8 @@ class SumForms(ReductionForms):
     _sign = r"\sum"
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
-        """Return the LaTeX of the sum signs with their ranges, outermost first. One excluded value, ``j != i``, is
-        written below the innermost sign.
+        """Return the LaTeX of the sum signs of ``this`` with their ranges, outermost first. One excluded value, ``j !=
+        i``, is written below the innermost sign.
         """
         signs = []
         unequal = _split_excluded_value(this)[1]
@@ -121,7 +121,7 @@ class ExtremumForms(ReductionForms):
         return [rf"\{self._word}_{{{ranges}}}{space}"]
 
     def _picture(self, printer: Any, this: Any) -> Any:
-        """Return the pretty form: the word with all ranges below it, and the body."""
+        """Return the pretty form of the extremum ``this``: the word with all ranges below it, and the body."""
         body = printer._print(_PrintedBody(this.body))
         signs = {"<": " < ", "<=": " ≤ " if printer._use_unicode else " <= "}
         ranges: list[Any] = []
@@ -137,8 +137,8 @@ _LATEX = {"<": "<", "<=": r"\le"}
 
 
 def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
-    """Return ``(start, index, sign, end)``, printed, for each range, the outermost first; ``k <= n - 1`` is written ``k
-    < n``.
+    """Return ``(start, index, sign, end)``, printed, for each range of the reduction ``this``, the outermost first; ``k
+    <= n - 1`` is written ``k < n``.
     """
     found = []
     for index, low, high in reversed(this.limits):
@@ -149,8 +149,8 @@ def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
 
 
 def _split_excluded_value(this: Any) -> tuple[Any, Any]:
-    """Return ``(body, condition)`` of a sum that leaves out one value of its index, with a condition ``i != j``;
-    ``(whole body, None)`` for other reductions.
+    """Return ``(body, condition)`` if the sum ``this`` leaves out one value of its index by a condition ``i != j``;
+    ``(whole body, None)`` for any other reduction.
     """
     body = this.body
     if isinstance(this, IndexedSum) and body.is_Piecewise:

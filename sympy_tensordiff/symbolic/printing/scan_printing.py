@@ -32,7 +32,7 @@ class ScanForms(PrintedForms):
     """The printed forms of one scan (a recurrence over time): a call of `scan` in text, a recursion in LaTeX."""
 
     def text(self, printer: Any) -> str:
-        """Return the call of `scan`."""
+        """Return the text of a scan: the call of `scan` that makes it."""
         if names_a_point(printer) or not _is_printable(self.node):
             return str(text_instead(self.node, printer))
         call, (selection,) = _calls([self.node], printer._print)
@@ -44,7 +44,7 @@ class ScanForms(PrintedForms):
         return formula if printer._print_level == 1 else rf"\left({formula}\right)"
 
     def pretty(self, printer: Any) -> Any:
-        """Return the same text as `str`."""
+        """Return the text of `str` as the two-dimensional form of a scan."""
         return prettyForm(str(self.node))
 
 
@@ -56,7 +56,7 @@ class ScanVariableForms(SymbolForms):
         return without_fresh_number(self.node.name)
 
     def constructor(self, printer: Any) -> str:
-        """Return the constructor call."""
+        """Return the constructor call of a variable that a scan binds, for `srepr`."""
         return f"ScanVariable({self.node.name!r}, {printer._print(self.node.args[1])})"
 
 
@@ -80,7 +80,7 @@ def _parts_in_text(steps: tuple[Any, ...]) -> tuple[Sequence[tuple[Any, Any]], S
 def _calls(scans: Sequence[Any], show: Any) -> tuple[str, list[str]]:
     """Return ``(call, selections)`` for `scans`, results of one recurrence: the text of one Python call ``scan(...)``
     that computes all of them, and for each the text that selects it from the result, such as ``[0]``. Sums are printed
-    separately from other results.
+    separately from other results. ``show(expr)`` prints an expression.
     """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
@@ -118,7 +118,9 @@ def _calls(scans: Sequence[Any], show: Any) -> tuple[str, list[str]]:
 
 
 def _shown_steps(scan: Any, steps: Sequence[Any], show: Any) -> tuple[list[str], list[str]]:
-    """Return ``(texts "u := ..." of the common parts of the steps of `scan`, texts of the steps)``."""
+    """Return the texts ``u := ...`` of the common parts of ``steps``, expressions of the recurrence `scan`, and the
+    texts of the steps in terms of these. ``show(expr)`` prints an expression.
+    """
     found, reduced = _parts_in_text(tuple(steps))
     taken = names_in([*steps, *scan.bound])
     letters = (n for n in _letters() if n not in taken)
@@ -138,7 +140,7 @@ _BETWEEN = "\1"
 
 def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
     """Return ``(texts of the initial values, texts of the sequences)`` of a scan. A recurrence that occurs more than
-    once in them is named at its first occurrence, ``(states := scan(...))``.
+    once in them is named at its first occurrence, ``(states := scan(...))``. ``show(expr)`` prints an expression.
     """
     groups: dict[Any, list[Any]] = {}
     for one in scans_in(scan.outer):
@@ -166,7 +168,7 @@ def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
 
 def _formula(scan: Any, show: Any) -> str:
     """Return the LaTeX of a scan: the value of a step, "where", and the recursions of the states on which it depends.
-    The lines are aligned if parts of the steps have names.
+    The lines are aligned if parts of the steps have names. ``show(expr)`` prints an expression.
     """
     head, lines, has_parts = _recursion(scan, show, set())
     if not has_parts:
@@ -177,7 +179,8 @@ def _formula(scan: Any, show: Any) -> str:
 
 def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], bool]:
     """Return ``(LaTeX, lines, has_parts)`` of a scan: the LaTeX of its result, the lines that define the names in it,
-    and whether parts of steps have names. New names are not in ``named``, and are added to it.
+    and whether parts of steps have names. New names are not in ``named``, and are added to it. ``show(expr)`` prints an
+    expression.
     """
     time, before = show_time(scan), _time_before(scan)
     found, (value, *updates) = hooks.step_parts(scan.steps, False)
@@ -228,7 +231,8 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
 
 def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -> dict[Any, Any]:
     """Return a dictionary from the symbols of the common parts ``found`` to their printed letters. A part that changes
-    with the time has it as a subscript. The letters are not in ``named``, and are added to it.
+    with the time has it as a subscript. The letters are not in ``named``, and are added to it. ``show(expr)`` prints an
+    expression.
     """
     symbols = free_symbols_in([part for one in [scan, *scans_in(scan.outer)] for part in (*one.steps, *one.outer)])
     taken = {show(symbol)[:1] for symbol in symbols}
@@ -303,8 +307,8 @@ def _indexed(name: str, time: str) -> str:
 
 
 def _entrywise_row(expr: Any, rank: int, time: str, show: Any) -> Any | None:
-    """Return the row at time ``time`` of ``expr``, an entry-by-entry function of stacked states and tensors with the
-    rank ``rank``, such as ``2*h_t - y_t``; None for other expressions.
+    """Return the row at the time ``time`` of ``expr``, an elementwise operation on stacked states and tensor symbols of
+    this ``rank``, such as ``2*h_t - y_t`` for ``2*h - y``; None for any other expression. ``show`` prints names.
     """
     if not isinstance(expr, Entrywise):
         return None
@@ -322,7 +326,9 @@ def _entrywise_row(expr: Any, rank: int, time: str, show: Any) -> Any | None:
 
 
 def _row(sequence: Any, time: Any, show: Any) -> str:
-    """Return the LaTeX of a sequence's row at a time: ``x_t``, or the entries at this time of a comprehension."""
+    """Return the LaTeX of a sequence's row at a time: ``x_t``, or the entries at this time of a comprehension.
+    ``show(expr)`` prints an expression.
+    """
     if isinstance(sequence, TensorComprehension):
         (_, *limits) = [limit.args for limit in sequence.limits]
         body = sequence.write_out((time, *(index for index, _ in limits)))

@@ -136,8 +136,9 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return a running sum or product that equals a recurrence with one number as its state, ``s + f(x, t)`` or
-    ``s*f(x, t)``; with ``last``, its last value. None for other recurrences. ``updates`` are the states after a step.
+    """Return the running sum or product that equals the recurrence of ``call`` if this has one number as its state and
+    the step ``s + f(x, t)`` or ``s*f(x, t)``; with ``last``, its last value. None for other recurrences. ``updates``
+    are the states after a step, ``length`` the number of steps.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -162,8 +163,8 @@ def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool
 
 
 def _over_time(call: _Call, part: Any, length: Any) -> Any:
-    """Return the tensor of the values of `part` at all times. `part` is an expression of a step that depends on the
-    time and on scalar rows of sequences, but on no state.
+    """Return the vector of the values of `part` at the ``length`` times. `part` is an expression of a step of ``call``
+    that depends on the time and on scalar rows of sequences, but on no state.
     """
     names = {str(symbol) for symbol in free_symbols_in([part, *call.sequences]) - {call.time}}
     index = Symbol(next(name for n in count() if (name := f"t_{n}" if n else "t") not in names), integer=True)
@@ -265,7 +266,9 @@ class _Call:
         return self.names[place] if len(self.names) > place else "t"
 
     def checked_length(self, length: Any) -> Any:
-        """Return the number of steps; raise `ArgumentError` if nothing says it."""
+        """Return the number of steps: ``length`` if it is given, else the number of rows of the first sequence. Raise
+        `ArgumentError` if there is neither, `ShapeError` if a sequence of integers has another number of rows.
+        """
         sequences = [*self.sequences, *self.data]
         if length is None and not sequences:
             raise ArgumentError("td.scan: without xs, length= must say how many steps there are")
@@ -309,8 +312,8 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return ``(updates, outputs)`` with each read ``A[t]``, t the time of the scan, replaced by a variable for
-        that row of A. Each such A becomes a sequence of the scan.
+        """Return ``(updates, outputs)`` with each read ``A[t]`` at the time ``t`` of the scan, which has ``length``
+        steps, replaced by a variable for that row of A. Each such A becomes a sequence of the scan.
         """
         known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
@@ -354,9 +357,9 @@ def _is_data(sequence: Any) -> bool:
 
 
 def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
-    """Return a key for the row of a variable that ``entry`` reads in a step at ``time``; None if it reads no such row.
-    The key of ``A[t, ...]`` is ``(A, None)``. That of ``A[idx[t], ...]`` is ``A``, then for each index the index itself
-    if it is data such as ``idx[t]``, else None.
+    """Return a key of the row that ``entry`` reads in a step at ``time``, equal for reads of the same row; None if it
+    reads no such row. For ``A[t, ...]`` it is ``(A, None)``; for ``A[idx[t], ...]`` it is ``A``, then for each index
+    ``idx[t]`` or None.
     """
     if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:
         return None
@@ -369,8 +372,8 @@ def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
 
 
 def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
-    """Return whether an index is ``idx[t]``, an entry of an integer array at the time ``t`` of a scan, where the array
-    has one entry per step.
+    """Return whether ``index`` is ``idx[t]``, an entry of an integer array at the time ``t`` of a scan, where the array
+    has one entry for each of the ``length`` steps.
     """
     is_entry = isinstance(index, TensorEntry) and _is_data(index.tensor) and index.indices == (time,)
     return is_entry and same_extent(index.tensor.shape[0], length)

@@ -155,7 +155,7 @@ class Scan(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the scan's result."""
+        """Return the shape of the result of a scan with the arguments ``args``."""
         own = shape_of(args[1])
         return (args[5], *own) if args[0].name == "stack" else own
 

@@ -89,8 +89,8 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return TensorComprehension(entry, *limits, *zip(own, shape_of(expr)[len(front) :], strict=True))
 
     def row(tensor: Any, places: Sequence[Any], shape: Sequence[Any], front: int = 0) -> Any:
-        """Return the part of the batched `tensor` that belongs to one value of the batch indices, ``places``. It has
-        the axes ``shape``; ``front`` axes come before the batch axes.
+        """Return the part of the batched `tensor` at the values ``places`` of the batch indices, a tensor of the shape
+        ``shape``. In `tensor`, ``front`` axes come before the batch axes.
         """
         own = axes(shape)
         entry = TensorEntry(tensor, *own[:front], *places, *own[front:])

@@ -55,8 +55,8 @@ SEMIRINGS = {"log": _log_sum_exp, "max": IndexedMax, "min": IndexedMin}
 
 
 def semiring_product(subscripts: Subscripts, operands: Sequence[Any], semiring: Any) -> Any:
-    """Return the einsum of ``operands`` in which other operations replace plus and times, as ``semiring`` says: maximum
-    and plus, for example.
+    """Return the einsum of ``operands`` with the parsed ``subscripts``, in which other operations replace plus and
+    times, as ``semiring`` says: maximum and plus, for example.
 
     The `operands` fit the `subscripts`. The result is in index notation, a scalar without labels in the output. Raise
     `ArgumentError` if `semiring` is not a key of `SEMIRINGS`.
@@ -175,7 +175,7 @@ class EinsumProduct(TensorOperation):
 
     @property
     def label_extents(self) -> dict[str, Any]:
-        """Return the extent of each label."""
+        """Return a dictionary from each label of the einsum to the extent of its axes."""
         return label_extents(self._parsed, [shape_of(operand) for operand in self.operands])
 
     def relabelled(self) -> Any:

@@ -38,7 +38,7 @@ class Entrywise(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the broadcast shape of the operands."""
+        """Return the shape of a node with the operands ``args``: their shapes, broadcast to one."""
         return broadcast_shape(args, cls.__name__)
 
     def applied(self, *values: Any) -> Any:
@@ -123,7 +123,7 @@ class TensorAdd(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """Return the sum of the scalars ``values``."""
+        """Return the sum of the scalars ``values``, which stand for the operands."""
         return Add(*values)
 
 
@@ -142,7 +142,7 @@ class TensorMul(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """Return the product of the scalars ``values``."""
+        """Return the product of the scalars ``values``, which stand for the operands."""
         return Mul(*values)
 
 
@@ -233,7 +233,9 @@ class TensorFunction(Entrywise):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the broadcast shape of the operands, which follow the template."""
+        """Return the shape of a node with the arguments ``args``, a template and the operands: the operands' shapes,
+        broadcast to one.
+        """
         return broadcast_shape(args[1:], cls.__name__)
 
     template = argument(0, "The function of real numbers, a `sympy.Lambda`.")

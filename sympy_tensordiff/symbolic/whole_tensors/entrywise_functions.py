@@ -87,7 +87,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @cache
 def _template(function: Callable[..., Basic]) -> Lambda:
-    """Return `function`, of one variable, as a SymPy `Lambda`, in which `TensorFunction` stores functions."""
+    """Return `function`, of one variable, as a SymPy `Lambda`, the form in which a `TensorFunction` stores its
+    function.
+    """
     (t,) = placeholders(1)
     return Lambda((t,), function(t))
 

@@ -59,7 +59,7 @@ class TensorOperation(TensorExpr):
 
     @property
     def shape(self) -> Shape:
-        """Return the extents, one per axis."""
+        """Return the shape of the result, a tuple with the extent of each axis."""
         return self._shape
 
     @property

@@ -245,8 +245,8 @@ def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _comparison(name: str, sign: str, function: str) -> Callable[[Any, Any], Any]:
-    """Return the method ``name`` of a comparison, such as ``__lt__``. For whole tensors it raises an error that
-    suggests ``td.<function>``; otherwise it is SymPy's own.
+    """Return the method ``name`` of the comparison operator ``sign``, such as ``__lt__`` of ``<``. For whole tensors it
+    raises an error that suggests ``td.<function>``; otherwise it is SymPy's own.
     """
     scalar = getattr(Expr, name)
 

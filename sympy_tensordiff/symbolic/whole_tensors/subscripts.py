@@ -101,7 +101,7 @@ def counted(number: int, noun: str) -> str:
 
 def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str) -> None:
     """Raise `ArgumentError`, which names the operation ``owner``, because ``label`` is repeated in the result. The
-    message suggests an einsum with a `DeltaTensor`.
+    message suggests an einsum with a `DeltaTensor` of size ``extent``.
     """
     inputs, output = subscripts
     free = unused_labels(str(subscripts))
@@ -128,7 +128,9 @@ def axis_labels(shape: Sequence[Any]) -> str:
 
 
 def label_extents(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Return the extent of each label; raise `ShapeError` if one label has two extents."""
+    """Return the extent of each label in ``subscripts``, from the operands' ``shapes``; raise `ShapeError` if one label
+    has two extents.
+    """
     found: dict[str, tuple[Any, int, int]] = {}
     for position, (labels, shape) in enumerate(zip(subscripts.inputs, shapes, strict=True)):
         for axis, (label, extent) in enumerate(zip(labels, shape, strict=True)):
