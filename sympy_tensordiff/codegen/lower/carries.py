@@ -155,9 +155,11 @@ def _moving_side(rows: Rows, v: int, w: int) -> int:
 
 
 def with_running_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with sums in a form that one pass computes, where there is one: double sums over a triangle as sums
-    of running sums, ``Sum_i y[i]*(Sum_{j <= i} x[j])`` for ``Sum_{j <= i} x[j]*y[i]``, and sums over the distance to
-    the end of a range as sums up to it, ``Sum_{j <= i} g**(i - j)*x[j]`` for ``Sum_{k <= i} g**k*x[i - k]``.
+    """Return `roots` with sums in a form that one pass computes, where there is one.
+
+    A double sum over a triangle becomes a sum of running sums, ``Sum_i y[i]*(Sum_{j <= i} x[j])`` for ``Sum_{j <= i}
+    x[j]*y[i]``. A sum over the distance to the end of a range becomes a sum up to that end, ``Sum_{j <= i} g**(i -
+    j)*x[j]`` for ``Sum_{k <= i} g**k*x[i - k]``.
     """
     return rewritten(graph, roots, partial(_as_running_sum, graph))
 

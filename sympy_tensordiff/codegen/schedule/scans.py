@@ -9,6 +9,9 @@ A sum of multiples of exponentials goes on as well where the exponents have term
 exponentials are computed so, ``g[p]`` being ``-max_{j <= p} f[j]``. If that factor is greater than 1, or a term is not
 finite, the sum starts again: nothing overflows that does not in a loop for each entry.
 
+The exponent may be ``c*(f[j] + g[p])``, and the terms may have a factor ``(f[j] + g[p])**n``: the sums with 0, ..., n - 1
+as exponents go on together, by the binomial theorem (moments of an exponential kernel).
+
 A sum whose terms have one factor more at each entry goes on by that factor (Horner's rule): with
 ``s[p] = Sum_{j > p} b[j]*Prod_{p < k < j} a[k]``, ``s[p]`` is ``a[p + 1]*s[p + 1] + b[p + 1]``, and the sum of
 ``g**(j - p)*b[j]`` is ``g`` times the one of the entry before and one more term.
@@ -58,12 +61,12 @@ class PrefixScan:
     """A sum (or other reduction) whose range grows along a row, as ``Sum_{j <= i} x[j]``: each entry continues from the
     value of the previous one (a prefix scan).
 
-    ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``shifts``:
-    the terms of the exponents in the summand that depend on the entry, as pairs ``(c, p[i])`` for ``c*p[i]`` and entry
-    i, with the same c for the whole row. ``growth``: statements that multiply the sum of the entry before by the factor that all its terms have
-    gained, if they have. ``moments``: the summand has a factor ``(p[i] - q[j])**n`` for entry i; the summands with the
-    exponents 0, ..., n - 1 instead, whose sums continue together with the sum itself. ``places``: the
-    terms of ``p[i]``, as those of ``shifts``.
+    ``downward``: the entry before is the next one of the row, and the loop begins where it has begun there. ``growth``:
+    statements that multiply the sum of the entry before by the factor that all its terms have gained, if they have.
+    ``shifts``: the terms of the exponents in the summand that depend on the entry, as pairs ``(c, p[i])`` for
+    ``c*p[i]`` and entry i, with the same c for the whole row. ``moments``: if the summand has a factor ``(p[i] -
+    q[j])**n``, the summands with the exponents 0, ..., n - 1 instead, whose sums continue together with the sum itself;
+    ``places``: the terms of ``p[i]``, as those of ``shifts``.
     """
 
     accumulators: tuple[Set, ...]
@@ -180,9 +183,9 @@ class _ScanFinder:
         return replace(found, moments=moments, places=places)
 
     def entry_part(self, value: Scalar, loop: Loop) -> tuple[tuple[Scalar, Scalar], ...] | None:
-        """Return the terms of `value` that depend on the entry, as pairs ``(c, p)`` for ``c*p``, where c is the same for
-        the whole row and p for all iterations of `loop`: ``((c, p[i]),)`` for ``c*(p[i] - q[j])`` and entry i. None if
-        `value` is no sum of such terms and terms that are the same for all entries.
+        """Return the terms of `value` that depend on the entry i, as pairs ``(c, p[i])`` for ``c*p[i]``: ``((c, p[i]),)``
+        for ``c*(p[i] - q[j])``, with the variable j of `loop` and the same c for the whole row. None if `value` is no
+        sum of such terms and of terms that are the same for all entries.
         """
         if not self.depends_on_axis(value):
             return ()
@@ -308,9 +311,9 @@ class _ScanFinder:
 
 def _repeated(value: Scalar) -> list[Scalar]:
     """Return the factors of a power with a small positive integer as exponent, each its base; other values alone."""
-    if isinstance(value, Operation) and value.function == "pow" and isinstance(power := value.arguments[1], Number):
-        if isinstance(power.value, int) and 0 < power.value <= MAX_DISTANCES:
-            return [value.arguments[0]] * power.value
+    if isinstance(value, Operation) and value.function == "pow" and isinstance(value.arguments[1], Number):
+        base, power = value.arguments[0], value.arguments[1].value
+        return [base] * power if isinstance(power, int) and 0 < power <= MAX_DISTANCES else [value]
     return [value]
 
 
