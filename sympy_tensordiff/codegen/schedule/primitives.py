@@ -189,13 +189,14 @@ def _changes(
 ) -> tuple[tuple[list[Statement], list[Statement], list[Statement]], Scalar, list[tuple[Name, Name]]]:
     """Return ``((begin, set, keep), change, parts)`` for a value ``Sum c*p`` with the `pairs` ``(c, p)``, of which each
     p changes from entry to entry: statements for the first entry, before and after the others; the change of the value
-    since the entry before; the scalars that hold each p and the one before. The first changes from ``start``.
+    since the entry before; the scalars that hold each p and the one before. The first p changes from ``start``, the
+    others from 0.
     """
     begin, here, keep = list[Statement](), list[Statement](), list[Statement]()
     terms, parts = list[Scalar](), list[tuple[Name, Name]]()
     for c, part in pairs:
         scale, new, old = Name(fresh("scale")), Name(fresh(name)), Name(fresh(f"{name}_so_far"))
-        begin.append(Set(old, start))
+        begin.append(Set(old, Number(0) if parts else start))
         here += with_scalars([Set(new, part), *([] if c == Number(1) else [Set(scale, c)])], entries)
         keep.append(Set(old, new))
         gap = Operation("add", (new, Operation("neg", (old,))))

@@ -9,8 +9,8 @@ A sum of multiples of exponentials goes on as well where the exponents have term
 exponentials are computed so, ``g[p]`` being ``-max_{j <= p} f[j]``. If that factor is greater than 1, or a term is not
 finite, the sum starts again: nothing overflows that does not in a loop for each entry.
 
-The exponent may be ``c*(f[j] + g[p])``, and the terms may have a factor ``(f[j] + g[p])**n``: the sums with 0, ..., n - 1
-as exponents go on together, by the binomial theorem (moments of an exponential kernel).
+The exponent may be ``c*(f[j] + g[p])``, and the terms may have a factor ``(f[j] + g[p])**n``: the sums with the powers
+0, ..., n - 1 instead go on together with it, by the binomial theorem (moments of an exponential kernel).
 
 A sum whose terms have one factor more at each entry goes on by that factor (Horner's rule): with
 ``s[p] = Sum_{j > p} b[j]*Prod_{p < k < j} a[k]``, ``s[p]`` is ``a[p + 1]*s[p + 1] + b[p + 1]``, and the sum of
@@ -183,9 +183,10 @@ class _ScanFinder:
         return replace(found, moments=moments, places=places)
 
     def entry_part(self, value: Scalar, loop: Loop) -> tuple[tuple[Scalar, Scalar], ...] | None:
-        """Return the terms of `value` that depend on the entry i, as pairs ``(c, p[i])`` for ``c*p[i]``: ``((c, p[i]),)``
-        for ``c*(p[i] - q[j])``, with the variable j of `loop` and the same c for the whole row. None if `value` is no
-        sum of such terms and of terms that are the same for all entries.
+        """Return the terms of `value` that depend on the entry i, as pairs ``(c, p[i])`` for ``c*p[i]``: one
+        pair for ``c*(p[i] - q[j])``, where j is the variable of `loop` and c is the same for the whole row.
+
+        None if `value` is no sum of such terms and of terms that are the same for all entries.
         """
         if not self.depends_on_axis(value):
             return ()
