@@ -104,6 +104,7 @@ class Products:
         ]
         self.absorbed = {part for part in inner if self.uses[part] == 1}
         self.given: Growth | None = None
+        self.stored: Growth | None = None
         self.nodes = nodes
         for part in reversed(inner):
             if 1 < self.uses[part] <= _MAX_USERS and sums_labels(part) and self.is_less_work_without(part):
@@ -140,6 +141,15 @@ class Products:
             shapes = {part.shape for part in self.nodes if not is_core(part)}
             self.given = maximal(monomial for shape in shapes for monomial in _volume(shape).growth)
         return grows_faster(_volume(product.shape).growth, self.given)
+
+    def is_larger_than_stored(self, shape: Sequence[Affine]) -> bool:
+        """Return whether an array of this `shape` grows faster with the sizes than every node that is computed as a
+        whole: variables, results, values of functions, and products that are not multiplied out.
+        """
+        if self.stored is None:
+            shapes = {part.shape for part in self.nodes if part not in self.absorbed}
+            self.stored = maximal(monomial for shape in shapes for monomial in _volume(shape).growth)
+        return grows_faster(_volume(shape).growth, self.stored)
 
     def work(self, node: Node) -> int | None:
         """Return the estimated number of multiplications to compute the einsum `node`; None if it has too many
