@@ -107,8 +107,20 @@ class Products:
         self.stored: Growth | None = None
         self.nodes = nodes
         for part in reversed(inner):
-            if 1 < self.uses[part] <= _MAX_USERS and sums_labels(part) and self.is_less_work_without(part):
+            if 1 < self.uses[part] <= _MAX_USERS and self.has_sum(part) and self.is_less_work_without(part):
                 self.absorbed.add(part)
+
+    def has_sum(self, product: Node) -> bool:
+        """Return whether computing `product` sums over a label, in it or in a product that is multiplied out in it: as
+        ``c*(A @ B)`` does.
+        """
+        stack = [product]
+        while stack:
+            part = stack.pop()
+            if sums_labels(part):
+                return True
+            stack += [arg for arg in part.args if arg in self.absorbed]
+        return False
 
     def is_less_work_without(self, node: Node) -> bool:
         """Return whether all einsums that use ``node`` together take fewer multiplications with ``node`` multiplied out
