@@ -105,10 +105,23 @@ class Products:
         ]
         self.absorbed = {part for part in inner if self.uses[part] == 1}
         self.given: Growth | None = None
+        self.stored: Growth | None = None
         self.nodes = nodes
         for part in reversed(inner):
-            if 1 < self.uses[part] <= _MAX_USERS and sums_labels(part) and self.is_less_work_without(part):
+            if 1 < self.uses[part] <= _MAX_USERS and self.has_sum(part) and self.is_less_work_without(part):
                 self.absorbed.add(part)
+
+    def has_sum(self, product: Node) -> bool:
+        """Return whether computing `product` sums over a label, in it or in a product that is multiplied out in it: as
+        ``c*(A @ B)`` does.
+        """
+        stack = [product]
+        while stack:
+            part = stack.pop()
+            if sums_labels(part):
+                return True
+            stack += [arg for arg in part.args if arg in self.absorbed]
+        return False
 
     def is_less_work_without(self, node: Node) -> bool:
         """Return whether all einsums that use ``node`` together take fewer multiplications with ``node`` multiplied out
@@ -141,6 +154,15 @@ class Products:
             shapes = {part.shape for part in self.nodes if not is_core(part)}
             self.given = maximal(monomial for shape in shapes for monomial in _volume(shape).growth)
         return grows_faster(_volume(product.shape).growth, self.given)
+
+    def is_larger_than_stored(self, shape: Sequence[Affine]) -> bool:
+        """Return whether an array of this `shape` grows faster with the sizes than every node that is computed as a
+        whole: variables, results, values of functions, and products that are not multiplied out.
+        """
+        if self.stored is None:
+            shapes = {part.shape for part in self.nodes if part not in self.absorbed}
+            self.stored = maximal(monomial for shape in shapes for monomial in _volume(shape).growth)
+        return grows_faster(_volume(shape).growth, self.stored)
 
     def work(self, node: Node) -> int | None:
         """Return the estimated number of multiplications to compute the einsum `node`; None if it has too many

@@ -74,6 +74,7 @@ class Recognition:
         self.selected = selected
         self.refused: set[int] = set()
         self.units: set[int] = set()
+        self.summed: set[int] = set()
         self._is_partial = known is not None
         self._done: dict[tuple[Node, bool], LabelledOperands | None] = {}
 
@@ -238,8 +239,24 @@ class Recognition:
             return None
         if node.op == "add":
             return self._add_products(products)
+        outer = self._independent_factors(products) if node.op == "select" else []
+        products = [[operand for operand in product if operand not in outer] for product in products]
         labels = self._common_axes(products)
-        return [(self.graph.rebuild(node, [self._with_axes(product, labels) for product in products]), labels)]
+        return [(self.graph.rebuild(node, [self._with_axes(product, labels) for product in products]), labels), *outer]
+
+    def _independent_factors(self, choice: Sequence[LabelledOperands]) -> LabelledOperands:
+        """Return the factors ``a_i`` in the terms of a sum over k of ``where(c_k, a_i*b_ik, 0)``: equal sums of
+        ``where(c_k, b_ik, 0)`` are computed once for all of them. [] for other choices.
+
+        Scalars and factors with an axis of the condition stay inside: where it is false, they may be infinite.
+        """
+        condition, *values = choice
+        tested = {label for _, labels in condition for label in labels}
+        nonzero = [value for value in values if [node for node, _ in value] != [self.graph.zero]]
+        if tested.isdisjoint(self.summed) or len(nonzero) != 1:
+            return []
+        inside = tested | self.summed
+        return [(node, labels) for node, labels in nonzero[0] if labels and inside.isdisjoint(labels)]
 
     def _visit_sum(self, node: Node) -> Recursion[LabelledOperands | None]:
         """Return a sum as a contraction of whole tensors; None if it does not run over the whole axis, or the axis may
@@ -256,6 +273,7 @@ class Recognition:
         if self.known is not None and any(extent not in self.known and not _is_positive(extent) for extent in known):
             return None  # which may be empty
         self.extents.update(zip(variables, known, strict=True))
+        self.summed.update(variables)
         if body.op == "add" and self.known is not None:
             terms = yield self._convert_all(body.args, graph.add)
             if terms is not None and len({tuple(self._used_axes(term)) for term in terms}) > 1:

@@ -314,7 +314,8 @@ class _Pairing(TermProducts):
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: self.hints.tie_breaking_size(extent) for label, extent in extents.items()}
         first, *others = orders_of_least_work(inputs, frozenset(output), sizes)
-        order = self.order_with_shared_product(tensors, others, sizes) or first
+        order = self.order_with_shared_product(tensors, others, sizes)
+        order = order or self.order_with_small_products((first, *others), extents)
         work = 0
         for step, left in zip(order.path, order.products, strict=True):
             labels = tuple(sorted(left))
@@ -322,6 +323,21 @@ class _Pairing(TermProducts):
             work += own
             tensors.append((node, labels))
         return work, self.graph.ein(1, [tensors[-1]], output, extents)
+
+    def order_with_small_products(self, orders: Sequence[Order], extents: Extents) -> Order:
+        """Return the first of `orders`; if it makes an array that grows faster than all others, return the next one
+        that takes exactly as much work and makes no such array, if there is one.
+
+        Where ``A @ B`` is computed for a function, ``B @ A @ C`` is ``B @ (A @ C)`` with a result of its shape.
+        """
+        first, *others = orders
+
+        def is_small(order: Order) -> bool:
+            shapes = [[extents[label] for label in labels] for labels in order.products]
+            return not any(map(self.products.is_larger_than_stored, shapes))
+
+        equal = [order for order in others if order.work == first.work]
+        return first if not equal or is_small(first) else next(filter(is_small, equal), first)
 
     def is_less_work_shared(
         self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents

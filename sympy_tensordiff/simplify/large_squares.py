@@ -3,8 +3,9 @@
     log(k + c*u**2)                 2*log(sqrt(c)*abs(u))       where abs(u) > 2**60
     u**2/(k + c*u**2)               1/c                         where abs(u) > 2**60, likewise with other powers
 
-There k is less than the rounding error of the sum, in double and in single precision. One logarithm and one division
-are computed, of a numerator and a denominator that are chosen.
+There k is less than the rounding error of the sum, in double and in single precision, as 1 is in ``log1p(abs(u))``,
+the logarithm where k is 1. One logarithm and one division are computed, of a numerator and a denominator that are
+chosen.
 
 Quotients with ``u`` above stay as they are, as `u/(k + c*u**2)`: where ``u**2`` overflows, their value is 0 instead of
 a number below 1e-154 (5e-20 in single precision). With a higher power above it would be NaN.
@@ -47,8 +48,7 @@ def log_of_large_square(graph: Graph, argument: Node) -> Node | None:
     root = graph.mul((graph.pow(graph.const(found.factor), graph.const(Fraction(1, 2))), size))
     if found.number == 1:
         square = graph.scale(found.factor, graph.pow(found.base, graph.const(2)))
-        chosen = graph.select(is_large, graph.add((root, graph.const(-1))), square)
-        logarithm = graph.call(log1p, (chosen,))
+        logarithm = graph.call(log1p, (graph.select(is_large, root, square),))
     else:
         logarithm = graph.call(sympy.log, (graph.select(is_large, root, argument),))
     return graph.mul((graph.select(is_large, graph.const(2), graph.one), logarithm))

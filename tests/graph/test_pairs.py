@@ -140,3 +140,37 @@ def test_a_shared_product_is_no_larger_than_the_other_tensors(has_square):
     operations = sympy.Poly(td.cost(results).operations, n, b, k)
     assert operations.coeff_monomial(n**2 * k) == (2 if has_square else 0)
     assert operations.coeff_monomial(b * n * k) == (0 if has_square else 8)
+
+
+def test_of_equal_orders_one_without_a_larger_array_is_chosen():
+    """The function stores an array (c, c); its gradient can be computed with another one, and with one of (n, n)."""
+    T, S, Y = td.TensorSymbol("T", (c, n)), td.TensorSymbol("S", (n, c)), td.TensorSymbol("Y", (c, n))
+    value = td.sum(Y * td.relu(T @ S @ (T / td.norm(T))))
+    gradient = td.gradient(value, T)
+    assert not squares(build_program([T, S, Y], value))
+    assert not squares(build_program([T, S, Y], gradient))
+    t, s, y = (np.random.default_rng(k).normal(size=shape) for k, shape in enumerate(((3, 5), (5, 3), (3, 5))))
+    expected, step = np.empty_like(t), 1e-5
+    for place in np.ndindex(t.shape):
+        ends = (
+            t + sign * step * np.eye(t.size)[np.ravel_multi_index(place, t.shape)].reshape(t.shape) for sign in (1, -1)
+        )
+        upper, lower = (np.sum(y * np.maximum(0, end @ s @ end / np.linalg.norm(end))) for end in ends)
+        expected[place] = (upper - lower) / (2 * step)
+    np.testing.assert_allclose(td.lambdify([T, S, Y], gradient)(t, s, y), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_a_multiple_of_a_chain_is_multiplied_out_as_the_chain_is():
+    """The chain ``T @ K @ S`` serves the value and the gradient: vectors are multiplied by its matrices one by one."""
+    T, K, S = td.TensorSymbol("T", (n, c)), td.TensorSymbol("K", (c, c)), td.TensorSymbol("S", (c, n))
+    y, z = td.TensorSymbol("y", n), td.TensorSymbol("z", c)
+    value = td.norm(td.outer(y, (T / td.norm(T)) @ (K @ S) @ (T @ z)))
+    gradient = td.gradient(value, z)
+    operations = sympy.Poly(td.cost(gradient).operations, n, c)
+    assert operations.total_degree() == 2
+    assert not squares(build_program([T, K, S, y, z], gradient))
+    random = np.random.default_rng(0)
+    t, k, s, b, a = (random.normal(size=shape) for shape in ((5, 3), (3, 3), (3, 5), 5, 3))
+    chain = t / np.linalg.norm(t) @ k @ s @ t
+    expected = np.linalg.norm(b) * chain.T @ chain @ a / np.linalg.norm(chain @ a)
+    np.testing.assert_allclose(td.lambdify([T, K, S, y, z], gradient)(t, k, s, b, a), expected, rtol=1e-12)
