@@ -40,6 +40,7 @@ from sympy_tensordiff.codegen.lower.terms import (
     defined_at_zero,
     expanded,
     repeated_calls,
+    repeated_choices,
     repeated_sums,
     with_expanded_diagonals,
     with_sums_split_by_index_order,
@@ -429,6 +430,7 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
         lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows)
     if lowering.temporaries:
         lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
+        lowering.repeated |= repeated_choices(lowering.planner, tight)
         sums = [repeated_sums(lowering.planner, tight, lowering.repeated, large) for large in (False, True)]
         lowering.large_sums = sums[1] - sums[0] if lowering.shares_rows else set()
         lowering.repeated |= sums[0] | lowering.large_sums

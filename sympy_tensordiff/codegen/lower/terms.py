@@ -444,6 +444,26 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
     return {node for node, count in places.items() if count > 1}
 
 
+def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
+    """Return the choices that occur in several sums or comprehensions, have sums in their branches, and have a
+    condition that is the same for all indices. The kernel of an array of their values computes one branch only. Their
+    outer indices have standard names.
+    """
+    places: Counter[Node] = Counter()
+    for node in reachable(*roots):
+        parts = _nodes_in_body(node) if node.op in BINDERS else ()
+        places.update({_numbered(planner, part) for part in parts if part.op == "select" and _is_choice_of_sums(part)})
+    return {node for node, count in places.items() if count > 1}
+
+
+def _is_choice_of_sums(choice: Node) -> bool:
+    """Return whether `choice` has other indices than its condition, over which its branches are sums or extrema."""
+    condition, *branches = choice.args
+    if any(v < 0 for v in condition.free) or all(v >= 0 for v in choice.free):
+        return False
+    return any(part.op in RANGED and any(v < 0 for v in part.free) for part in reachable(*branches))
+
+
 def _numbered(planner: Planner, part: Node) -> Node:
     """Return `part` with standard names for the indices that enclosing sums and comprehensions bind. Parts that differ
     in these names only become equal.
