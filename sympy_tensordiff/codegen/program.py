@@ -426,11 +426,12 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
     """Return the program with the loop nests and library calls of all definitions on which the results depend."""
     graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
     tight = simplified.entries
+    choices = repeated_choices(lowering.planner, tight) if lowering.temporaries else set()
+    lowering.repeated |= choices
     if expand or lowering.shares_rows:
-        lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows)
+        lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows, choices)
     if lowering.temporaries:
         lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
-        lowering.repeated |= repeated_choices(lowering.planner, tight)
         sums = [repeated_sums(lowering.planner, tight, lowering.repeated, large) for large in (False, True)]
         lowering.large_sums = sums[1] - sums[0] if lowering.shares_rows else set()
         lowering.repeated |= sums[0] | lowering.large_sums

@@ -266,7 +266,7 @@ class Lowering(Matrices):
             is_always = (branch.total and not self._has_long_loops(private)) or is_usual
             if not (is_always and self.planner.is_safe(branch, block.context.rows)):
                 inner = Block(block.context, frozenset(), block, private=private)
-                inner.is_once = condition.free.isdisjoint(block.context.variables)
+                inner.is_common = not condition.free.issuperset(block.context.variables)
             values.append((yield self.value(branch, inner)))
             if inner is block:
                 continue
@@ -318,8 +318,8 @@ class Lowering(Matrices):
             return False
         if calls_external(node):
             return True
-        is_once = around.is_once and node.height > 0
-        return is_once and self.planner.rank(node, block.context) >= block.context.dimension
+        is_common = around.is_common and node.height > 0
+        return is_common and self.planner.rank(node, block.context) >= block.context.dimension
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
         """Add the loops of the sums in an addition to `block` before the addition is computed, so that sums over one

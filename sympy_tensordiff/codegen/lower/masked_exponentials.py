@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import sympy
 
 from sympy_tensordiff.graph.instances import instance
+from sympy_tensordiff.graph.interning import breadth_first, outside_of_binders
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
@@ -128,14 +129,15 @@ class ScaleChoices:
         contains such a choice.
         """
         graph = self.graph
-        inside = next((part for part in _outside_of_binders(body) if part in self.found), None)
+        inside = next((part for part in breadth_first(body, outside_of_binders) if part in self.found), None)
         if inside is None or not inside.args[0].free.isdisjoint(variables):
             return graph.over(node, variables, body)
         are_close = inside.args[0]
         near, usual = (self._where(body, are_close, which, {}) for which in (1, 2))
         outer, near = self._factored(near, variables)
         quick = graph.mul((*outer, self.sum(node, variables, near)))
-        return self.choice(are_close, quick, self.sum(node, variables, usual))
+        # Which stays where it is in sums around this one: its values may fill an array.
+        return graph.select(are_close, quick, self.sum(node, variables, usual))
 
     def _where(self, node: Node, are_close: Node, which: int, done: dict[Node, Node]) -> Node:
         """Return `node` with the branch ``which`` in place of each choice by the condition ``are_close``."""
@@ -172,16 +174,3 @@ class ScaleChoices:
             else:
                 rests.append(factor)
         return found, graph.mul(rests)
-
-
-def _outside_of_binders(node: Node) -> list[Node]:
-    """Return `node` and the nodes below it that are not inside of a sum or comprehension."""
-    found, seen, stack = [], {node}, [node]
-    while stack:
-        part = stack.pop()
-        found.append(part)
-        for arg in () if part.op in BINDERS else part.args:
-            if arg not in seen:
-                seen.add(arg)
-                stack.append(arg)
-    return found

@@ -384,12 +384,18 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 # places than its factors.
 
 
-def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
+def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices: Set[Node] = frozenset()) -> set[Node]:
     """Return the costly calls, such as ``exp(Sum ...)``, that several loops or sums evaluate, with standard names of
-    indices. With `large`, also those that depend on more indices than every array that they read has.
+    indices. With `large`, also those that depend on more indices than every array that they read has. What only the
+    branches of the stored `choices` evaluate is left out, since one branch only is computed.
     """
     places: Counter[Node] = Counter()
-    for node in reachable(*roots):
+
+    def always(part: Node) -> tuple[Node, ...]:
+        """Return the arguments of `part` that are always computed."""
+        return part.args[:1] if choices and part.op == "select" and _numbered(planner, part) in choices else part.args
+
+    for node in dict.fromkeys(part for root in roots for part in breadth_first(root, always)):
         if node.op in BINDERS:
             calls = [part for part in _nodes_in_body(node) if is_dear(part) and not is_external(part)]
             calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
@@ -446,7 +452,7 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
 
 def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
     """Return the choices that occur in several sums or comprehensions, have sums in their branches, and have a
-    condition that is the same for all indices. The kernel of an array of their values computes one branch only. Their
+    condition that is the same for many indices. The kernel of an array of their values computes one branch only. Their
     outer indices have standard names.
     """
     places: Counter[Node] = Counter()
@@ -459,7 +465,7 @@ def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
 def _is_choice_of_sums(choice: Node) -> bool:
     """Return whether `choice` has other indices than its condition, over which its branches are sums or extrema."""
     condition, *branches = choice.args
-    if any(v < 0 for v in condition.free) or all(v >= 0 for v in choice.free):
+    if all(v in condition.free for v in choice.free if v < 0):
         return False
     return any(part.op in RANGED and any(v < 0 for v in part.free) for part in reachable(*branches))
 
