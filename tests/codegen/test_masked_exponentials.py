@@ -129,7 +129,7 @@ def test_infinite_scores_are_as_without_a_common_scale(backend):
     assert math.isnan(value)
 
 
-@pytest.mark.parametrize("make", [likelihood, regression, rates], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [likelihood, regression], ids=lambda make: make.__name__)
 def test_each_term_has_one_exponential(make):
     """Where the exponents are close: a few for each term, none for each pair. Where they are not, one for each pair in
     the value, and one in the gradient.

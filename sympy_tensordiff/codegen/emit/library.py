@@ -34,16 +34,6 @@ def solve(matrix, right, name):
     except np.linalg.LinAlgError as error:
         raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
 ''',
-    "inverse": '''
-def inverse(matrix, name):
-    """The inverse of a matrix, or those of many matrices."""
-    if matrix.ndim == 2:
-        return inverse_factorized(factorized(matrix, 0, name), name)
-    try:
-        return np.linalg.inv(matrix)
-    except np.linalg.LinAlgError as error:
-        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
-''',
     "log_determinant": '''
 def log_determinant(x):
     """The logarithm of the determinant without its overflow; nan where it is negative."""
@@ -114,6 +104,16 @@ def inverse_factorized(factors, name):
         else:
             of_exchanges(inverse, exchanges, lwork=32*n, overwrite_lu=1)  # the default has no room for blocks
     return result.reshape(*factors.shape[:-2], n, n)
+''',
+    "inverse": '''
+def inverse(matrix, name):
+    """The inverse of a matrix, or those of many matrices."""
+    if matrix.ndim == 2:
+        return inverse_factorized(factorized(matrix, 0, name), name)
+    try:
+        return np.linalg.inv(matrix)
+    except np.linalg.LinAlgError as error:
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
 ''',
     "log_determinant_factorized": '''
 def log_determinant_factorized(factors, is_absolute):
