@@ -134,7 +134,7 @@ def test_each_term_has_one_exponential(make):
     """Where the exponents are close: a few for each term, none for each pair. Where they are not, one for each pair in
     the value, and one in the gradient.
     """
-    args, _, variable = make()
+    _, _, variable = make()
     run = as_python(compiled(make, "llvm").source)
     calls = 0
 

@@ -1,7 +1,7 @@
 """Sums of exponentials over selected terms, scaled by the greatest exponent of all terms, selected or not.
 
-``log(Sum_j [c(i, j)]*exp(e(j)))`` is safe with the greatest selected exponent for each i, which takes an exponential for
-each pair (i, j). Where all exponents are close together, the greatest of all of them does for every i, and one
+``log(Sum_j [c(i, j)]*exp(e(j)))`` is safe with the greatest selected exponent for each i, which takes an exponential
+for each pair (i, j). Where all exponents are close together, the greatest of all of them does for every i, and one
 exponential for each j is enough::
 
     Sum_j [c(i, j)]*exp(e(j) - max_k e(k))
@@ -153,8 +153,8 @@ class ScaleChoices:
         return done[node]
 
     def _factored(self, body: Node, variables: Sequence[int]) -> tuple[list[Node], Node]:
-        """Return ``(factors, rest)`` whose product is `body`: the exponentials that do not depend on ``variables``, also
-        those of a chosen product.
+        """Return ``(factors, rest)`` whose product is `body`: the exponentials that do not depend on ``variables``,
+        also those of a chosen product.
         """
         graph = self.graph
         if body.op == "select" and graph.zero in body.args[1:]:
