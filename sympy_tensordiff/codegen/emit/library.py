@@ -222,8 +222,8 @@ MATRIX_FUNCTIONS = {
     "cofactor": ("cofactor({0}, {2})", "cofactor({3}, {2}, {0})"),
     "factors": ("factorized({0}, {2}, {1})",),
 }
-"""The calls that compute functions of a matrix {0}, or of its factors; {1} is its name in messages, {2} are options, {3} is
-the matrix of factors {0}.
+"""The calls that compute functions of a matrix {0}, or of its factors; {1} is its name in messages, {2} are options,
+{3} is the matrix of factors {0}.
 """
 
 
