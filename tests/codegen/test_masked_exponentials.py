@@ -91,12 +91,15 @@ def compiled(make, backend):
     return td.lambdify(args, (value, td.gradient(value, variable)), backend, parallel=False)
 
 
-@pytest.mark.parametrize("backend", ["llvm", "numba", "numpy"])
-@pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make, backend",
+    [*((make, which) for make in PROGRAMS for which in ("llvm", "numpy")), (likelihood, "numba")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_values_are_those_of_stable_logarithms(make, backend):
     """With close exponents, wide ones (beyond the range of exponentials), and both orders of memory."""
     function, random = compiled(make, backend), np.random.default_rng(1)
-    for size in (1, 2, 7, 33, 130):
+    for size in (1, 2, 7, 130):
         for spread in (0.0, 1.0, 20.0, 900.0):
             for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-4)):
                 given = [np.asarray(array, dtype) for array in arguments(make, size, random, spread)]
@@ -154,17 +157,3 @@ def test_each_term_has_one_exponential(make):
         assert least <= calls <= most
         for found, right in zip(results, expected(make, given), strict=True):
             np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-9)
-
-
-def test_a_branch_with_long_sums_is_computed_where_its_condition_holds():
-    """One for all entries, so that no array of the sums is filled before."""
-    a = sympy.Symbol("a", real=True)
-    value = Piecewise((Sum(exp(eta[i] * t[j]), over(j, n)), a > 0), (w[i], True))
-    function = td.lambdify((a, eta, t, w), Entries(value, (i, n)), "llvm", parallel=False)
-    given = np.array([1.0, 2.0]), np.array([0.5, 0.25]), np.array([3.0, 4.0])
-    np.testing.assert_allclose(function(1.0, *given), np.exp(np.outer(given[0], given[1])).sum(1))
-    np.testing.assert_allclose(function(-1.0, *given), given[2])
-    run, found = as_python(function.source), np.empty(2)
-    run.__globals__["exp"] = None  # it is not called
-    run(-1.0, *given, found)
-    np.testing.assert_allclose(found, given[2])
