@@ -40,6 +40,7 @@ from sympy_tensordiff.codegen.lower.terms import (
     defined_at_zero,
     expanded,
     repeated_calls,
+    repeated_choices,
     repeated_sums,
     with_expanded_diagonals,
     with_sums_split_by_index_order,
@@ -426,8 +427,10 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
     """Return the program with the loop nests and library calls of all definitions on which the results depend."""
     graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
     tight = simplified.entries
+    choices = repeated_choices(lowering.planner, tight) if lowering.temporaries else set()
+    lowering.repeated |= choices
     if expand or lowering.shares_rows:
-        lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows)
+        lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows, choices)
     if lowering.temporaries:
         lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
         sums = [repeated_sums(lowering.planner, tight, lowering.repeated, large) for large in (False, True)]

@@ -32,7 +32,7 @@ class PureLibraryCall(LibraryCall):
         "det": ("np.linalg.det({0})", "determinant_factorized({0})"),
         "logdet": ("log_determinant({0})", "log_determinant_factorized({0}, False)"),
         "logabsdet": ("np.linalg.slogdet({0})[1]", "log_determinant_factorized({0}, True)"),
-        "cofactor": ("cofactor({0}, {2})",),
+        "cofactor": ("cofactor({0}, {2})", "cofactor({3}, {2})"),
         "factors": ("factorized({0}, {2})",),
     }
     solves = "np.linalg.solve({0}, {1})", "solve_factorized({0}, {1}, {2})"

@@ -34,14 +34,6 @@ def solve(matrix, right, name):
     except np.linalg.LinAlgError as error:
         raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
 ''',
-    "inverse": '''
-def inverse(matrix, name):
-    """The inverse of a matrix."""
-    try:
-        return np.linalg.inv(matrix)
-    except np.linalg.LinAlgError as error:
-        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
-''',
     "log_determinant": '''
 def log_determinant(x):
     """The logarithm of the determinant without its overflow; nan where it is negative."""
@@ -110,8 +102,18 @@ def inverse_factorized(factors, name):
             lower = np.tril(inverse, -1)
             inverse[...] = np.diag(inverse.diagonal()) + lower + lower.T
         else:
-            of_exchanges(inverse, exchanges, overwrite_lu=1)
+            of_exchanges(inverse, exchanges, lwork=32*n, overwrite_lu=1)  # the default has no room for blocks
     return result.reshape(*factors.shape[:-2], n, n)
+''',
+    "inverse": '''
+def inverse(matrix, name):
+    """The inverse of a matrix, or those of many matrices."""
+    if matrix.ndim == 2:
+        return inverse_factorized(factorized(matrix, 0, name), name)
+    try:
+        return np.linalg.inv(matrix)
+    except np.linalg.LinAlgError as error:
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
 ''',
     "log_determinant_factorized": '''
 def log_determinant_factorized(factors, is_absolute):
@@ -132,33 +134,35 @@ def determinant_factorized(factors):
     return np.where(exchanged[..., 0] < 0, value*value, np.where(is_negative, -value, value))
 ''',
     "determinant_and_inverse": '''
-def determinant_and_inverse(x):
+def determinant_and_inverse(x, factors=None):
     """The determinant and the inverse of x from one factorization; None where x is too close to a singular matrix."""
-    letter = "s" if x.dtype.itemsize == 4 else "d"
-    factors, exchanges, is_singular = getattr(lapack, letter + "getrf")(x)
+    factors = factorized(x, 0, "x") if factors is None else factors
     with np.errstate(all="ignore"):
-        value = factors.diagonal().prod()*(-1)**np.count_nonzero(exchanges != np.arange(len(x)))
-        if is_singular or not np.finfo(x.dtype).tiny < np.abs(value) < math.inf:
+        value = determinant_factorized(factors)
+        if not np.finfo(x.dtype).tiny < np.abs(value) < math.inf:
             return None
-        inverse = getattr(lapack, letter + "getri")(factors, exchanges)[0]
+        inverse = inverse_factorized(factors, "x")
         condition = np.abs(x).sum(0).max()*np.abs(inverse).sum(0).max()
         return (value, inverse) if condition**3*np.finfo(x.dtype).eps < 1 else None
 ''',
     "cofactor": '''
-def cofactor(x, order):
+def cofactor(x, order, factors=None):
     """The derivative of the determinant of x, order times by x, at singular x too: axes i1 j1 ... ik jk.
 
     With x = u diag(s) v it is that of diag(s), products of all s but some, under u and v; the first derivative at a
-    matrix far from singular ones is the determinant times the inverse. Of many matrices, those of all of them.
+    matrix far from singular ones is the determinant times the inverse, from its triangular factors. Of many matrices,
+    those of all of them.
     """
     n = x.shape[-1]
     if x.ndim > 2:
-        each = [cofactor(matrix, order) for matrix in x.reshape(-1, n, n)]
+        matrices = x.reshape(-1, n, n)
+        known = [None]*len(matrices) if factors is None else factors.reshape(-1, n + 1, n)
+        each = [cofactor(matrix, order, own) for matrix, own in zip(matrices, known)]
         return np.stack(each).reshape(x.shape[:-2] + (n,)*(2*order))
     result = np.zeros((n,)*(2*order), x.dtype)
     if not np.isfinite(x).all():
         return result + math.nan
-    found = determinant_and_inverse(x) if order == 1 else None
+    found = determinant_and_inverse(x, factors) if order == 1 else None
     if found:
         return found[0]*found[1].T
     u, s, v = np.linalg.svd(x)
@@ -215,10 +219,12 @@ MATRIX_FUNCTIONS = {
     "det": ("np.linalg.det({0})", "determinant_factorized({0})"),
     "logdet": ("log_determinant({0})", "log_determinant_factorized({0}, False)"),
     "logabsdet": ("np.linalg.slogdet({0})[1]", "log_determinant_factorized({0}, True)"),
-    "cofactor": ("cofactor({0}, {2})",),
+    "cofactor": ("cofactor({0}, {2})", "cofactor({3}, {2}, {0})"),
     "factors": ("factorized({0}, {2}, {1})",),
 }
-"""The calls that compute functions of a matrix {0}, or of its factors; {1} is its name in messages, {2} are options."""
+"""The calls that compute functions of a matrix {0}, or of its factors; {1} is its name in messages, {2} are options,
+{3} is the matrix of factors {0}.
+"""
 
 
 def library_text(step: ProductStep | Apply, program: Program, names: FormNames) -> str:
@@ -275,8 +281,9 @@ class LibraryCall:
     def apply(self, step: Apply) -> tuple[str, str]:
         """Return ``(description, expression text)`` of a function of one matrix, such as inverse or determinant."""
         matrix, options = self.names(step.operand), ", ".join(map(str, step.options))
+        original = self.names(step.factored or step.operand)
         text = self.functions[step.function][bool(step.factored)].format(
-            matrix, self.title(step.factored or step.operand), options
+            matrix, self.title(step.factored or step.operand), options, original
         )
         return f"a function of {matrix}", _with_axis_order(text, range(len(step.axes)), step.axes)
 

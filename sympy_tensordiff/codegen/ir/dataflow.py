@@ -74,7 +74,8 @@ def _uses(key: _StepKey) -> Uses:
         integers = sorted({name for form in used for name in form.atoms()} - dict(kernel.labels).keys())
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(integers))
     if isinstance(kernel, Apply):
-        return Uses((kernel.operand,), (), ())
+        is_read_too = kernel.function == "cofactor" and kernel.factored
+        return Uses((kernel.operand, kernel.factored) if is_read_too else (kernel.operand,), (), ())
     if isinstance(kernel, FusedKernels):
         return _uses_of_fused(kernel)
     if isinstance(kernel, Recurrence):

@@ -276,7 +276,7 @@ class Apply:
     respect to the matrix. The axes of the value are put into the order ``axes`` unless that is empty. "factors" are the
     triangular factors of a matrix, with one more row, which contains the row exchanges: by Cholesky's method for a
     positive definite matrix (``options[0]`` is 2), by the same method if it succeeds for a symmetric one (1), else by
-    LU. Several steps share them: ``operand`` contains factors if ``factored`` names the matrix.
+    LU. Several steps share them: ``operand`` contains factors if ``factored`` names the matrix. A cofactor reads both.
     """
 
     array: str

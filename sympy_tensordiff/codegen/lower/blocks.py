@@ -27,6 +27,8 @@ class Block:
     """Of a kernel and of a loop: how often each node is an argument in the computations there."""
     private: frozenset[Node] | None = None
     """Of a branch of a choice: what nothing else needs."""
+    is_common: bool = False
+    """Of a branch of a choice: whether its condition is the same in all iterations of one of the loops."""
 
     def outwards(self) -> Iterator[Block]:
         """Yield this block and its enclosing blocks, innermost first."""

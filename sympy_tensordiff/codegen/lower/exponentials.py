@@ -26,6 +26,7 @@ from typing import Any
 import sympy
 from sympy.codegen.cfunctions import log1p
 
+from sympy_tensordiff.codegen.lower.masked_exponentials import CommonScale, ScaleChoices, common_scale
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
@@ -85,7 +86,8 @@ class Scaled:
 def without_large_exponentials(graph: Graph, roots: Sequence[Node], has_products: bool = False) -> list[Node]:
     """Return `roots` with no exponential that overflows in logarithms and quotients of sums: ``log(sum(exp(u)))``
     becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``. If the backend `has_products` of matrices and computes
-    one branch of a choice only, sums like ``exp(A[i, k] + B[k, j])`` become products of matrices.
+    one branch of a choice only, sums like ``exp(A[i, k] + B[k, j])`` become products of matrices, and sums over
+    selected terms like ``[t[i] <= t[j]]*exp(u[j])`` need one exponential for each j.
     """
     parts = reachable(*roots)
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
@@ -94,7 +96,7 @@ def without_large_exponentials(graph: Graph, roots: Sequence[Node], has_products
     inverses = (part.args[0] for part in parts if part.op == "pow" and part.args[1].op == "const")
     # Quotients by the sums need the exponentials scaled by the maximum of each sum.
     has_quotients = any(base.op == "sum" and any(is_call(p, sympy.exp) for p in reachable(base)) for base in inverses)
-    work = Exponentials(graph, has_products and not has_quotients)
+    work = Exponentials(graph, has_products and not has_quotients, has_products)
     return [trampoline(work.final(root)) for root in roots]
 
 
@@ -103,9 +105,11 @@ class Exponentials:
     `without_large_exponentials`). Results are cached by node.
     """
 
-    def __init__(self, graph: Graph, has_products: bool = False) -> None:
+    def __init__(self, graph: Graph, has_products: bool = False, has_choices: bool = False) -> None:
         self.graph = graph
         self.has_products = has_products
+        self.has_choices = has_choices
+        """Whether one branch of a choice only is computed."""
         self.done: dict[Node, Node] = {}
         self.known: dict[Node, Scaled] = {}
         self.opened: dict[Node, tuple[tuple[int, ...], tuple[Constraint, ...], Node]] = {}
@@ -113,6 +117,9 @@ class Exponentials:
         """For each shift that is a maximum over a range: the variables of the range and the values."""
         self.excesses: dict[Node, Node] = {}
         """For the rest of each sum ``1 + u``: u."""
+        self.common: dict[Node, CommonScale] = {}
+        """For each shift that the sums over selected terms have in common: the scale of all terms."""
+        self.choices = ScaleChoices(graph)
 
     # -------------------------------------------------------------- values as they are computed
 
@@ -130,7 +137,9 @@ class Exponentials:
         if node.op in BINDERS:
             variables, _, body = self.open(node)
             new = yield self.final(body)
-            return node if new is body else graph.over(node, variables, new)
+            if new is body:
+                return node
+            return self.choices.sum(node, variables, new) if node.op == "sum" else graph.over(node, variables, new)
         if node.op == "call" and node.data is sympy.log:
             found = yield self.scaled(node.args[0])
             if found.summed:
@@ -202,11 +211,16 @@ class Exponentials:
                     return self.graph.add([self.graph.mul((*others, term)) for term in factor.args])
         return node
 
-    def _quotient(self, value: Scaled) -> Node:
+    def _quotient(self, value: Scaled, scaled: bool = True) -> Node:
         """Return `value`, which is divided by a sum of exponentials, as a product with ``exp(u - m)`` in place of
-        ``exp(u)/exp(m)``, where m is the largest exponent in that sum. This does not overflow.
+        ``exp(u)/exp(m)``, where m is the largest exponent in that sum. This does not overflow. With ``scaled``, sums
+        over selected terms are in the scale of all terms if their exponents are close together.
         """
         graph = self.graph
+        for greatest in value.shift if scaled else ():
+            if value.shift[greatest] < 0 and greatest in self.common:
+                near = self._in_common_scale(value, greatest)
+                return self.choices.choice(self.common[greatest].are_close, near, self._quotient(value, False))
         shift, factors = dict(value.shift), [value.rest]
         for greatest in [node for node in shift if shift[node] < 0 and node in self.terms]:
             variables, term = self.terms[greatest]
@@ -217,6 +231,23 @@ class Exponentials:
                     shift = {**shift, greatest: shift[greatest] + 1, node: shift[node] - 1}
         rest = self.sum_of(shift)
         return graph.mul(factors if rest is graph.zero else (*factors, graph.call(sympy.exp, (rest,))))
+
+    def _in_common_scale(self, value: Scaled, greatest: Node) -> Node:
+        """Return `value`, a quotient by exponentials with the shift `greatest`, for exponents that are close together:
+        the exponentials of exponents in the sum are factors of their own.
+        """
+        scale, shift, factors = self.common[greatest], dict(value.shift), [value.rest]
+        count = -shift.pop(greatest)
+        for node in list(shift):
+            factor = scale.factor(self.graph, node) if shift[node] > 0 and count > 0 else None
+            if factor is not None:
+                power = min(count, shift[node])
+                self.choices.factors.add(factor)
+                factors += [self.graph.pow(factor, self.graph.const(power))] if power != 1 else [factor]
+                count, shift[node] = count - power, shift[node] - power
+        shift[scale.greatest] = shift.get(scale.greatest, 0) - count
+        rest = {node: c for node, c in shift.items() if c}
+        return self._quotient(replace(value, shift=rest, rest=self.graph.mul(factors)))
 
     # -------------------------------------------------------------- values in scaled form
 
@@ -378,11 +409,18 @@ class Exponentials:
         term = self.sum_of(own)
         greatest = finite(graph, greatest_term(graph, variables, inner_rows, term))
         self.terms[greatest] = variables, term
+        scale = common_scale(graph, variables, inner_rows, term, finite) if self.has_choices else None
+        if scale is not None:
+            greatest = graph.select(scale.are_close, scale.greatest, greatest)
+            self.terms[greatest], self.common[greatest] = (variables, term), scale
         entries = _equal_entries(inner_rows, variables).items()
         selected = {v: Affine.variable(e) for e, form in entries for v, _ in form.terms if form == Affine.variable(v)}
         # In the form of other values that the entries select, so that their exponentials are computed once.
         below = graph.call(sympy.exp, (graph.add((term, graph.neg(graph.substitute(greatest, selected)))),))
         rest = graph.sum(variables, inner_rows, graph.mul((below, found.rest)))
+        if scale is not None:
+            near = graph.sum(variables, inner_rows, scale.selected(graph, term, found.rest))
+            rest = graph.select(scale.are_close, near, rest)
         return replace(found, shift={**shift, greatest: shift.get(greatest, 0) + 1}, rest=rest, summed=True)
 
     def _addition(self, node: Node) -> Recursion[Scaled]:

@@ -8,7 +8,7 @@ reductions become an accumulator and loops, guards an accumulator behind an `If`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import zip_longest
 from typing import Any
@@ -162,7 +162,7 @@ class Lowering(Matrices):
         """
         if node in self.shifts.members or self.graph.split_coefficient(node)[1] in self.shifts.members:
             return True
-        if not self.repeated or not (node.op in RANGED or is_dear(node)):
+        if not self.repeated or not (node.op in RANGED or node.op == "select" or is_dear(node)):
             return False
         return self._over_standard_axes(node, context) in self.repeated
 
@@ -262,8 +262,11 @@ class Lowering(Matrices):
         for branch, holds in zip(branches, (True, False), strict=True):
             inner = block
             is_usual = holds and self._holds_nearly_everywhere(condition, branch)
-            if not ((branch.total or is_usual) and self.planner.is_safe(branch, block.context.rows)):
-                inner = Block(block.context, frozenset(), block, private=self._used_only_by(branch, block))
+            private = self._used_only_by(branch, block)
+            is_always = (branch.total and not self._has_long_loops(private)) or is_usual
+            if not (is_always and self.planner.is_safe(branch, block.context.rows)):
+                inner = Block(block.context, frozenset(), block, private=private)
+                inner.is_common = not condition.free.issuperset(block.context.variables)
             values.append((yield self.value(branch, inner)))
             if inner is block:
                 continue
@@ -285,8 +288,12 @@ class Lowering(Matrices):
             return False
         if not any(side.op == "read" for part in conjuncts(condition) for side in part.args):
             return True
-        reductions = [part for part in reachable(branch) if part.op in RANGED]
-        return all(is_short_range(part.data, v) for part in reductions for v in self.graph.bound(part))
+        return not self._has_long_loops(reachable(branch))
+
+    def _has_long_loops(self, nodes: Iterable[Node]) -> bool:
+        """Return whether `nodes` have a sum or another reduction over a range that is not short."""
+        found = [part for part in nodes if part.op in RANGED]
+        return not all(is_short_range(part.data, v) for part in found for v in self.graph.bound(part))
 
     def _used_only_by(self, branch: Node, block: Block) -> frozenset[Node]:
         """Return the nodes that only this `branch` of a select uses in the kernel, so that they can be computed under
@@ -302,11 +309,17 @@ class Lowering(Matrices):
         return frozenset(private)
 
     def _must_stay_conditional(self, node: Node, block: Block) -> bool:
-        """Whether `node` calls a user function and is used only in a branch, so that it must not be evaluated where the
-        condition of this branch is false.
+        """Whether `node` must not be evaluated where the condition of a branch is false, because only this branch uses
+        it: it calls a user function, or an array of it would take as many loops as the branch, which may be taken
+        rarely.
         """
-        is_private = any(around.private is not None and node in around.private for around in block.outwards())
-        return is_private and calls_external(node)
+        around = next((one for one in block.outwards() if one.private is not None and node in one.private), None)
+        if around is None:
+            return False
+        if calls_external(node):
+            return True
+        is_common = around.is_common and node.height > 0
+        return is_common and self.planner.rank(node, block.context) >= block.context.dimension
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
         """Add the loops of the sums in an addition to `block` before the addition is computed, so that sums over one

@@ -200,6 +200,8 @@ class _Definitions:
     def factorized(self, node: Node) -> Node | None:
         """Return the matrix whose triangular factors are needed to compute the array `node`; None if it needs none."""
         value = self.moved.get(node, node)
+        if value.op == "cof" and value.data == 1 and not is_positive(self.graph, value.args[0]):
+            return value.args[0]
         return None if self.solved_place(value) is None and is_product(value) else factorized(value)
 
     def solved_place(self, node: Node) -> int | None:
@@ -246,6 +248,8 @@ class _Definitions:
         match node.op:
             case "inv":
                 return self.step_of_factors(name, "inv", node.args[0])
+            case "cof" if node.data == 1:
+                return replace(self.step_of_factors(name, "cofactor", node.args[0]), options=(1,))
             case "cof" if node.data:
                 return Apply(name, "cofactor", self.name(node.args[0]), (node.data,))
             case "cof":

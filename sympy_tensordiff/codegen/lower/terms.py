@@ -385,13 +385,19 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 # places than its factors.
 
 
-def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool) -> set[Node]:
+def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices: Set[Node] = frozenset()) -> set[Node]:
     """Return the costly calls with a sum in them, such as ``exp(Sum ...)``, that several loops or sums evaluate, with
     standard names of indices. If ``large``, also return such calls without a sum that depend on more indices than each
-    array that they read has axes.
+    array that they read has axes. Calls in the branches of the stored `choices` only are left out, since one branch is
+    computed.
     """
     places: Counter[Node] = Counter()
-    for node in reachable(*roots):
+
+    def always(part: Node) -> tuple[Node, ...]:
+        """Return the arguments of `part` that are always computed."""
+        return part.args[:1] if choices and part.op == "select" and _numbered(planner, part) in choices else part.args
+
+    for node in dict.fromkeys(part for root in roots for part in breadth_first(root, always)):
         if node.op in BINDERS:
             calls = [part for part in _nodes_in_body(node) if is_dear(part) and not is_external(part)]
             calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
@@ -448,6 +454,26 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
     for sums in (one for groups in found.values() for one in groups):
         places.update({_numbered(planner, part) for part in sums})
     return {node for node, count in places.items() if count > 1}
+
+
+def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
+    """Return the choices that occur in several sums or comprehensions, have sums in their branches, and have a
+    condition that is the same for many indices. The kernel of an array of their values computes one branch only. Their
+    outer indices have standard names.
+    """
+    places: Counter[Node] = Counter()
+    for node in reachable(*roots):
+        parts = _nodes_in_body(node) if node.op in BINDERS else ()
+        places.update({_numbered(planner, part) for part in parts if part.op == "select" and _is_choice_of_sums(part)})
+    return {node for node, count in places.items() if count > 1}
+
+
+def _is_choice_of_sums(choice: Node) -> bool:
+    """Return whether `choice` has other indices than its condition, over which its branches are sums or extrema."""
+    condition, *branches = choice.args
+    if all(v in condition.free for v in choice.free if v < 0):
+        return False
+    return any(part.op in RANGED and any(v < 0 for v in part.free) for part in reachable(*branches))
 
 
 def _numbered(planner: Planner, part: Node) -> Node:
