@@ -300,11 +300,13 @@ def divisor_of_power(node: Scalar) -> Scalar | None:
 
 
 WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt", "sigmoid", "softplus", "spherical_bessel"})
+WIDENED |= {"logistic_density"}
 """Functions whose value may differ from their argument in its type."""
 
 
 _IN_PYTHON = {name: f"math.{record.math_name}" for name, record in operations().items() if record.c_name}
 _IN_PYTHON |= {name: name for name in ("abs", "sign", "heaviside", "cbrt", "sigmoid", "softplus", "spherical_bessel")}
+_IN_PYTHON["logistic_density"] = "logistic_density"
 _IN_PYTHON |= {"max": "maximum", "min": "minimum"}
 del _IN_PYTHON["floor"], _IN_PYTHON["ceil"]  # integers in `math`
 
