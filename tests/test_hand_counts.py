@@ -29,7 +29,7 @@ def is_function(value):
     if not isinstance(value, Operation):
         return False
     root = value.function == "pow" and isinstance(value.arguments[1], Number) and value.arguments[1].value % 1 != 0
-    return root or value.function in ("exp", "log", "tanh", "sqrt", "sigmoid")
+    return root or value.function in ("exp", "log", "tanh", "sqrt", "sigmoid", "logistic_density")
 
 
 def calls_as_loops(body):

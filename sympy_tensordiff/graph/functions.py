@@ -15,10 +15,10 @@ from typing import Any
 import sympy
 from sympy.core.function import ArgumentIndexError, UndefinedFunction
 
-from sympy_tensordiff.functions.table import ELEMENTARY_ERROR, Interval, RealFunction, add_record
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import erfcx as erfcx
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import log1mexp as log1mexp
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import log_ndtr as log_ndtr
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import logistic_density as logistic_density
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import softplus as softplus
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import xlogy as xlogy
@@ -33,24 +33,6 @@ class erfcx_slope(sympy.Function):  # type: ignore[misc]  # noqa: N801
     its two terms nearly cancel for large x.
     """
 
-
-class logistic_density(sympy.Function):  # type: ignore[misc]  # noqa: N801
-    """The derivative ``exp(-x)/(1 + exp(-x))**2`` of `sigmoid`, for kernels only. Computed from one exponential, it has
-    all digits in both tails, where ``s*(1 - s)`` of a stored logistic function ``s`` has none.
-    """
-
-
-add_record(
-    RealFunction(
-        *("logistic_density", logistic_density, "logistic_density"),
-        is_readable=False,
-        is_defined=True,
-        is_finite=True,
-        error=ELEMENTARY_ERROR,
-        parity=1,
-        values=Interval(0),
-    )
-)
 
 UNSUPPORTED = (sympy.hyper, sympy.meijerg, sympy.Sum, sympy.Product, sympy.Integral, sympy.I, sympy.DiracDelta)
 
