@@ -376,6 +376,12 @@ RESULTS = ("v", "g", "vg", "h", "gh", "vgh")
 TAILS = np.array([-80.0, -30, -15, -5, -1.5, -1e-3, 1e-6, 0.3, 1, 5, 15, 30, 80])
 
 
+def tails(name, dtype):
+    """Return points in both tails of a function in `STORED`, and between them."""
+    points = TAILS.astype(dtype)
+    return points[abs(points) < 6] if name == "1 - erf**2" else points  # squares in exponents lose digits
+
+
 @every("backend, dtype, name", [(b, d, f) for b in ("numpy", "llvm") for d in TYPES for f in STORED], turns=4)
 def test_derivatives_beside_stored_values(backend, dtype, name):
     """In each combination of value, gradient and product with the Hessian, each entry is within 8 units of its own last
@@ -386,10 +392,8 @@ def test_derivatives_beside_stored_values(backend, dtype, name):
     value = function(x)
     total = td.sum(value)
     results = dict(zip("vgh", (value, td.gradient(total, x), td.hvp(total, x, y)), strict=True))
-    points, ones = TAILS.astype(dtype), np.ones(len(TAILS), dtype)
-    if name == "1 - erf**2":  # squares in exponents lose digits for large arguments
-        points = points[abs(points) < 6]
-        ones = ones[: len(points)]
+    points = tails(name, dtype)
+    ones = np.ones_like(points)
     with mpmath.workdps(400):
         wanted = {key: [one(mpmath.mpf(float(a))) for a in points] for key, one in zip("vgh", exact, strict=True)}
     for keys in RESULTS:

@@ -109,7 +109,7 @@ class sigmoid(EntryFunction):  # noqa: N801
         return True if self.args[0].is_extended_real else None
 
 
-class logistic_density(sympy.Function):  # type: ignore[misc]  # noqa: N801
+class logistic_density(Function):  # noqa: N801
     """The derivative ``exp(-x)/(1 + exp(-x))**2`` of `sigmoid`, for kernels only. Computed from one exponential, it has
     all digits in both tails, where ``s*(1 - s)`` of a stored logistic function ``s`` has none.
     """
