@@ -1,9 +1,10 @@
 """A table of the digits that kernels of every backend keep: ``python tests/digits_table.py --points 200``.
 
 For each set of formulas, in each backend, it shows the largest error in units of the last place, and the formula with
-this error. The sets are those of `test_cancellation` and `test_accurate_formulas`: naive formulas at hostile
-points, the expressions of Hamming's chapter 3, formulas of tensors, and the laws at random points; values and
-gradients. CUDA's kernels run in Numba's simulator, at every eighth point.
+this error. The sets are those of `test_cancellation` and `test_accurate_formulas`: naive formulas at hostile points,
+the expressions of Hamming's chapter 3, formulas of tensors, functions that arrays store, and the laws at random points.
+Values and gradients come from one kernel, and from one for each. CUDA's kernels run in Numba's simulator, at every
+eighth point.
 """
 
 from __future__ import annotations
@@ -75,6 +76,21 @@ def tensors() -> Iterator[Case]:
             yield Case(f"tensors, {dtype.__name__}", name, arguments, results, shaped, wanted, False)
 
 
+def stored() -> Iterator[Case]:
+    """Yield the functions that arrays store, with their gradients and products with Hessians, in both types."""
+    import test_accurate_formulas as own
+
+    for name, (function, *exact) in own.STORED.items():
+        value = function(own.x)
+        results = value, td.gradient(td.sum(value), own.x), td.hvp(td.sum(value), own.x, own.y)
+        for dtype in own.TYPES:
+            points = own.tails(name, dtype)
+            with mpmath.workdps(400):
+                wanted = tuple([one(mpmath.mpf(float(at))) for at in points] for one in exact)
+            arrays = points, np.ones_like(points)
+            yield Case(f"stored, {dtype.__name__}", name, (own.x, own.y), results, arrays, wanted, True)
+
+
 def laws(count: int) -> Iterator[Case]:
     """Yield the laws at `count` random points, in both types."""
     import test_accurate_formulas as own
@@ -111,6 +127,15 @@ def computed(backend: str, case: Case) -> list[np.ndarray]:
         with tempfile.TemporaryDirectory() as folder:
             library = in_c.build(files, Path(folder), "-O2")
             return [np.asarray(one) for one in in_c.Function(library, "f", program, dtype)(*case.arrays)]
+
+
+def parts(case: Case) -> Iterator[Case]:
+    """Yield the case, and one case for each of its results alone: a kernel of several results may compute one of them
+    from another, which it stores.
+    """
+    yield case
+    for result, exact in zip(case.results, case.exact, strict=True) if len(case.results) > 1 else ():
+        yield case._replace(results=(result,), exact=(exact,))
 
 
 def error_of(case: Case, found: Sequence[np.ndarray]) -> float:
@@ -163,7 +188,8 @@ def errors(backend: str, cases: Sequence[Case]) -> list[tuple[str, str, float | 
         if backend == "cuda" and case.group.startswith("tensors") and number % 2:
             continue
         try:
-            found.append((case.group, case.name, error_of(case, computed(backend, case))))
+            worst = max(error_of(one, computed(backend, one)) for one in parts(case))
+            found.append((case.group, case.name, worst))
         except (NotImplementedError, td.errors.TensorDiffError) as refused:
             found.append((case.group, case.name, str(refused).splitlines()[0]))
     return found
@@ -184,7 +210,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=8, help="errors above are listed (default 8)")
     parser.add_argument("--only", default="", help="sets whose names contain this")
     options = parser.parse_args()
-    cases = [*points_of_formulas(), *tensors(), *laws(options.points)]
+    cases = [*points_of_formulas(), *tensors(), *stored(), *laws(options.points)]
     cases = [case for case in cases if options.only in case.group]
     is_wrong = False
     for backend in options.backends:

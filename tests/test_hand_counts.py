@@ -29,7 +29,7 @@ def is_function(value):
     if not isinstance(value, Operation):
         return False
     root = value.function == "pow" and isinstance(value.arguments[1], Number) and value.arguments[1].value % 1 != 0
-    return root or value.function in ("exp", "log", "tanh", "sqrt", "sigmoid")
+    return root or value.function in ("exp", "log", "tanh", "sqrt", "sigmoid", "logistic_density")
 
 
 def calls_as_loops(body):
@@ -111,7 +111,8 @@ HAND = {
     # Mean and variance, the two sums of the backward pass over rows, and the two gradients over columns.
     "layernorm": lambda B, n: (6 * B * n, B),
     # Each layer: its value, the gradient by its weights and by its input, but for the first; the softmax.
-    "network": lambda n, m, k: (5 * n * m * m + 3 * n * m * k + 2 * n * k, 2 * n * m + n * k),
+    # Both derivatives of tanh are computed from exponentials: 1 - tanh(u)**2 would lose the digits of large u.
+    "network": lambda n, m, k: (5 * n * m * m + 3 * n * m * k + 2 * n * k, 4 * n * m + n * k),
     # The squared distance of each pair.
     "neighbour-forces": lambda n, K: (3 * n**3 * K, 0),
     "segment-softmax": lambda n, groups: (0, n),

@@ -18,6 +18,7 @@ from sympy.core.function import ArgumentIndexError, UndefinedFunction
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import erfcx as erfcx
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import log1mexp as log1mexp
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import log_ndtr as log_ndtr
+from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import logistic_density as logistic_density
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import softplus as softplus
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import xlogy as xlogy

@@ -80,6 +80,7 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_slopes,
 )
 from sympy_tensordiff.simplify.large_squares import log_of_large_square, with_large_squares
+from sympy_tensordiff.simplify.logistic_densities import with_densities
 from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, product_less_term, reciprocals
 from sympy_tensordiff.simplify.perfect_squares import perfect_square
 from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
@@ -138,7 +139,8 @@ def without_cancellation(
     roots = regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)), rewriter.choices)
     # Series are found where all exponentials have arguments of one sign.
     bounded = lambda node: with_bounded_quotients(graph, node, MAX_POWER) if node.op == "mul" else node  # noqa: E731
-    return rewritten(graph, roots, bounded)
+    roots = rewritten(graph, roots, bounded)
+    return with_densities(graph, roots, dict(zip(arrays, roots, strict=False)))
 
 
 class _Rewriter:
@@ -513,11 +515,7 @@ class _Rewriter:
         graph = self.graph
         base = self.choices.get(base, base)
         ratio = _as_int(Fraction(number) / Fraction(factor))
-        if (
-            base.op == "call"
-            and (base.data, ratio) in WITH_NUMBER
-            and not (self.is_of_arrays and base.data is sympy.tanh)
-        ):
+        if base.op == "call" and (base.data, ratio) in WITH_NUMBER:
             name, rule = WITH_NUMBER[base.data, ratio]
             return self.noted(name, graph.scale(factor, rule(graph, base.args[0])))
         if number == -factor and base.op == "mul" and all(is_call(part, sympy.exp) for part in base.args):
@@ -712,14 +710,15 @@ class _Rewriter:
         if base.op == "const" and base.data > 0 and not _is_of_indices(exponent):
             exponent = graph.mul((exponent, graph.call(sympy.log, (base,))))
             return graph.scale(factor, graph.call(expm1, (exponent,)))
-        if self.is_of_arrays and is_call(base, sympy.tanh):  # networks store tanh: another function would cost as much
-            return None
         if is_call(base, expm1) and exponent.op == "const" and exponent.data == 2:
             grown = graph.call(sympy.exp, base.args)
             return graph.scale(factor, graph.mul((grown, graph.add((base, graph.const(-1))))))
         if exponent.op == "const" and base.op == "call" and (base.data, exponent.data) in _SQUARES:
             function, sign, power = _SQUARES[base.data, exponent.data]
             return graph.scale(sign * factor, graph.pow(graph.call(function, base.args), graph.const(power)))
+        if is_call(base, sympy.erf) and exponent.op == "const" and exponent.data == 2:
+            tail = graph.call(sympy.erfc, (graph.call(sympy.Abs, base.args),))
+            return graph.scale(-factor, graph.mul((tail, minus(graph, graph.const(2), tail))))
         excess = excess_over_one(graph, base)
         if excess is None and exponent.op == "const" and abs(exponent.data) < _LEAST_ROOT:
             logarithm = graph.mul((exponent, graph.call(sympy.log, (base,))))

@@ -122,6 +122,8 @@ WITH_NUMBER: dict[tuple[Any, Number], tuple[str, Callable[[Graph, Node], Node]]]
     (sympy.cos, 1): ("1 + cos(u)", _call_of(sympy.cos, 2, _HALF, 2)),
     (sympy.tanh, -1): ("tanh(u) - 1", _call_of(sigmoid, -2, -2)),
     (sympy.tanh, 1): ("1 + tanh(u)", _call_of(sigmoid, 2, 2)),
+    (sigmoid, -1): ("sigmoid(u) - 1", _call_of(sigmoid, -1, -1)),
+    (sigmoid, -_HALF): ("sigmoid(u) - 1/2", _call_of(sympy.tanh, _HALF, _HALF)),
     (sympy.erf, -1): ("erf(u) - 1", _call_of(sympy.erfc, -1)),
     (sympy.erf, 1): ("1 + erf(u)", _call_of(sympy.erfc, 1, -1)),
     (sympy.erfc, -1): ("erfc(u) - 1", _call_of(sympy.erf, -1)),

@@ -30,6 +30,7 @@ FUNCTIONS: dict[str, Any] = {
     "and": lambda *a: all(a), "or": lambda *a: any(a),
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
     "infinity": lambda: math.inf, "erf": math.erf, "erfc": math.erfc, "gamma": math.gamma, "lgamma": math.lgamma,
+    "logistic_density": lambda a: 1 / (2 + 2 * math.cosh(a)),
     "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "softplus": lambda a: np.logaddexp(a, 0),
     "spherical_bessel": lambda n, x: spherical_jn(int(n), x),
 }  # fmt: skip

@@ -255,7 +255,7 @@ def _is_positive(node: Scalar, nonnegative: Collection[str]) -> bool:
     if node.function == "add":
         signs = [_is_positive(term, nonnegative) for term in node.arguments]
         return any(signs) and all(map(or_, signs, [is_nonnegative(term, nonnegative) for term in node.arguments]))
-    return node.function in ("exp", "cosh", "sigmoid")
+    return node.function in ("exp", "cosh", "sigmoid", "logistic_density")
 
 
 def is_nonnegative(node: Scalar, names: Collection[str]) -> bool:

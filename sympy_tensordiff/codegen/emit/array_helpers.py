@@ -34,6 +34,12 @@ def part(x, *spans, outside=0):
 ''',
     "power": NUMPY_HELPERS["power"],
     "recurrence": NUMPY_HELPERS["recurrence"],
+    "logistic_density": '''
+def logistic_density(x):
+    """The derivative of 1/(1 + exp(-x)), entry by entry."""
+    small = np.exp(-np.abs(x))
+    return small/(1 + small)**2
+''',
     "sigmoid": NUMPY_HELPERS["sigmoid"],
     "softplus": '''
 def softplus(x):

@@ -299,13 +299,15 @@ def divisor_of_power(node: Scalar) -> Scalar | None:
 # Nests as Python loops, for the backends that compile scalar Python (Numba on CPU and GPU).
 
 
-WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt", "sigmoid", "softplus", "spherical_bessel"})
+_HELPERS = frozenset({"sign", "heaviside", "cbrt", "logistic_density", "sigmoid", "softplus", "spherical_bessel"})
+"""Functions that modules define themselves."""
+
+WIDENED = _HELPERS | {"floor", "ceil"}
 """Functions whose value may differ from their argument in its type."""
 
 
 _IN_PYTHON = {name: f"math.{record.math_name}" for name, record in operations().items() if record.c_name}
-_IN_PYTHON |= {name: name for name in ("abs", "sign", "heaviside", "cbrt", "sigmoid", "softplus", "spherical_bessel")}
-_IN_PYTHON |= {"max": "maximum", "min": "minimum"}
+_IN_PYTHON |= {name: name for name in sorted(_HELPERS)} | {"abs": "abs", "max": "maximum", "min": "minimum"}
 del _IN_PYTHON["floor"], _IN_PYTHON["ceil"]  # integers in `math`
 
 

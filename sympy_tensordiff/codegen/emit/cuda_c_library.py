@@ -109,6 +109,12 @@ static inline real sigmoid(real x) {
     const real small = exp(-fabs(x));
     return (x < 0 ? small : (real)1)/(1 + small);
 }""",
+    "logistic_density": """\
+/* The derivative of 1/(1 + exp(-x)). */
+static inline real logistic_density(real x) {
+    const real small = exp(-fabs(x)), below = 1 + small;
+    return small/(below*below);
+}""",
     "softplus": """\
 /* log(1 + exp(x)) without overflow. */
 static inline real softplus(real x) {

@@ -93,7 +93,7 @@ class Dialect:
         return frozenset({"real", "arange", "BLOCK", "dtype", "device", "itertools", *modules, *self.helpers})
 
 
-_CALLED = {name: name for name in ("heaviside", "sigmoid", "softplus", "spherical_bessel")}
+_CALLED = {name: name for name in ("heaviside", "logistic_density", "sigmoid", "softplus", "spherical_bessel")}
 """The functions that are helpers of the same name."""
 
 _SPECIAL = {"erf": "special.erf", "erfc": "special.erfc", "gamma": "special.gamma", "lgamma": "special.gammaln"}

@@ -349,12 +349,15 @@ def _log1p(a: Precision) -> str:
 
 
 def _tanh(a: Precision) -> str:
-    """Return the body, as Python text, of our own vectorisable tanh for the floating-point type ``a``."""
+    """Return the body, as Python text, of our own vectorisable tanh for the floating-point type ``a``; a loop with the
+    derivative of tanh computes the exponential once for both.
+    """
     return f"""
     size = abs(x)
     z = x*x
     {a.polynomial(a.tanh, "z")}
-    large = {a(1.0)} - {a(2.0)}/(exp({a(2.0)}*size) + {a(1.0)})
+    small = exp(-abs({a(2.0)}*x))
+    large = ({a(1.0)} - small)/({a(1.0)} + small)
     return math.copysign(size + size*(z*p) if size < {a(0.55)} else large, x)"""
 
 
@@ -418,6 +421,16 @@ def _sigmoid(a: Precision) -> str:
     lost = small - (below - {a(1.0)})
     value = (small if x < {a(0.0)} else {a(1.0)})/below
     return value - value*(lost*({a(1.0)} - value if x < {a(0.0)} else value))"""
+
+
+def _logistic_density(a: Precision) -> str:
+    """Return the body, as Python text, of the derivative of `sigmoid` for the floating-point type ``a``; in a loop with
+    `sigmoid` or tanh its exponential is computed once.
+    """
+    return f"""
+    small = exp(-abs(x))
+    below = {a(1.0)} + small
+    return small/(below*below)"""
 
 
 def _softplus(a: Precision) -> str:
@@ -704,6 +717,7 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str]]] = {
     "erf": ("erf(x)", _erf),
     "erfc": ("1 - erf(x)", _erfc),
     "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid),
+    "logistic_density": ("The derivative of 1/(1 + exp(-x))", _logistic_density),
     "softplus": ("log(1 + exp(x)), without overflow", _softplus),
     "arctan": ("atan(x)", _arctan),
     "arctan2": ("The angle of the point (x, y)", _arctan2),

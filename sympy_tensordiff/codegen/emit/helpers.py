@@ -117,6 +117,15 @@ def sigmoid(x):
     small = np.exp(-np.abs(x))
     return np.where(x < 0, small, np.ones_like(small))/(1 + small)
 ''',
+    "logistic_density": '''
+def logistic_density(x):
+    """The derivative of 1/(1 + exp(-x)), entry by entry."""
+    small = np.exp(-np.abs(x))
+    below = 1 + small
+    below *= below
+    small /= below
+    return small
+''',
     "softplus": '''
 def softplus(x):
     """log(1 + exp(x)) without overflow, entry by entry."""
@@ -226,6 +235,13 @@ def sigmoid(x, real):
     """1/(1 + exp(-x)) without overflow."""
     small = math.exp(-abs(x))
     return (small if x < 0 else real(1))/(real(1) + small)
+''',
+    "logistic_density": '''
+def logistic_density(x, real):
+    """The derivative of 1/(1 + exp(-x))."""
+    small = math.exp(-abs(x))
+    below = real(1) + small
+    return small/(below*below)
 ''',
     "sign": '''
 def sign(x, real):

@@ -166,8 +166,11 @@ ELEMENTARY |= {"spherical_bessel": 2}
 
 VECTORISED = frozenset({"exp", "expm1", "log", "log1p", "tanh", "sinh", "cosh", "erf", "erfc", "sigmoid", "softplus"})
 VECTORISED |= {"sin_near", "cos_near", "tan_near", "arctan", "arctan2", "arcsinh", "arccosh", "arctanh"}
-VECTORISED |= {"trigamma", "tetragamma"}
+VECTORISED |= {"logistic_density", "trigamma", "tetragamma"}
 """The elementary functions that can be vectorised."""
+
+OF_ONE_EXPONENTIAL = frozenset({"tanh", "sigmoid", "logistic_density"})
+"""Functions that are computed from the exponential of an absolute value, once for all of them in one loop."""
 
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
 """The operations whose values are conditions."""

@@ -109,6 +109,12 @@ class sigmoid(EntryFunction):  # noqa: N801
         return True if self.args[0].is_extended_real else None
 
 
+class logistic_density(Function):  # noqa: N801
+    """The derivative ``exp(-x)/(1 + exp(-x))**2`` of `sigmoid`, for kernels only. Computed from one exponential, it has
+    all digits in both tails, where ``s*(1 - s)`` of a stored logistic function ``s`` has none.
+    """
+
+
 class softplus(EntryFunction):  # noqa: N801
     r"""The function ``log(1 + exp(x))``, entry by entry on whole tensors; its derivative is `sigmoid`.
 
@@ -342,3 +348,15 @@ for _record in (
     RealFunction("entr", lambda x: -xlogy(x, x)),
 ):
     add_record(_record._replace(is_public=True))
+
+add_record(
+    RealFunction(
+        *("logistic_density", logistic_density, "logistic_density"),
+        is_readable=False,
+        is_defined=True,
+        is_finite=True,
+        error=ELEMENTARY_ERROR,
+        parity=1,
+        values=Interval(0),
+    )
+)

@@ -1,0 +1,106 @@
+"""Products of logistic functions and squares of hyperbolic secants as values of one function.
+
+In kernels, with s and d for `sigmoid` and `logistic_density`::
+
+    s(u)*s(-u)              d(u)
+    1/cosh(u)**2            4*d(2*u), if cosh(u) is not needed for anything else
+
+The density takes one exponential, which it shares with ``s(u)`` or ``tanh(u)`` in the same loop: both functions take
+``exp(-abs(u))`` or ``exp(-abs(2*u))``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import sympy
+
+from sympy_tensordiff.graph.functions import logistic_density, sigmoid
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
+from sympy_tensordiff.simplify.growing_functions import is_call
+
+_FUNCTIONS = frozenset({sigmoid, sympy.cosh})
+"""A graph without these functions has no such products."""
+
+
+def with_densities(graph: Graph, roots: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
+    """Return the entries `roots` with ``s(u)*s(-u)`` and ``1/cosh(u)**2`` as values of `logistic_density`. `tables`
+    maps stored arrays to their entries: one of the two logistic functions may be an entry of an array.
+    """
+    parts = reachable(*roots)
+    if not any(part.op == "call" and part.data in _FUNCTIONS for part in parts):
+        return list(roots)
+    work = _Densities(graph, parts, tables)
+    return rewritten(graph, roots, work.form)
+
+
+class _Densities:
+    """The rules of `with_densities`."""
+
+    def __init__(self, graph: Graph, parts: Sequence[Node], tables: Mapping[Node, Node]) -> None:
+        self.graph = graph
+        self.tables = tables
+        self.uses = Counter(arg for part in parts for arg in part.args)
+        self.needed = {arg for part in parts for arg in part.args if not is_even_reciprocal(part)}
+        """The nodes that are arguments of other operations than reciprocals of even powers."""
+
+    def form(self, node: Node) -> Node:
+        """Return `node`, whose arguments are already rewritten, with the rule for it applied; others are unchanged."""
+        graph = self.graph
+        if is_even_reciprocal(node) and is_call(node.args[0], sympy.cosh) and node.args[0] not in self.needed:
+            times = -node.args[1].data // 2
+            density = graph.call(logistic_density, (graph.scale(2, node.args[0].args[0]),))
+            return graph.pow(graph.scale(4, density), graph.const(times))
+        return self.product(node) if node.op == "mul" else node
+
+    def product(self, node: Node) -> Node:
+        """Return the product `node` with pairs of logistic functions of ``u`` and ``-u`` replaced by densities, unless
+        both are also needed for something else.
+        """
+        graph = self.graph
+        found = {factor: self.logistic(factor) for factor in node.args}
+        powers = [(factor, *own) for factor, own in found.items() if own is not None]
+        for n, (one, u, times) in enumerate(powers):
+            for other, v, its in powers[n + 1 :]:
+                if graph.neg(u) is not v or (self.is_needed(one) and self.is_needed(other)):
+                    continue
+                count = min(times, its)
+                density = graph.call(logistic_density, (v if graph.split_view(u)[0] < 0 else u,))
+                left = [(one, times - count), (other, its - count)]
+                rest = [graph.pow(self.base(factor), graph.const(times)) for factor, times in left]
+                others = [factor for factor in node.args if factor is not one and factor is not other]
+                return self.product(graph.mul((*others, *rest, graph.pow(density, graph.const(count)))))
+        return node
+
+    def logistic(self, factor: Node) -> tuple[Node, int] | None:
+        """Return ``(u, n)`` for a factor ``sigmoid(u)**n``, or a power of an array's entry with this value; None for
+        other factors.
+        """
+        base = self.base(factor)
+        times = 1 if base is factor else factor.args[1].data
+        if base.op == "read" and base.args[0] in self.tables:
+            table = self.tables[base.args[0]]
+            body = table.args[0] if table.op == "comprehension" else table
+            if is_call(body, sigmoid):
+                base = self.graph.entry(table, base.data) if table.op == "comprehension" else table
+        return (base.args[0], times) if is_call(base, sigmoid) and isinstance(times, int) and times > 0 else None
+
+    def base(self, factor: Node) -> Node:
+        """Return the base of a power; another factor unchanged."""
+        return factor.args[0] if factor.op == "pow" else factor
+
+    def is_needed(self, factor: Node) -> bool:
+        """Return whether the base of `factor` is computed for something else than one product, too."""
+        return self.uses[self.base(factor)] > 1 or factor.op == "read"
+
+
+def is_even_reciprocal(node: Node) -> bool:
+    """Return whether `node` is ``x**-2``, ``x**-4`` or another negative even power."""
+    return (
+        node.op == "pow"
+        and node.args[1].op == "const"
+        and isinstance(node.args[1].data, int)
+        and node.args[1].data < 0
+        and node.args[1].data % 2 == 0
+    )
