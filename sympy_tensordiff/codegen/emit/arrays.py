@@ -470,8 +470,8 @@ class KernelPrinter:
         found: list[tuple[Span | None, str]] = []
         if not isinstance(self.kernel, Scatter) or not self.kernel.exclusive:
             return found
-        form = self.values.form
-        for image, extent in zip(images, self.values.shapes[self.kernel.array], strict=True):
+        form, array = self.values.form, self.names(self.kernel.array)
+        for axis, (image, extent) in enumerate(zip(images, self.values.shapes[self.kernel.array], strict=True)):
             dims = lanes.dims_of(image)
             dim = next(iter(dims), None)
             step = 1 if dim is None else slope_along(image, dim)
@@ -480,7 +480,10 @@ class KernelPrinter:
             start = image if dim is None else image.substitute({dim.axis: dim.low})
             length = Affine.of(1) if dim is None else dim.length
             is_whole = dim is not None and (start, step, length) == (Affine.of(0), 1, extent)
-            found.append((dim, "None" if is_whole else tuple_text(map(form, (start, Affine.of(step), length, extent)))))
+            whole = form(extent) if extent.is_constant else f"{array}.shape[{axis}]"
+            found.append(
+                (dim, "None" if is_whole else tuple_text([*map(form, (start, Affine.of(step), length)), whole]))
+            )
         return found if tuple(dim for dim, _ in found if dim is not None) == lanes.dims else []
 
     def print_spread(self, value: Scalar, spans: Sequence[tuple[Span | None, str]], lanes: Lanes, frame: Frame) -> None:
@@ -494,7 +497,7 @@ class KernelPrinter:
             text = f"np.broadcast_to({text}, {tuple_text(self.values.form(dim.length) for dim in lanes.dims)})"
         axes = [":" if dim is not None else "None" for dim, _ in spans]
         if "None" in axes:
-            text = f"({text})[{', '.join(axes)}]"
+            text = f"{text if text.isidentifier() else f'({text})'}[{', '.join(axes)}]"
         frame.block.line(f"{array} = {array} + spread({', '.join([text, '0', *(span for _, span in spans)])})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
