@@ -259,6 +259,49 @@ def test_jax_pads_what_it_adds_to_parts():
     assert text.count("spread(") == 3 and ".at[" not in text and text.count("if n >= 2") == 1
 
 
+SLICES = {
+    "columns": (A, td.IndexedSum(A[i, 0] * sympy.exp(A[i, 2]), (i, 0, n - 1)) + td.sum(A) ** 2, 2),
+    "rows": (A, td.IndexedSum(A[0, j] * sympy.sin(A[n - 1, j]), (j, 0, m - 1)), 2),
+    "entries": (A, sympy.exp(A[1, 1] * A[0, 2]), 2),
+    "an antidiagonal": (A, td.IndexedSum(A[i, 2 - i] ** 3, (i, 0, 2)) * A[0, 0], 1),
+}
+"""Functions of a tensor that read slices of it, and how many of these XLA can pad."""
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_additions_to_slices_are_sums_with_padded_arrays(name, cupy, jax, torch):
+    tensor, value, count = SLICES[name]
+    exprs = td.gradient(value, tensor), td.hvp(value, tensor, td.TensorSymbol("along", tensor.shape))
+    args = tensor, td.TensorSymbol("along", tensor.shape)
+    arrays = [np.random.default_rng(seed).normal(size=(4, 3)) for seed in range(2)]
+    text = td.generate_code(tensor, exprs[0], "jax")
+    assert len(re.findall(r"= \w+ \+ spread\(", text)) == count
+    for library, as_array in (("cupy", np.asarray), ("jax", jax.numpy.asarray), ("torch", torch.as_tensor)):
+        ours = td.lambdify(args, exprs, library)
+        assert_close(ours(*map(as_array, arrays)), td.lambdify(args, exprs, "numpy")(*arrays))
+
+
+F = td.TensorSymbol("F", (n, n, n))
+OFF = sympy.Ne(i, j) & sympy.Ne(j, k)
+FORCES = {True: sympy.exp(F[i, j, k]) * (x[j] - x[i]), False: sympy.exp(F[i, j, k]) / (x[j] - x[i])}
+"""Values in a masked sum: whether the factors beside the mask are finite where it is false."""
+
+
+@pytest.mark.parametrize("is_finite", FORCES)
+def test_masked_sums_of_products_are_split_unless_a_factor_is_singular(is_finite, jax):
+    """A sum over two indices has no array with the axis of the components too."""
+    positions = td.TensorSymbol("R", (n, 3))
+    value = FORCES[is_finite].subs({x[j]: positions[j, p], x[i]: positions[i, p]})
+    masked = sympy.Piecewise((value, OFF), (0, True))
+    forces = td.TensorComprehension(td.IndexedSum(masked, (k, 0, n - 1), (j, 0, n - 1)), (i, n), (p, 3))
+    ours = td.lambdify((positions, F), forces, "jax")
+    assert ("einsum(" in ours.source) == is_finite
+    for size in (1, 2, 5):
+        arrays = [np.random.default_rng(size).normal(size=shape) for shape in ((size, 3), (size,) * 3)]
+        assert_close(ours(*arrays), td.lambdify((positions, F), forces, "numpy")(*arrays))
+        assert np.all(np.isfinite(jax.grad(lambda *a: jax.numpy.sum(ours(*a)))(*arrays)))
+
+
 def test_types_and_sizes(cupy):
     energy = td.IndexedSum((x[i + 1] - x[i] ** 2) ** 2, (i, 0, n - 2)) + td.sum(A @ td.ones((m,)))
     exprs = energy, td.gradient(energy, x), td.gradient(energy, A)

@@ -1,5 +1,6 @@
 """Calls in which an axis has no entries: sums over it are 0, results follow, what has no value is refused by name."""
 
+import contextlib
 import pickle
 from itertools import product
 
@@ -153,3 +154,30 @@ def test_cuda_refuses_arrays_without_entries():
     kernel = td.lambdify([x, y], SUMS["sum of two"], "cuda")
     with pytest.raises(ArgumentError, match=r"argument x has length 0 on axis 0 .* only functions for 'numpy'"):
         kernel(np.ones(0), np.ones(2))
+
+
+WINDOWS = {
+    "products of matrices": IndexedSum(
+        sympy.log(1 + IndexedSum(y[k] * x[4 * i + k] * sympy.cos(j * k), (k, 0, 7)) ** 2), (j, 0, 4), (i, 0, n - 1)
+    ),
+    "one array": IndexedSum(sympy.exp(IndexedSum(y[k] * x[4 * i + k], (k, 0, 7))), (i, 0, n - 1)) + x[0],
+}
+"""Functions of windows, which no tensor has an axis for: windows of a signal of ``4*n + 8`` entries."""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm", pytest.param("numba", marks=pytest.mark.in_turns(5)), "jax"])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_sizes_of_0_that_are_no_extents(name, backend):
+    """A size that a program assumes to be positive is 0 although no axis is empty."""
+    double = pytest.importorskip("jax").enable_x64(True) if backend == "jax" else contextlib.nullcontext()
+    signal, weights = TensorSymbol("x", 4 * n + 8), TensorSymbol("y", 8)
+    value = WINDOWS[name].xreplace({x: signal, y: weights})
+    results = (value, *td.gradient(value, (signal, weights)))
+    with double:
+        kernel = td.lambdify([signal, weights], results, backend)
+        for length in (8, 12, 8, 20):
+            values = {signal: np.linspace(0.1, 0.5, length), weights: np.linspace(0.2, 0.3, 8)}
+            for got, result in zip(kernel(*values.values()), results, strict=True):
+                same(got, evaluate(result, values))
+        with pytest.raises(ArgumentError, match="4\\*n \\+ 8 for any integer n that is not negative"):
+            kernel(np.ones(4), np.ones(8))

@@ -75,12 +75,14 @@ def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
     """Print ``s += a*b``, where a and b vary along different dimensions, as one ``einsum`` call. Return False, and
     print nothing, for other additions, and for libraries without a compiler that fuses sums with their terms.
 
-    A mask stays with the factors that vary along its dimensions only.
+    A mask stays with the factors that vary along its dimensions only. So does a condition within the product if the
+    other factors are polynomials of arguments, which have no poles.
     """
     if not additions.values.dialect.is_fused or add.reduction != "sum" or calls_user_function(add.value):
         return False
     with additions.values.inside(frame._replace(block=TextBlock())):
         is_negative, factors = factors_of(add.value)
+        is_negative, factors = _split_masked_products(is_negative, factors, additions)
         if not additions.applies_to_all_lanes(add.name, frame):
             assert frame.mask is not None
             dims = additions.values.varies(frame.mask)
@@ -95,6 +97,31 @@ def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
         return False
     found.print(arrangement)
     return True
+
+
+def _split_masked_products(
+    is_negative: bool, factors: Sequence[Scalar], additions: Additions
+) -> tuple[bool, list[Scalar]]:
+    """Return ``(is_negative, factors)`` of a product with each factor ``a*b if c else 0`` replaced by ``a if c else 0``
+    and ``b`` where ``b`` varies along further dimensions, and is a polynomial of arguments.
+    """
+    found = list[Scalar]()
+    for factor in factors:
+        is_choice = isinstance(factor, Operation) and factor.function == "select" and factor.arguments[2] == Number(0)
+        if not isinstance(factor, Operation) or not is_choice:
+            found.append(factor)
+            continue
+        condition, value, _ = factor.arguments
+        sign, parts = factors_of(value)
+        dims = additions.values.varies(condition)
+        outside = [part for part in parts if not additions.values.varies(part) <= dims]
+        if not outside or not all(map(additions.is_polynomial, outside)):
+            found.append(factor)
+            continue
+        inside = product_of([part for part in parts if part not in outside])
+        found += [Operation("select", (condition, inside, Number(0))), *outside]
+        is_negative ^= sign
+    return is_negative, found
 
 
 def factors_of(value: Scalar) -> tuple[bool, list[Scalar]]:
@@ -195,9 +222,9 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an einsum in which all factors with the same dimensions form one operand, so that the library chooses
-        the order of products. None if there are fewer than `fewest` operands, or one of them would be a large
-        temporary.
+        """Return an einsum with one operand for each set of dimensions on which factors depend, so that the library
+        chooses the order of products. None if there are fewer than `fewest` operands, or one of them would be a large
+        temporary: larger than what it is computed from, and than the other operands.
         """
         groups: dict[frozenset[Span], list[Scalar]] = {}
         with self.values.inside(self.frame._replace(block=TextBlock())):
@@ -205,7 +232,12 @@ class _SumOfProducts:
                 if varies := self.values.varies(factor):
                     groups.setdefault(varies, []).append(factor)
             operands = tuple(map(self._operand, groups.values()))
-        has_wide = any(operand.is_computed and operand.is_wide for operand in operands)
+        has_wide = any(
+            operand.is_computed
+            and operand.is_wide
+            and not any(_entries(operand.dims) < _entries(other.dims) for other in operands if not other.is_wide)
+            for operand in operands
+        )
         return Arrangement(operands, True) if len(operands) >= fewest and not has_wide else None
 
     def _operand(self, factors: Sequence[Scalar]) -> FactorGroup:

@@ -267,6 +267,28 @@ class Additions:
         self.values = narrowing.values
         self.complete: set[str] = set()
         """The lines that add to all entries of an accumulator."""
+        self.lets: dict[str, Scalar] = {}
+        """The values of names that are assigned once."""
+        self.arguments: frozenset[str] = frozenset()
+        """The arrays that are arguments of the program."""
+
+    def is_polynomial(self, value: Scalar) -> bool:
+        """Return whether `value` is a polynomial of entries of arguments, so that it is finite if they are."""
+        waiting, seen = [value], set[str]()
+        while waiting:
+            for part in subexpressions(waiting.pop()):
+                if isinstance(part, Name) and part.name in self.lets:
+                    if part.name not in seen:
+                        seen.add(part.name)
+                        waiting.append(self.lets[part.name])
+                elif isinstance(part, Load):
+                    if part.array not in self.arguments:
+                        return False
+                elif not isinstance(part, Number) and not (
+                    isinstance(part, Operation) and part.function in ("add", "mul", "neg")
+                ):
+                    return False
+        return True
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
         """Return whether the mask of the accumulator ``name`` is the current mask, so that an addition in `frame` needs

@@ -34,7 +34,7 @@ from sympy_tensordiff.codegen.emit.array_products import (
     print_window,
 )
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
-from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter
+from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, slope_along
 from sympy_tensordiff.codegen.emit.array_sums import (
     FUNCTIONS,
     SHORTEST_LENGTH,
@@ -227,6 +227,8 @@ class KernelPrinter:
         """The condition under which an entry is stored, and `SAFE_ENTRY` elsewhere."""
         self.narrowing = Narrowing(self.values, prover)
         self.additions = Additions(self.narrowing)
+        self.additions.lets = {s.name: s.value for s in statements(kernel.body) if isinstance(s, Set) and is_let(s)}
+        self.additions.arguments = prover.arguments
         self.depends = dependences(kernel)
         self.has_cases = False
         self.passed: list[str] = []
@@ -436,6 +438,9 @@ class KernelPrinter:
             text = self.values.scalar(value)
             frame.block.line(f"{target} += {text}" if operator else f"{target} = {function}({target}, {text})")
             return
+        if self.dialect.is_pure and reduction == "sum" and (spans := self.slices_filled(images, lanes)):
+            self.print_spread(value, spans, lanes, frame)
+            return
         text, chosen = self.values.scalar(value), len(statement.index)
         if self.dialect.is_pure:
             chosen -= self.count_whole_axes(images, lanes)
@@ -457,6 +462,44 @@ class KernelPrinter:
             return
         places = f"({', '.join(entries)})" if len(entries) > 1 else entries[0]
         frame.block.line(f"{function}.at({array}, {places}, {text})")
+
+    def slices_filled(self, images: Sequence[Affine], lanes: Lanes) -> list[tuple[Span | None, str]]:
+        """Return the slices to which a scatter adds whose entries are distinct: for each axis of the filled array, the
+        dimension along it, or None for a single index, and the span as text, for the helper ``spread``. [] if the
+        places are no slices in the order of the dimensions.
+        """
+        found: list[tuple[Span | None, str]] = []
+        if not isinstance(self.kernel, Scatter) or not self.kernel.exclusive:
+            return found
+        form, array = self.values.form, self.names(self.kernel.array)
+        for axis, (image, extent) in enumerate(zip(images, self.values.shapes[self.kernel.array], strict=True)):
+            dims = lanes.dims_of(image)
+            dim = next(iter(dims), None)
+            step = 1 if dim is None else slope_along(image, dim)
+            if len(dims) > 1 or not step or image.compounds() or data_entries([image]):
+                return []
+            start = image if dim is None else image.substitute({dim.axis: dim.low})
+            length = Affine.of(1) if dim is None else dim.length
+            is_whole = dim is not None and (start, step, length) == (Affine.of(0), 1, extent)
+            whole = form(extent) if extent.is_constant else f"{array}.shape[{axis}]"
+            found.append(
+                (dim, "None" if is_whole else tuple_text([*map(form, (start, Affine.of(step), length)), whole]))
+            )
+        return found if tuple(dim for dim, _ in found if dim is not None) == lanes.dims else []
+
+    def print_spread(self, value: Scalar, spans: Sequence[tuple[Span | None, str]], lanes: Lanes, frame: Frame) -> None:
+        """Append the addition of values to slices of the filled array. It is the sum with a padded array, which XLA
+        fuses, other than an array with additions at index arrays.
+        """
+        text, array = self.values.scalar(value), self.names(self.kernel.array)
+        varies = self.values.varies(value)
+        text = text if varies else f"real({text})"
+        if varies != frozenset(lanes.dims):
+            text = f"np.broadcast_to({text}, {tuple_text(self.values.form(dim.length) for dim in lanes.dims)})"
+        axes = [":" if dim is not None else "None" for dim, _ in spans]
+        if "None" in axes:
+            text = f"{text if text.isidentifier() else f'({text})'}[{', '.join(axes)}]"
+        frame.block.line(f"{array} = {array} + spread({', '.join([text, '0', *(span for _, span in spans)])})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
         """Return how many trailing axes of the filled array are written completely, each along one dimension, so that

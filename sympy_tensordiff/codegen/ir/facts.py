@@ -78,11 +78,12 @@ class Prover:
     """Proves constraints on integers, such as ``i + 1 <= n - 1``, for every call of a program. It uses the context
     given, the checks of arguments, and the cases of sizes that are maxima or minima.
 
-    ``shapes`` are the shapes of all arrays of the program.
+    ``shapes`` are the shapes of all arrays of the program, ``arguments`` the names of its arguments.
     """
 
     def __init__(self, program: Program) -> None:
         self.shapes: Shapes = array_shapes(program)
+        self.arguments = frozenset(argument.name for argument in program.arguments)
         self.facts = call_facts(program)
         self.cases = size_cases(program)
         self._sizes: dict[Variable, frozenset[Variable]] = {size.name: frozenset() for size in program.sizes}

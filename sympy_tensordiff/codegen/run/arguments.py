@@ -45,7 +45,8 @@ class PreparedArguments:
 class ArgumentChecker:
     """Checks and converts the arguments of one program.
 
-    With ``may_be_empty``, a symbolic extent of 0 raises `EmptyAxes`, otherwise `ArgumentError`.
+    With ``may_be_empty``, a symbolic extent of 0, or a size of 0 that determines extents, raises `EmptyAxes`,
+    otherwise `ArgumentError`.
     """
 
     def __init__(self, program: Program, may_be_empty: bool = False) -> None:
@@ -53,6 +54,11 @@ class ArgumentChecker:
         self.may_be_empty = may_be_empty
         self.arguments = program.arguments
         self.solved = solve_sizes(program.arguments)
+        self._positive = [
+            *(solved.name for solved in self.solved),
+            *factors_of_products(form for argument in program.arguments for form in argument.shape),
+        ]
+        """The sizes that the program assumes to be positive, whether they are extents or not."""
         self._last: tuple[tuple[Any, ...], tuple[tuple[int, ...], ...], dict[str, int]] | None = None
 
     def prepare(self, values: Sequence[Any]) -> PreparedArguments:
@@ -133,7 +139,7 @@ class ArgumentChecker:
         for solved in self.solved:
             values[solved.name] = _solve_size(solved, given[solved.argument.name].shape[solved.axis], values, least)
             origin[solved.name] = f"axis {solved.axis} of {solved.argument.label}"
-        for name in factors_of_products(form for argument in self.arguments for form in argument.shape):
+        for name in self._positive:
             if values[name] < least:
                 raise ArgumentError(
                     f"{name} is {values[name]} ({origin[name]}), but an extent is a multiple of it: give a positive one"
@@ -159,7 +165,8 @@ class ArgumentChecker:
 
     def _check_extents(self, values: dict[str, int], origin: dict[str, str]) -> None:
         """Raise OutOfShapeError if an extent in the expression is negative at the sizes ``values``, and `EmptyAxes` if
-        one is 0. ``origin`` says in messages where sizes come from.
+        an extent is 0, or a size that the program assumes to be positive, as ``n`` in the extent ``4*n + 8``.
+        ``origin`` says in messages where sizes come from.
         """
         lengths = {form: form.evaluate(values) for form in self.program.extents}
         for form, length in lengths.items():
@@ -168,7 +175,9 @@ class ArgumentChecker:
                 raise OutOfShapeError(
                     f"a tensor would have an axis of length {form}, which is not positive: {length} ({sizes})"
                 )
-        if empty := [form for form, length in lengths.items() if not length]:
+        empty = [form for form, length in lengths.items() if not length]
+        empty += [Affine.variable(name) for name in self._positive if not values[name]]
+        if empty:
             raise EmptyAxes(empty, values)
 
     def _check_shape(
@@ -232,7 +241,8 @@ def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int)
     if not coefficient or rest % coefficient or (value := rest // coefficient) < least:
         raise ArgumentError(
             f"argument {solved.argument.label} has length {length} on axis {solved.axis}, "
-            f"which is not {solved.form} for any {'positive ' * least}integer {solved.name}"
+            f"which is not {solved.form} for any {'positive ' if least else ''}integer {solved.name}"
+            f"{'' if least else ' that is not negative'}"
         )
     return value
 
