@@ -85,7 +85,7 @@ def test_short_loops_stay():
     assert distributed(loop_over(OUTER, 8), "c", fresh) is None
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["numba", "llvm"])
 def test_values_beyond_one_strip(backend):
     function = td.lambdify([X, C, w], (network, td.gradient(td.sum(network**2), C)), backend, parallel=False)
