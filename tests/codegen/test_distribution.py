@@ -130,6 +130,7 @@ def test_kernels_of_one_loop_are_distributed_together():
     np.testing.assert_allclose(square, (wanted**2).sum(), rtol=1e-13)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numba", "llvm", "c"])
 def test_rows_of_one_number_are_stored_between_the_loops(backend):
     """Products with a vector, whose entries are numbers in a fused loop, and a function of them."""
