@@ -7,6 +7,8 @@ from every import every
 
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
+from sympy_tensordiff.integer.clamps import split_all_clamps
+from sympy_tensordiff.integer.extrema import maximum_of, positive_parts_in
 from sympy_tensordiff.integer.floor_elimination import bounds_by_multiples, divided_bounds, relax_to_affine
 from sympy_tensordiff.integer.indirect import IndirectIndex, bound_of_data
 from sympy_tensordiff.integer.nests import Bounds
@@ -14,7 +16,7 @@ from sympy_tensordiff.integer.products import negated_partial_quotients, quotien
 from sympy_tensordiff.integer.remainders import digits_in, remainders_in, remainders_of
 from sympy_tensordiff.integer.rows import bounds_with_divisors, range_rows, remainders
 from sympy_tensordiff.integer.solving import solve_equations, split_by_residue
-from sympy_tensordiff.integer.values import are_ranges_nonempty, length_of_range, without_exact_floors
+from sympy_tensordiff.integer.values import are_ranges_nonempty, has_point, length_of_range, without_exact_floors
 
 i, p, n = (Affine.variable(name) for name in "ipn")
 POINTS = [{"i": a, "p": b, "n": c} for a, b, c in itertools.product(range(-7, 8), range(-9, 13), range(1, 6))]
@@ -272,3 +274,47 @@ def test_equations_with_floors_have_each_solution_once(sizes):
                 if all(row.holds(point) for row in rows):
                     found.append(tuple(mapping.get(v, Affine.variable(v)).evaluate(point) for v in (first, second)))
             assert sorted(found) == wanted, (form, size, mapping, rows)
+
+
+def test_a_point_is_proved_only_where_there_is_one():
+    """Ranges of two variables, the inner one with bounds by the outer one."""
+    x, y, p, n = map(Affine.variable, range(4))
+    proved = 0
+    for seed in range(150):
+        generator = random.Random(seed)
+        ends = [(p, p + generator.randint(-1, 3)), (x - generator.randint(-1, 2), x + generator.randint(-1, 2))]
+        rows = [
+            Constraint("ge", row) for v, (low, high) in zip((x, y), ends, strict=True) for row in (v - low, high - v)
+        ]
+        if generator.random() < 0.3:
+            rows.append(Constraint("ge", generator.choice((y - p, x + y - 2 * p, 2 * y - n))))
+        is_proved = has_point(tuple(rows), [0, 1], (Constraint("ge", n - 1),))
+        proved += is_proved
+        exist = all(
+            any(
+                all(row.holds({0: a, 1: b, 2: at, 3: size}) for row in rows)
+                for a, b in itertools.product(range(-6, 9), repeat=2)
+            )
+            for at, size in ((-2, 1), (0, 5), (3, 2))
+        )
+        assert exist or not is_proved, rows
+        if exist and len(rows) == 4 and all((high - low).constant >= 0 for low, high in ends):
+            assert is_proved, rows
+    assert proved > 40
+
+
+def test_systems_without_maxima_have_each_point_once():
+    x, y, p = map(Affine.variable, range(3))
+    for seed in range(40):
+        generator = random.Random(seed)
+        parts = [maximum_of([linear(generator, x, y, most=2), linear(generator, x, p, most=1)]) for _ in range(2)]
+        rows = (
+            Constraint("ge", parts[0] - parts[1] + linear(generator, x, y, most=1)),
+            Constraint("ge", parts[1] - y),
+        )
+        systems = [*split_all_clamps(["x", "y", "p"], frozenset((0, 1)), rows)]
+        for a, b, at in itertools.product(range(-4, 5), range(-4, 5), (-1, 2)):
+            point = {0: a, 1: b, 2: at}
+            hits = sum(all(row.holds(point) for row in system) for system in systems)
+            assert hits == all(row.holds(point) for row in rows), (rows, systems, point)
+        assert not any(positive_parts_in([row.form for row in system]) for system in systems)
