@@ -1,5 +1,9 @@
 """The history of times: what runs have recorded is on the page, with the rows that became slower."""
 
+import runpy
+
+from PIL import Image
+
 from benchmarks.history.page import DOCS, FOLDER, Run, record, runs, slower, table, write
 
 
@@ -25,3 +29,30 @@ def test_the_page_has_all_runs(tmp_path):
     assert (tmp_path / "history.md").read_text(encoding="utf-8") == (DOCS / "history.md").read_text(encoding="utf-8")
     assert (tmp_path / "_static" / "history.svg").stat().st_size > 1000
     assert len(list(FOLDER.glob("*.json"))) == len(runs("rows")) + len(runs("practice"))
+
+
+def test_the_figure_of_the_paper_shows_the_last_run(tmp_path):
+    paper = DOCS.parent / "paper"
+    script = runpy.run_path(str(paper / "draw_times.py"))
+    last = script["run_drawn"]()
+    assert last.day == max(run.day for run in runs("practice"))
+    script["draw"](last, tmp_path / "times.png")
+    with Image.open(paper / "times.png") as shown, Image.open(tmp_path / "times.png") as new:
+        assert shown.text["Description"] == new.text["Description"], "run paper/draw_times.py"
+        assert shown.size == new.size
+    assert new.text["Description"].startswith(f"{last.day}, {last.machine}\n")
+    assert (paper / "times.png").stat().st_size < 200_000
+    assert "(times.png)" in (paper / "paper.md").read_text(encoding="utf-8")
+
+
+def test_the_figure_has_the_best_ratio_first(tmp_path):
+    script = runpy.run_path(str(DOCS.parent / "paper" / "draw_times.py"))
+    run = Run(
+        "practice",
+        "2026-01-02",
+        "a machine",
+        {"a float64": (2.0, 3.0), "b float64": (2.0, 0.5), "c float64": (1.0, 4.0), "c float32": (1.0, 9.0)},
+    )
+    script["draw"](run, tmp_path / "times.png")
+    with Image.open(tmp_path / "times.png") as picture:
+        assert picture.text["Description"] == "2026-01-02, a machine\nc 1 4\na 2 3\nb 2 0.5"

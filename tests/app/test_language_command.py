@@ -462,7 +462,7 @@ COMMAND = [sys.executable, "-m", "sympy_tensordiff"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_a_terminal_without_unicode():
     """Formulas have ASCII signs there, and the caret stands under its place."""
     ascii_only = ENVIRONMENT | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
@@ -478,7 +478,7 @@ def test_an_error_on_a_terminal_without_unicode(monkeypatch):
     assert errors.buffer.getvalue().decode("ascii").splitlines()[1:] == ["declare ? 1 ?", "        ^"]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_a_closed_pipe():
     read_end, write_end = os.pipe()
     os.close(read_end)

@@ -593,7 +593,7 @@ def test_several_users_at_once(server) -> None:
 # ---------------------------------------------------------------------------- the command
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_it_ends_when_it_is_told_to(name) -> None:

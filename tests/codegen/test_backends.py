@@ -65,7 +65,7 @@ def test_programs_by_hand(name):
     by_hand(name, "numpy")
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in COMPILED else pytest.mark.thorough) for n in CASES])
 def test_compiled_programs_by_hand(name):
     by_hand(name, "numba")
@@ -81,7 +81,7 @@ def test_single_precision_numpy(name):
     check(program, "numpy", values, 2e-5, np.float32)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", SINGLE)
 def test_single_precision_numba_stays_single(name):
     program, arguments = CASES[name]
@@ -175,7 +175,7 @@ LIMITS = {
 }  # fmt: skip
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_nan_and_infinity_pass_without_warnings(backend):
     special = np.array([0.0, np.nan, np.inf, -np.inf, 1e300, -1e300, 800.0, 0.5, -2.5])
@@ -204,7 +204,7 @@ def test_a_sum_with_infinite_terms(backend):
     assert np.isnan(function(np.array([np.nan] + [2.0] * 40)))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 @pytest.mark.parametrize("count", [3, 40])  # a loop in Python, and an operation on a block
 def test_nan_and_infinity_in_other_reductions(backend, count):

@@ -30,6 +30,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", [*CHAINS])
 def test_sums_over_chains_of_matrices_take_products_with_vectors(name):
     """Whatever the order of the indices, and of the axes in memory, no three loops run inside one another."""

@@ -26,7 +26,7 @@ def compute(args, expr, backend="numpy"):
     return module["compute"]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_the_values_of_lambdify(backend):
     found = compute((X, y, w), BOTH, backend)(*VALUES)

@@ -85,7 +85,7 @@ def test_short_loops_stay():
     assert distributed(loop_over(OUTER, 8), "c", fresh) is None
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["numba", "llvm"])
 def test_values_beyond_one_strip(backend):
     function = td.lambdify([X, C, w], (network, td.gradient(td.sum(network**2), C)), backend, parallel=False)
@@ -130,6 +130,7 @@ def test_kernels_of_one_loop_are_distributed_together():
     np.testing.assert_allclose(square, (wanted**2).sum(), rtol=1e-13)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numba", "llvm", "c"])
 def test_rows_of_one_number_are_stored_between_the_loops(backend):
     """Products with a vector, whose entries are numbers in a fused loop, and a function of them."""

@@ -145,7 +145,7 @@ def units_off(found, exact):
 
 
 @every("dtype", DTYPES)
-@every("name", OF_ONE, turns=5)
+@every("name", OF_ONE, turns=10)
 def test_error_in_units_in_the_last_place(name, dtype):
     """Below 2; for special functions about as much as in other libraries."""
     x = arguments(name, dtype)

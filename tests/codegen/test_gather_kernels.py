@@ -16,7 +16,7 @@ from sympy_tensordiff.errors import ArgumentError, DataIndexError, OutOfShapeErr
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_compiled():
     """As all gathers run as Python, below."""
     check("embedding", ("numba", True))

@@ -58,6 +58,7 @@ ROWS = {  # a gradient is an outer product; the operations beside those for each
 }
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numba", "llvm"])
 @pytest.mark.parametrize("name", [*ROWS])
 def test_the_cotangent_in_an_outer_product_is_computed_once_for_each_row(name, backend):
@@ -74,6 +75,7 @@ def test_the_cotangent_in_an_outer_product_is_computed_once_for_each_row(name, b
     np.testing.assert_allclose(td.lambdify(arguments, gradient, backend)(*arrays), expected, rtol=1e-12)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_reciprocals_of_norms_are_not_multiplied_together():
     """Each entry divided by two norms is finite where the product of their reciprocals is not."""
     rows = td.IndexedSum(x[i, k] ** 2, (k, 0, d - 1))

@@ -322,16 +322,18 @@ def test_without_llvm_numba_compiles(monkeypatch):
 def test_the_first_module_of_a_process_finds_the_library_of_c():
     """LLVM opens the symbols of the process with its first engine: without, the first function was left to Numba.
 
-    A first call does not import masked arrays either.
+    A first call does not import masked arrays either, which NumPy 1 imports itself.
     """
     text = """
-import sys, numpy as np, sympy, sympy_tensordiff as td
+import sys, numpy as np
+has_masked = "numpy.ma" in sys.modules
+import sympy, sympy_tensordiff as td
 i, n = td.indices("i n")
 x = td.TensorSymbol("x", n)
 function = td.lambdify([x], td.TensorComprehension(sympy.erf(x[i]) + sympy.gamma(x[i]), (i, n)), "llvm")
 function(np.ones(2))
 assert "compiled by Numba" not in function.plan, function.plan
-assert "numpy.ma" not in sys.modules, "masked arrays are imported"
+assert has_masked or "numpy.ma" not in sys.modules, "masked arrays are imported"
 """
     subprocess.run([sys.executable, "-c", text], check=True, cwd=Path(td.__file__).parents[1])
 

@@ -136,7 +136,7 @@ def test_numpy(name):
         check(name, function(*[dtype(POINTS[symbol]) for symbol in NAMES]), dtype)
 
 
-@every("name", [*VARIANTS], turns=4)
+@every("name", [*VARIANTS], turns=8)
 def test_numba_texts(name, thorough):
     """Of every other variant: what becomes of a logarithm is decided before its text is printed."""
     if thorough or [*VARIANTS].index(name) % 2 == 0:
@@ -153,6 +153,6 @@ def test_numba():
     check(name, td.lambdify(NAMES, results_of(name))(*[POINTS[symbol] for symbol in NAMES]), np.float64)
 
 
-def test_random_logarithms():
-    for seed in (*range(8), 297):
+def test_random_logarithms(in_turns):
+    for seed in in_turns((*range(8), 297), 3):
         check_large_values(seed)

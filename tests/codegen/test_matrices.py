@@ -298,6 +298,7 @@ def residual(first, last):
     return state, total(step**2, (p, 0, n - 1), (i, first, last))
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.in_turns(4)
 @pytest.mark.parametrize("backend", ["numpy", "numba", "llvm"])
 def test_a_product_may_be_empty(backend):

@@ -73,7 +73,7 @@ def check(name, compute, values, dtype):
             np.testing.assert_allclose(got, wanted, rtol=0, atol=500 * np.finfo(dtype).eps * size, err_msg=f"{scale}")
 
 
-@every("name", [*NORMS], turns=5)
+@every("name", [*NORMS], turns=10)
 def test_values_and_derivatives(name):
     symbols, values = arguments(name)
     compiled = ("llvm",) * (name in ("norm", "by hand", "of rows", "of columns", "of points", "unit rows"))

@@ -352,6 +352,7 @@ def test_bounds_that_name_indices_which_cancel_are_numbers():
     assert_kernel_exact(td.TensorComprehension(entry, (i, 3), (j, 3), (p, 3)), [z, x])
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_a_window_that_is_longer_than_the_vector_is_read_nowhere(backend):
     i, k, n, m = td.indices("i k n m")

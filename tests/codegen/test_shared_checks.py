@@ -23,7 +23,7 @@ def forward(steps, obs):
     return td.logsumexp(a)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_checks_grow_with_the_reads_not_with_the_loops_around_them():
     """Each new step brings as many checks as the one before, though it is read under one loop more."""
     obs = td.TensorSymbol("obs", T, dtype=int)

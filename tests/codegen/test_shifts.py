@@ -207,7 +207,7 @@ def test_remainders_are_needed_at_the_ends_only():
     assert any("//" not in text and "t[at(p - 2)]" in text for text in loops)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("layers", [8, 20, 40])
 def test_values_of_deep_formulas_are_stored_in_linear_time(layers, monkeypatch):
     """Each layer is used twice, and is stored; each use of a value is looked at a fixed number of times."""
