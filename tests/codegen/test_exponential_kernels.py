@@ -88,7 +88,7 @@ DOUBLE = {
 
 
 def hawkes() -> tuple[Any, ...]:
-    """Log-likelihood of a self-exciting point process (Hawkes 1971) and its derivatives."""
+    """Log-likelihood of a self-exciting point process (Hawkes 1971) and its derivatives by parameters and times."""
     intensity = b + Sum(exp(-rate * (t[i] - t[j])), (j, 0, i - 1))
     f = Sum(log(intensity), (i, 0, n - 1)) - Sum(1 - exp(-rate * (t[n - 1] - t[i])), (i, 0, n - 1)) / rate
     return f, sympy.diff(f, b), sympy.diff(f, rate), td.gradient(f, t)
@@ -118,7 +118,7 @@ LINEAR = ["a triangle", "powers in a triangle", "decay in a triangle", "powers o
 
 @pytest.mark.parametrize("name", LINEAR)
 def test_the_work_is_linear(name):
-    results = CALCULATIONS[name] if name == "point process" else (DOUBLE[name], td.gradient(DOUBLE[name], w))
+    results = CALCULATIONS[name][:3] if name == "point process" else (DOUBLE[name], td.gradient(DOUBLE[name], w))
     run = as_python(print_source(build_program((t, w, b, rate), results), "numba"))
     for count in (40, 80):
         Counted.reads = 0
