@@ -425,9 +425,17 @@ class Storage:
             own = {array.array: array.candidate for array in arrays if array.array in kept and array.candidate.axes}
             if len(own) > 1 and (node.height or is_dear(node)) and node.op != "comprehension":
                 domain = self.shifts.common_domain(list(own.values()))
-                if domain is not None:
+                if domain is not None and self._is_known_outside(domain):
                     found[node] = domain
         return found
+
+    def _is_known_outside(self, domain: StorageCandidate) -> bool:
+        """Return whether the bounds of `domain` contain no size that the host computes for an array of this program,
+        which another lowering of the program does not have.
+        """
+        forms = [row.form for row in domain.rows]
+        forms += [form for bounds in (*domain.lows, *domain.highs) for form in bounds]
+        return all(form.atoms() <= self.outside.union(domain.axes) for form in forms)
 
     def _also_for_small_sizes(self, candidate: StorageCandidate) -> StorageCandidate:
         """Return `candidate` without conditions that only exclude small sizes, as ``n >= 2`` inside of a sum from 1 to
