@@ -212,6 +212,13 @@ def is_external(node: Node) -> bool:
     return not record_of(node.data).operation and node.data not in FORMULAS and not is_spherical_bessel(node)
 
 
+def is_user_function(node: Node) -> bool:
+    """Whether `node` calls a function that only the user can supply; it may raise, or take very long, at arguments that
+    a condition excludes. Functions of SciPy's do neither.
+    """
+    return is_external(node) and not external(node).is_special
+
+
 def is_spherical_bessel(node: Node) -> bool:
     """Whether `node` is a spherical Bessel function whose order is a natural number."""
     if node.data is not sympy.jn or node.args[0].op != "const":

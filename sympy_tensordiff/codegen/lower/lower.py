@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.inverse_norms import factors_of_root, inverse_norms, is_inverse_root
 from sympy_tensordiff.codegen.lower.loop_order import in_memory_order, is_short_range
-from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_slice, uses
+from sympy_tensordiff.codegen.lower.materialise import calls_user_function, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import Context
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, parameter, selects
@@ -284,7 +284,7 @@ class Lowering(Matrices):
         Indices, and a computed number and 0, differ nearly everywhere. Entries of a mask may be 0 nearly everywhere, so
         that long sums stay conditional then.
         """
-        if calls_external(branch) or not _is_inequation(condition):
+        if calls_user_function(branch) or not _is_inequation(condition):
             return False
         if not any(side.op == "read" for part in conjuncts(condition) for side in part.args):
             return True
@@ -316,7 +316,7 @@ class Lowering(Matrices):
         around = next((one for one in block.outwards() if one.private is not None and node in one.private), None)
         if around is None:
             return False
-        if calls_external(node):
+        if calls_user_function(node):
             return True
         is_common = around.is_common and node.height > 0
         return is_common and self.planner.rank(node, block.context) >= block.context.dimension

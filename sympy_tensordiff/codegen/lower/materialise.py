@@ -17,7 +17,7 @@ from math import prod
 
 import sympy
 
-from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.lower.functions import is_external, is_user_function
 from sympy_tensordiff.codegen.lower.plan import StorageCandidate
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.contractions import is_core, is_view, sums_labels
@@ -322,7 +322,7 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
             if not part.height or part.shape or part.op == "comprehension":
                 continue
             kept = part.op in _ARITHMETIC or (part.op == "select" and _is_number(part))
-            if part in elsewhere and kept and known >= part.free and not calls_external(part):
+            if part in elsewhere and kept and known >= part.free and not calls_user_function(part):
                 found.append(part)
                 continue
             if part.op == "select":
@@ -353,9 +353,9 @@ def _is_number(choice: Node) -> bool:
     return not any(arg.op in CONDITIONS for part in choices for arg in part.args[1:])
 
 
-def calls_external(node: Node) -> bool:
+def calls_user_function(node: Node) -> bool:
     """Whether a node below `node` calls a user function."""
-    return any(part.op == "call" and is_external(part) for part in reachable(node))
+    return any(is_user_function(part) for part in reachable(node))
 
 
 # ---------------------------------------------------------------------------- what all calls have in common
@@ -374,4 +374,4 @@ def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
         return False
     extents = [high[0] - low[0] + 1 for low, high in zip(candidate.lows, candidate.highs, strict=True)]
     is_short = all(extent.is_constant for extent in extents) and prod(e.constant for e in extents) <= LARGEST_TABLE
-    return is_short and not calls_external(candidate.node)
+    return is_short and not any(is_external(part) for part in reachable(candidate.node))

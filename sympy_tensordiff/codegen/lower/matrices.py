@@ -31,7 +31,7 @@ from sympy_tensordiff.codegen.lower.factor_groups import (
     merged,
 )
 from sympy_tensordiff.codegen.lower.loop_order import is_short_range
-from sympy_tensordiff.codegen.lower.materialise import calls_external
+from sympy_tensordiff.codegen.lower.materialise import calls_user_function
 from sympy_tensordiff.codegen.lower.plan import Context, index_forms, is_never_empty, is_rounded
 from sympy_tensordiff.codegen.lower.temporaries import Storage
 from sympy_tensordiff.graph.interning import Number, Recursion
@@ -131,7 +131,7 @@ class Matrices(Storage):
         """
         if self.graph.integers and any(data_entries(index_forms(part)) for part in reachable(node)):
             return True
-        return calls_external(node)
+        return calls_user_function(node)
 
     # -------------------------------------------------------------- which matrices
 

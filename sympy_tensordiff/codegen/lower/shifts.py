@@ -17,7 +17,7 @@ from itertools import permutations
 from math import gcd, lcm
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.lower.functions import is_user_function
 from sympy_tensordiff.codegen.lower.materialise import CONDITIONS, is_dear
 from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandidate, index_forms
 from sympy_tensordiff.codegen.lower.shift_normal_form import at_origin
@@ -290,7 +290,7 @@ class Shifts:
                 continue
             is_value = core.op in VALUES and core not in whole_bodies and not (core.height or core.shape)
             is_value = is_value and self._is_as_small(core, own)
-            if is_value and is_number(core) and self._is_work(place, core) and not self._calls_external(core):
+            if is_value and is_number(core) and self._is_work(place, core) and not self._calls_user_function(core):
                 yield core, guards
                 if core in place.stored:
                     continue
@@ -412,11 +412,11 @@ class Shifts:
                 stack += new
         return total > 2 * READ
 
-    def _calls_external(self, node: Node) -> bool:
+    def _calls_user_function(self, node: Node) -> bool:
         """Return whether a node below `node` calls a user function."""
         known = self._external
         for part in reachable(node, known=known):
-            known[part] = (part.op == "call" and is_external(part)) or any(known[arg] for arg in part.args)
+            known[part] = is_user_function(part) or any(known[arg] for arg in part.args)
         return known[node]
 
     def _work_at(self, place: _LoopBody, node: Node) -> int:

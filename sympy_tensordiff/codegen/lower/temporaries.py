@@ -13,7 +13,7 @@ from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.rename import named, unique
 from sympy_tensordiff.codegen.lower.blocks import Block
 from sympy_tensordiff.codegen.lower.carries import carried_last, carried_variables, has_windows
-from sympy_tensordiff.codegen.lower.materialise import calls_external, is_dear, is_table, shared_parts, uses
+from sympy_tensordiff.codegen.lower.materialise import calls_user_function, is_dear, is_table, shared_parts, uses
 from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandidate, Stored
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, split_diagonals, split_scatters
 from sympy_tensordiff.codegen.lower.shift_normal_form import ShiftNormaliser
@@ -504,7 +504,7 @@ class Storage:
         if not is_costly and candidates:
             is_plain = all(form in map(Affine.variable, context.variables) for form in candidates[0].forms)
             is_costly = is_plain and self._is_worth_hoisting(node, context)
-        is_call = self.temporaries and bool(candidates) and is_costly and not calls_external(node)
+        is_call = self.temporaries and bool(candidates) and is_costly and not calls_user_function(node)
         return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
 
     def _is_worth_hoisting(self, node: Node, context: Context) -> bool:

@@ -16,7 +16,7 @@ from itertools import combinations, product
 import sympy
 
 from sympy_tensordiff.codegen.lower.carries import chain_factor, is_rescaled
-from sympy_tensordiff.codegen.lower.functions import is_external
+from sympy_tensordiff.codegen.lower.functions import is_user_function
 from sympy_tensordiff.codegen.lower.loop_order import is_short_range
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
@@ -399,7 +399,7 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
 
     for node in dict.fromkeys(part for root in roots for part in breadth_first(root, always)):
         if node.op in BINDERS:
-            calls = [part for part in _nodes_in_body(node) if is_dear(part) and not is_external(part)]
+            calls = [part for part in _nodes_in_body(node) if is_dear(part) and not is_user_function(part)]
             calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
             outer = [v for v in node.free if v < 0]
             if any(is_rescaled(planner.graph, node, v) for v in outer):
