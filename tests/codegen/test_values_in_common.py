@@ -89,7 +89,19 @@ def spectra():
     return (signal, window), with_gradient(value, signal)
 
 
-PROGRAMS = [triangular_mixture, soft_assignment, flows, expected_words, binomial, kinetics, blur, spectra]
+def orders():
+    """Sums of a function of SciPy's over its orders, by the bases of powers of which one may be to the zero."""
+    value = Sum(log(Sum(sympy.besselj(k, c[i]) ** 2 * M[i, k] ** k, over(k, m))), over(i, n))
+    return (c, M), with_gradient(value, M)
+
+
+def products_to_orders():
+    """Sums of products of powers up to an order that is a size of no argument's, by their bases."""
+    value = Sum(log(Sum(exp(-c[i] * k) * sympy.Product(M[i, j] ** k, over(j, m)), (k, 0, e))), over(i, n))
+    return (M, c, e), with_gradient(value, M)
+
+
+PROGRAMS = [triangular_mixture, soft_assignment, flows, expected_words, binomial, kinetics, blur, spectra, orders]
 
 
 def arguments_of(make, sizes, random):
@@ -193,3 +205,24 @@ def test_entries_that_nothing_selects_are_zero_where_a_function_is_infinite(back
     found = function(np.array([1.5, 0.0, 2.0, 0.0]), np.array([1.0, 2.0, 3.0]), np.array([0, 2, 0]))
     np.testing.assert_allclose(found[0], [4 * np.log(1.5), 0, 2 * np.log(2), 0])
     assert np.isfinite(found[1]).all() and not found[1][1::2].any()
+
+
+def test_sums_of_functions_of_scipy_are_computed_once():
+    """A condition on the order around their reciprocals does not move them into the loop over the orders."""
+    text = lines_of(orders)
+    assert text.count("besselj(") == 1
+    assert text.count("plus(") == 1
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("last", [0, 1, 5])
+def test_arrays_of_ranges_up_to_an_order(backend, last):
+    """Products before and after an index share powers, for orders of which the program computes the number."""
+    arguments, results = products_to_orders()
+    random = np.random.default_rng(1)
+    bases, rates = random.uniform(0.5, 1.5, (3, 4)), random.uniform(0.5, 1.5, 3)
+    value, slopes = td.lambdify(arguments, results, backend)(bases, rates, last)
+    number = np.arange(last + 1)
+    terms = np.exp(-rates[:, None] * number) * bases.prod(1)[:, None] ** number
+    np.testing.assert_allclose(value, np.log(terms.sum(1)).sum(), rtol=1e-12)
+    np.testing.assert_allclose(slopes, ((terms * number).sum(1) / terms.sum(1))[:, None] / bases, rtol=1e-11)
