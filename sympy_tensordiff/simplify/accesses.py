@@ -63,8 +63,8 @@ class AccessContext(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """All constraints under which the read is evaluated: the bounds of the loops, the conditions of guards around
-        it, and the constraints that one guard tests together with it.
+        """All constraints that hold where the read is evaluated: the ranges of the enclosing loops, the conditions of
+        enclosing guards, and `tested_together`.
         """
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.tested_together)
 

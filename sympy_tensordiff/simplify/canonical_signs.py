@@ -61,7 +61,9 @@ def with_canonical_signs(
 
 
 class _Signs:
-    """The rewriting of `with_canonical_signs`, with the results of each node."""
+    """A memoised rewriting of nodes so that ``a - b`` and ``b - a`` become multiples of one node. It has the options of
+    `with_canonical_signs` and, in ``done``, the result for each node.
+    """
 
     def __init__(self, graph: Graph, for_readers: bool, mixed: bool) -> None:
         self.graph = graph

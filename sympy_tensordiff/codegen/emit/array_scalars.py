@@ -195,7 +195,9 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ reads
 
     def load(self, node: Load) -> str:
-        """Return the text of a read over the current dimensions."""
+        """Return the text of the read `node`, as an array of its values at all indices of the current dimensions. An
+        array in ``bare`` is read by its name alone.
+        """
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:

@@ -641,7 +641,9 @@ class KernelPrinter:
 
 
 def _adds_view_entries(body: tuple[Statement, ...]) -> bool:
-    """Return whether a loop only sums entries of an array slice along axes, so that it needs no temporary array."""
+    """Return whether the `body` of a loop only adds an array entry in whose indices each variable occurs once, outside
+    of quotients: array code then sums a view of the array and needs no temporary array.
+    """
     if len(body) != 1 or not is_addition(body[0]) or not isinstance(body[0].value, Load):
         return False
     names = [name for form in body[0].value.index for name in form.atoms()]

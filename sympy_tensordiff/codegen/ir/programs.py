@@ -210,7 +210,7 @@ class Trapezoid(ProductStep):
 
     @property
     def summed(self) -> int:
-        """The label that the trapezoid contraction sums over."""
+        """The label that is summed over: it occurs in the triangular matrix ``left`` and not in ``output``."""
         (label,) = set(self.left.labels) - set(self.output)
         return label
 

@@ -519,8 +519,8 @@ def has_shifts(bodies: Sequence[Node]) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Return whether the value of `node` is a number: False for a select between conditions. Comparisons are not tested
-    here.
+    """Return False if `node` is a select between conditions, or contains one among its values; True for all other
+    nodes, even comparisons, which the caller excludes.
     """
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 

@@ -162,7 +162,9 @@ def _with_transposed_products(program: Program) -> Program:
         return program
 
     def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Return `load` with the indices of rows and columns exchanged, if its array is transposed."""
+        """Return `load` with its row and column indices exchanged if its array is to be stored transposed. ``variable``
+        and ``around`` are passed to every visitor of reads and not used here.
+        """
         return Load(load.array, turned[load.array].turned(load.index)) if load.array in turned else load
 
     def operand(one: Operand) -> Operand:

@@ -145,8 +145,9 @@ class _Stages:
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
     def prepared_steps(self, step: Step) -> Sequence[Step]:
-        """Return the steps that replace `step` before its sums are distributed over threads: kernels of their own store
-        the values of a scatter, or the products inside of a sum.
+        """Return the steps that replace `step` before its long sums are split: two kernels for a scatter that adds sums
+        or for a sum with a matrix product in each term, of which the first stores these sums or products; else `step`
+        alone.
         """
         if not isinstance(step, Kernel):
             return [step]

@@ -120,7 +120,9 @@ class CallerDependent:
         return depth.atoms(self, types)
 
     def has(self, *patterns: Any) -> bool:
-        """Override `Basic.has`: a `Piecewise` anywhere inside is found, unless `piecewise_fold` asks."""
+        """Override `Basic.has`: also find a `Piecewise` that is bound inside of a sum or comprehension. It is not found
+        for `piecewise_fold`, which would move its conditions out of the scope of their indices.
+        """
         caller = sys._getframe(1)
         if caller.f_globals is LATEX and patterns == (Mod,):
             return False  # LaTeX looks for what needs parentheses in a product, which no index does
