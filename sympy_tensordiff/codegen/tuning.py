@@ -211,7 +211,7 @@ def _seconds(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
 
 
 def _agree(one: Any, other: Any) -> bool:
-    """Return whether two results (arrays or tuples of arrays) are equal up to rounding errors."""
+    """Return whether the results ``one`` and ``other`` (arrays or tuples of arrays) are equal up to rounding errors."""
     if isinstance(other, tuple):
         return all(_agree(a, b) for a, b in zip(one, other, strict=True))
     scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))

@@ -95,8 +95,8 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Record the products of two operands that einsums in ``parts`` compute, as far as the result (`roots`) needs
-        them. Other einsums may then begin with one of these products.
+        """Record in ``first`` the einsums in ``parts`` that equal one of its products and occur in the results of
+        ``roots``. Other einsums may then begin with such a product.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}

@@ -286,7 +286,9 @@ class ExpressionWriter(TensorWriter):
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits of a reduction, outermost first."""
+        """Return the limits ``(index, lowest, highest)`` of a reduction over `variables` in the range `rows`, outermost
+        first.
+        """
         limits = []
         for n, v in enumerate(variables):
             visible, _ = partition(rows, variables[n + 1 :])

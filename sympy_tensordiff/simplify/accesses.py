@@ -221,7 +221,7 @@ class Accesses:
         then ``(case, context)``; `tests` are constraints of the loops around `node` that are tested together with the
         conditions.
 
-        Guarded cases are left out unless `conditional` is set. `tests` are constraints that the loops around test.
+        Guarded cases are left out unless `conditional` is set.
         """
         waiting = [(node, tuple(tests))]
         while waiting:

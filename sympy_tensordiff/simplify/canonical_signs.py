@@ -87,7 +87,9 @@ class _Signs:
         return found
 
     def comprehension(self, node: Node) -> Node:
-        """Return `node` with canonical signs if it is a comprehension without operations on whole tensors."""
+        """Return `node` with canonical signs if it is a comprehension without operations on whole tensors; other nodes
+        unchanged.
+        """
         return self.root(node) if node.op == "comprehension" and not node.has_tensor_ops else node
 
     def within(self, node: Node) -> Node:

@@ -391,8 +391,8 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Group(NamedTuple):
-    """Terms of an entry that cancel each other near 0 (``members`` are their numbers), and the series ``near`` of their
-    sum, to be used where ``abs(u) < radius``. The terms have a common factor without u.
+    """Terms of an entry that cancel each other near 0, and the series ``near`` of their sum, to be used where ``abs(u)
+    < radius``. ``members`` are the positions of the terms in the entry. They have a common factor without u.
     """
 
     members: tuple[int, ...]

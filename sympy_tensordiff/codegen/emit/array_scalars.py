@@ -163,7 +163,9 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the text of an integer-array entry: an array of its values if its index varies along a dimension."""
+        """Return the text of `entry`, an entry of an integer array: an array of its values if its index varies along a
+        dimension.
+        """
         if not entry.index:
             return self.names(entry.tensor)
         self.is_index, outer = True, self.is_index
@@ -172,7 +174,9 @@ class VectorPrinter(ScalarPrinter):
         return text
 
     def integer(self, entry: IndirectIndex) -> str:
-        """Return the text of an integer-array entry as an integer; a masked one is 0 where its constraints fail."""
+        """Return the text of `entry`, an entry of an integer array, as an integer; a masked entry is 0 where its
+        constraints fail.
+        """
         if not isinstance(entry, MaskedEntry) or not any(map(self.is_array, entry.forms())):
             return super().integer(entry)
         tests = " & ".join(f"({self.condition(row)})" for row in entry.inside)
@@ -182,7 +186,9 @@ class VectorPrinter(ScalarPrinter):
         return f"inside({array}, {tests}, {index})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
-        """Return the text of an integer form; indices of vectorised dimensions are printed as index arrays."""
+        """Return the text of the integer form `form`, in parentheses if its precedence is below ``level``; indices of
+        vectorised dimensions are printed as index arrays.
+        """
         return super().form(self.lanes.image(form), level)
 
     def extremum(self, extremum: Extremum) -> str:
@@ -443,7 +449,9 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """Return by how much each index grows in a step along each dimension; None if that is not constant."""
+        """Return for each dimension a list of how much each form in `index` grows from one value of the dimension to
+        the next; None if one of these numbers is not constant.
+        """
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
         for dim, is_used in self.lanes.dims_from_first(used):
@@ -538,7 +546,9 @@ class VectorPrinter(ScalarPrinter):
         return f"real({self.scalar(argument)})" if is_constant else self.scalar(argument, level)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the text of a function call; a user function is called only at entries that are not masked."""
+        """Return the text of the call of `function` with ``arguments``; a user function is called only at entries that
+        are not masked.
+        """
         if isinstance(function, External) and self.masks and not self.dialect.is_pure:
             mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
             texts = [self.names.functions[function], mask, *map(self.argument, arguments)]

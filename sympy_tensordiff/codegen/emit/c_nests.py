@@ -71,7 +71,7 @@ class CForms(FormPrinter):
         return self.form(self.shapes[array][int(attribute.strip("shape[]"))], ATOM)
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the offset of an entry in its array, in row-major order, as C text."""
+        """Return the offset of the entry at ``index`` in ``array``, in row-major order, as C text."""
         text = "0"
         for form, extent in zip(index, self.shapes[array], strict=True):
             one = self.form(form)

@@ -130,7 +130,7 @@ class CudaPrinter(NestPrinter):
             flat = f"{flat}//{extent}"
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of the offset of an entry in a flat array, in row-major order."""
+        """Return the text of the offset of the entry at ``index`` in the flat ``array``, in row-major order."""
         return self.strided_index(array, index) or self.horner_index(array, index)
 
     def strided_index(self, array: str, index: Sequence[Affine]) -> str:

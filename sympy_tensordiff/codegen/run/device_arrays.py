@@ -181,7 +181,7 @@ class NumbaArrays:
         return self.cuda.device_array(shape, dtype, stream=stream)
 
     def to_caller(self, array: Any, stream: Any) -> Any:
-        """Return a result as an array of the caller's library."""
+        """Return the result ``array`` unchanged: it is an array of the caller's library already."""
         return array
 
 
@@ -195,7 +195,9 @@ class JaxArrays(NumbaArrays):
         return 0
 
     def to_caller(self, array: Any, stream: Any) -> Any:
-        """Return a result as an array of JAX over the same memory."""
+        """Return the result ``array`` as an array of JAX over the same memory; kernels fill it on the stream ``stream``
+        of Numba.
+        """
 
         def wait(theirs: int | None) -> None:
             """Make the stream ``theirs`` wait for the results; wait on the host for None."""

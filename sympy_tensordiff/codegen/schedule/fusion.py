@@ -213,8 +213,8 @@ class _Fusion:
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
-        """Whether fusing `step` into `group` is allowed and pays. `producers` are kernels that only `step` reads, to be
-        fused with it.
+        """Return whether `step` may be fused into `group`, and the two then share array entries or costly function
+        values. `producers` are kernels that only `step` reads, to be fused with it.
         """
         if isinstance(step, Scatter | ConstantKernel):
             return False

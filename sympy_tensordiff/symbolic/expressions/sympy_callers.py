@@ -116,7 +116,7 @@ class CallerDependent:
         return self._is_leaf or (caller.f_globals is CSE and not self.is_scalar)  # type: ignore[attr-defined]
 
     def atoms(self, *types: Any) -> set[Any]:
-        """Override `Basic.atoms`: the same result, with one visit to each shared node."""
+        """Override `Basic.atoms`: return the same set, with one visit to each shared node."""
         return depth.atoms(self, types)
 
     def has(self, *patterns: Any) -> bool:
