@@ -192,8 +192,8 @@ class _Pairing(TermProducts):
         return trampoline(self.split_in_order(operands, output, extents))
 
     def cheaper_terms(self, node: Node, output: tuple[int, ...]) -> list[tuple[Number, Node]]:
-        """Return the terms of an einsum, ``(coefficient, term)``, multiplied out over an operand that is a sum of outer
-        products; [] unless that takes at most half the work.
+        """Return the einsum ``node`` as terms, pairs of a coefficient and an einsum with the labels ``output``: it is
+        multiplied out over an operand that is a sum of outer products. [] unless that takes at most half the work.
         """
         if not any(map(self.products.rank, node.args)) or not sums_labels(node):
             return []

@@ -133,8 +133,8 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
 
 
 def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
-    """Return an inequality with a maximum replaced by its greater operand: ``k <= max(f, g)`` is ``k <= g`` if ``k >
-    f`` is known.
+    """Return the inequality ``row`` with each maximum replaced by its greater operand, if ``facts`` and the row decide
+    which that is: ``k <= max(f, g)`` is ``k <= g`` if ``k > f`` is known.
 
     The row follows from the one with either operand in place of the maximum, so the row may be used to decide itself.
     The maximum must not occur in it elsewhere.

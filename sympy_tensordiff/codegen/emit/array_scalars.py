@@ -280,8 +280,8 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
-        """Return ``(axis, constraint)`` for each bound that a masked read may violate; [] for a read that is known to
-        be in bounds or has no mask.
+        """Return ``(axis, constraint)`` for each bound that a masked read of `array` at `index` may violate; [] if no
+        mask is set, or if the read is known to be in bounds.
         """
         load = Load(array, tuple(index))
         return self.prover.unproved_bounds(load, self.context) if self.masks else []
@@ -349,8 +349,8 @@ class VectorPrinter(ScalarPrinter):
         return f"{name}.{self.dialect.transpose}({', '.join(map(str, order))})", [texts[n] for n in order]
 
     def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
-        """Return ``{axis: (dimension, c)}`` for the axes that are read at ``(i + c) % extent`` for all i: a roll of the
-        axis by c replaces this read.
+        """Return ``{axis: (dimension, c)}`` for those axes of a read at `index` along which all i are read at ``(i + c)
+        % extent``: a roll of the axis by c replaces this read. ``extents`` are those of the array.
         """
         found: dict[int, tuple[Span, Affine]] = {}
         for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):
@@ -578,7 +578,9 @@ class VectorPrinter(ScalarPrinter):
         return f"np.where({test}, {', '.join(texts)})", ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        """Return a power with its precedence; powers of arrays from 3 on are computed by multiplication."""
+        """Return ``(text, precedence)`` of ``base**exponent``; an array is raised to a power of 3 or more by
+        multiplication.
+        """
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
         return f"power({self.scalar(base)}, {exponent})", ATOM

@@ -103,7 +103,9 @@ def print_program(program: Program) -> str:
 
 
 def print_arrays(program: Program, dialect: Dialect) -> str:
-    """Return the text of a module for an array library: its ``run`` fills the outputs, or, if pure, returns them."""
+    """Return the text of a module for the array library of ``dialect``, whose function ``run`` fills the outputs of
+    ``program`` or, in a pure dialect, returns them.
+    """
     names = module_names(program, dialect.own_names)
     if dialect.is_pure:
         functions, inner = _print_functions(program, names, dialect)

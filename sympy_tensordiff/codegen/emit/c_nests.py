@@ -112,7 +112,9 @@ class CForms(FormPrinter):
         return text if factor == 1 else f"{factor}*{text}"
 
     def integers(self, function: str, texts: Sequence[str]) -> str:
-        """Return nested C calls of ``greatest`` or ``least``, the maximum or minimum of integers."""
+        """Return nested C calls of ``greatest`` or ``least``: the maximum or minimum, as ``function`` says, of the
+        integers ``texts``.
+        """
         name = {"max": "greatest", "min": "least"}[function]
         return functools.reduce(lambda one, other: f"{name}({one}, {other})", texts)
 

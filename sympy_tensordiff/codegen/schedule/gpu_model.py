@@ -243,7 +243,9 @@ class _LaunchCounter:
         """The loops of a few constant iterations around the current statement."""
 
     def figures(self, name: str, written: Sequence[str]) -> LaunchCosts:
-        """Return the predicted costs of a kernel launch, counted in its statements for one warp of threads."""
+        """Return the predicted costs of the launch of the kernel ``name``, which fills the arrays ``written``, counted
+        in its statements for one warp of threads.
+        """
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
         resident = self.resident_blocks() * self.launch.size

@@ -319,8 +319,9 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return ``(chunk, parts)`` for a sum that is divided to fill the device: ``parts`` is the number of partial
-        sums, to which the iterations are assigned in chunks of ``chunk`` consecutive ones.
+        """Return ``(chunk, parts)`` for the division of the sum over the ``chosen`` loop to fill the device: ``parts``
+        is the number of partial sums, to which the iterations are assigned in chunks of ``chunk`` consecutive ones.
+        ``shape`` is that of the totals; ``tile`` is the number of sums that a block computes in tiles, or 0.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile
