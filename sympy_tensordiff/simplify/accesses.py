@@ -204,8 +204,8 @@ class Accesses:
             yield self.graph.substitute(body, place), around.inside((), rows, table.op)
 
     def bounds(self, variables: Sequence[int], rows: Rows, around: AccessContext) -> Iterator[Access]:
-        """Yield the accesses to integer tensors in loop bounds, such as ``p[i]`` in ``j <= p[i]``, each in the context
-        of its outer loops.
+        """Yield the accesses to integer tensors in the loop bounds among `rows`, such as ``p[i]`` in ``j <= p[i]``,
+        each in the context of its outer loops: `around`, and the loops over the `variables` before.
         """
         for n, v in enumerate(variables):
             inner = variables[n + 1 :]

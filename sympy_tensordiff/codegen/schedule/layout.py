@@ -257,8 +257,8 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def contiguous(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return a read that repeatedly strides over memory as a contiguous read of a copy, and add the step that
-            makes the copy. Other reads are unchanged.
+            """Return `load` as a contiguous read of a copy if it repeatedly strides over memory, and add the step that
+            makes the copy to ``fresh``, or to the first steps for an argument. Other reads are unchanged.
             """
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
