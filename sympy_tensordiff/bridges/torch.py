@@ -250,7 +250,9 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-            """Return the tangents of the results from those of the arguments (autograd's forward mode)."""
+            """Return the tangents of the results for the ``tangents`` of the arguments, None where an argument has none
+            (autograd's forward mode).
+            """
             positions = tuple(p for p, t in enumerate(tangents) if t is not None)
             derivative = ctx.operator.pushforward(positions)
             return OperatorCall.apply(derivative, *_saved_arguments(ctx), *(tangents[p] for p in positions))

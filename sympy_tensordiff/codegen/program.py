@@ -377,9 +377,10 @@ def _assemble(
     only_rows: bool = False,
     domains: Mapping[Node, StorageCandidate] | None = None,
 ) -> _BuiltProgram:
-    """Return the program with its steps, checks and masks. With ``shares_rows``, values that several sums need are
-    stored; with `only_rows`, they are read only in loops that run along their rows, like the loops that fill them. Each
-    of the values in `domains` is stored in a single array.
+    """Lower the `simplified` expressions to steps, and return the program with its checks and with masks on the reads
+    that may be out of bounds. With ``shares_rows``, values that several sums need are stored; with `only_rows`, they
+    are read only in loops that run along their rows, as the loops that fill them do. Each value in `domains` is stored
+    in a single array, over the domain given there.
     """
     task, graph, lowering = simplified.task, simplified.task.graph, simplified.lowering.copied()
     lowering.shares_rows = shares_rows

@@ -211,7 +211,7 @@ def _seconds(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
 
 
 def _agree(one: Any, other: Any) -> bool:
-    """Return whether two results (arrays or tuples of arrays) are equal up to rounding errors."""
+    """Return whether the results ``one`` and ``other`` (arrays or tuples of arrays) are equal up to rounding errors."""
     if isinstance(other, tuple):
         return all(_agree(a, b) for a, b in zip(one, other, strict=True))
     scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))
@@ -232,7 +232,9 @@ def _key(function: CompiledFunction, arrays: Sequence[Any], sizes: Mapping[str, 
 
 
 def _read(key: str) -> dict[str, float] | None:
-    """Return the stored choice, a dictionary from names of alternatives to their gains; None if there is none."""
+    """Return the choice in the file ``key`` of the cache folder, a dictionary from names of alternatives to their
+    gains; None if the cache is off or has no valid file of this name.
+    """
     if is_off():
         return None
     try:
@@ -244,7 +246,9 @@ def _read(key: str) -> dict[str, float] | None:
 
 
 def _write(key: str, gains: Mapping[str, float]) -> None:
-    """Store a choice on disk, if the cache can be written."""
+    """Write ``gains``, the choice as a dictionary from names of alternatives to their gains, to the file ``key`` in the
+    cache folder. Do nothing if the cache is off or cannot be written.
+    """
     if not is_off():
         with contextlib.suppress(OSError):
             write_bytes(cache_folder(), key, json.dumps(dict(gains)).encode())

@@ -89,9 +89,9 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Interval], is_concave: Callable[[Expr], bool]
 ) -> None:
-    """Declare in ``signs`` the ``ranges`` of the symbols of ``outer``, so that signs of scalars in them can be proved;
-    raise `SignUnknown` unless the function of ``outer`` is proved to be defined in these ranges. The range of a concave
-    part is first narrowed to the domains of its logarithms and roots.
+    """Declare in ``signs`` the ranges of the symbols in the function of ``outer``, given by ``ranges``; raise
+    `SignUnknown` unless the function is proved to be defined in them. If a symbol stands for a scalar that
+    ``is_concave`` proves concave, its range is first narrowed to where logarithms and roots of it are defined.
 
     Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
     in the open ranges only, a pole and a logarithm at their ends as well.

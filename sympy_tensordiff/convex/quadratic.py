@@ -366,7 +366,9 @@ def _matrix_fractional_form(
 
 
 def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
-    """Return the matrices whose entries link the two halves of the product."""
+    """Return the matrices ``M`` of the links ``M[i, i']`` in `found`, one for each factor that connects an index with
+    its exchanged index.
+    """
     return tuple(link.tensor for link in found.links)
 
 

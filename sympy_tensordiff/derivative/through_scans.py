@@ -191,7 +191,7 @@ def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[A
 
 
 def _contracted(first: Any, second: Any) -> Any:
-    """Return the inner product of two tensors of one shape."""
+    """Return the inner product of the tensors ``first`` and ``second``, which have one shape."""
     rank = len(shape_of(second))
     if not rank:
         return first * second

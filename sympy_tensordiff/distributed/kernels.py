@@ -155,8 +155,8 @@ class BlockKernel:
         return [self._make_input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs
 
     def _origin_coefficients(self, ranges: Sequence[Bounds | None]) -> frozenset[Any]:
-        """Return a key for grouping reads: it is equal for reads whose ``ranges`` move by the same number of entries
-        from block to block, so that one slice serves both.
+        """Return the set of coefficients of block origins in the ends of ``ranges``. Reads with equal sets move by the
+        same number of entries from block to block, so that one slice serves all of them.
         """
         origins, extents = ({variable_name(getattr(o, side)) for o in self.loops} for side in ("origin", "extent"))
         ends = [end for one in ranges if one for end in (*one.lows, *one.highs) if end[0].atoms() & origins]
@@ -310,8 +310,8 @@ def _axis_constraints(part: PartialResult) -> Rows:
 
 
 def _expand_indices(old: Any, new: Any) -> Any:
-    """Return the node ``new``; if it is an entry such as ``x[2*(i + 1)]``, with its indices multiplied out, so that
-    they are recognised as affine.
+    """Return the node ``new``, with its indices multiplied out if it is an entry such as ``x[2*(i + 1)]``, so that they
+    are recognised as affine; ``old``, the node that it replaces, is not used.
     """
     return new.tensor[tuple(map(sympy.expand, new.indices))] if isinstance(new, TensorEntry) else new
 

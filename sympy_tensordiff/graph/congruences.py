@@ -28,8 +28,8 @@ class CongruentFactors(NamedTuple):
 
 
 def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> CongruentFactors | None:
-    """Return the largest product ``P`` that occurs twice in an einsum, as in ``P.T @ M @ P``, so that computing it once
-    saves work; None if there is none.
+    """Return the largest product ``P`` that occurs twice in the einsum of `operands`, as in ``P.T @ M @ P``, so that
+    computing it once saves work; None if there is none. ``output`` has the labels of the result.
     """
     best: tuple[list[tuple[int, int]], dict[int, int]] | None = None
     for i, (node, labels) in enumerate(operands):

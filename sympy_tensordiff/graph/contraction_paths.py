@@ -39,8 +39,8 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
 
 @lru_cache(maxsize=4096)
 def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]) -> Path:
-    """Return the cheapest known order to multiply three or more operands, as pairs of their numbers; cached, with the
-    arguments of `contraction_path` in hashable form.
+    """Return the cheapest known order to multiply three or more operands, as pairs of their numbers. The result is
+    cached; the arguments are those of `contraction_path` in hashable form.
     """
     sizes = dict(sizes_of_labels)
     paths = [_GreedySearch(inputs, output, sizes, by_entries).run() for by_entries in (True, False)]
@@ -131,8 +131,8 @@ class _GreedySearch:
 
 
 def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return the pairs to multiply with the fewest multiplications and, among these, with the smallest intermediate
-    arrays.
+    """Return the pairs in which to multiply the operands with the labels ``inputs``, with the fewest multiplications
+    and, among these, with the smallest intermediate arrays; ``sizes`` maps labels to extents.
 
     Dynamic programming over the sets of operands, which are the bits of integers.
     """
@@ -197,8 +197,8 @@ class Order(NamedTuple):
 
 
 def orders_of_least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Order, ...]:
-    """Return the cheapest contraction order, followed by equally cheap ones that start with a different product over a
-    summed label. Results are cached.
+    """Return the cheapest order to multiply the operands with the labels ``inputs``, followed by equally cheap ones
+    that start with a different product over a summed label. Results are cached.
     """
     used = sorted(frozenset().union(*inputs))
     return _orders(tuple(inputs), output, tuple([(label, sizes[label]) for label in used]))
@@ -219,8 +219,8 @@ TIE = 1.001
 def _orders(
     inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
 ) -> tuple[Order, ...]:
-    """Return the cheapest contraction order of an einsum, followed by equally cheap ones that start with a different
-    product. The arguments are hashable, so that results can be cached.
+    """Return the cheapest order to multiply the operands with the labels ``inputs``, followed by equally cheap ones
+    that start with a different product. The arguments are hashable, so that results can be cached.
     """
     sizes = dict(sizes_of_labels)
 

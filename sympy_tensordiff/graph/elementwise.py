@@ -175,14 +175,16 @@ class Elementwise(Contractions):
         return self.broadcast(value, shape) if shape else value
 
     def compare(self, relation: str, left: Node, right: Node) -> Node:
-        """Return a comparison of tensors, entry by entry."""
+        """Return the comparison ``left relation right`` of tensors, entry by entry; ``relation`` is "lt", "le", "eq" or
+        "ne".
+        """
         shape = common_shape((left, right))
         if not shape:
             return super().compare(relation, left, right)
         return super().compare(relation, self._unbroadcast(left, shape), self._unbroadcast(right, shape))
 
     def logic(self, op: str, args: Sequence[Node]) -> Node:
-        """Return the "and", "or" or "not" of conditions, entry by entry."""
+        """Return the conditions ``args`` joined by `op`, "and", "or" or "not", entry by entry."""
         return super().logic(op, [self._push_view_into_condition(arg) for arg in args])
 
     def _push_view_into_condition(self, condition: Node) -> Node:

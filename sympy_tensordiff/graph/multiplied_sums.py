@@ -31,11 +31,11 @@ def multiplied_sums(
     extents: Extents,
     is_shared: Callable[[Node], bool],
 ) -> Iterator[MultipliedSum]:
-    """Yield the ways to write the einsum of `operands` as a product ``(A + B) @ C`` of a sum that multiplies other
-    terms, too (``is_shared(sum)``), and all other operands. ``order[n]`` is the axis of the result for axis ``n`` of
-    the einsum; ``extents`` maps labels to extents.
+    """Yield each way to write the einsum of `operands` as a product ``S @ C`` of one operand ``S`` with
+    ``is_shared(S)``, a sum ``A + B`` that multiplies other terms too, and the einsum ``C`` of all other operands.
+    ``extents`` maps labels to extents.
 
-    The axis ``n`` of the operands is the axis ``order[n]`` of the result. The other operands have all axes that the sum
+    The axis ``n`` of the einsum is the axis ``order[n]`` of the result. The other operands have all axes that the sum
     does not have, and none of them is another such sum of matrices.
     """
     rank = len(order)

@@ -95,8 +95,8 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Record the products of two operands that einsums in ``parts`` compute, as far as the result (`roots`) needs
-        them. Other einsums may then begin with one of these products.
+        """Record in ``first`` the einsums in ``parts`` that equal one of its products and occur in the results of
+        ``roots``. Other einsums may then begin with such a product.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}
@@ -192,8 +192,8 @@ class _Pairing(TermProducts):
         return trampoline(self.split_in_order(operands, output, extents))
 
     def cheaper_terms(self, node: Node, output: tuple[int, ...]) -> list[tuple[Number, Node]]:
-        """Return the terms of an einsum, ``(coefficient, term)``, multiplied out over an operand that is a sum of outer
-        products; [] unless that takes at most half the work.
+        """Return the einsum ``node`` as terms, pairs of a coefficient and an einsum with the labels ``output``: it is
+        multiplied out over an operand that is a sum of outer products. [] unless that takes at most half the work.
         """
         if not any(map(self.products.rank, node.args)) or not sums_labels(node):
             return []

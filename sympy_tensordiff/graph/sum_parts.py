@@ -29,7 +29,7 @@ class PrivateParts(NamedTuple):
 
 class SumParts:
     """An analysis of the sums in a graph: their terms, and the inner sums and products that nothing else uses. Results
-    are cached. ``work`` has the numbers of operations of einsums, as far as they are known.
+    are cached. ``work`` maps each einsum that has been split into products of two to its number of operations.
     """
 
     def __init__(self, graph: Graph, products: Products) -> None:

@@ -42,7 +42,7 @@ class ProductWithSum(NamedTuple):
     extents: Extents
 
     def with_term(self, graph: Graph, term: Node) -> Node:
-        """Return the einsum with ``term`` in place of the sum."""
+        """Return the einsum with ``term``, broadcast to the shape of the sum, as the operand at ``position``."""
         total, labels = self.operands[self.position]
         operands = list(self.operands)
         operands[self.position] = graph.broadcast(term, total.shape), labels

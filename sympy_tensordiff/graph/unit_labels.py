@@ -81,7 +81,9 @@ def _with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collectio
 
 
 def _diagonal(graph: Graph, product: Node, order: tuple[int, ...]) -> Node:
-    """Return the diagonal of `product`: its axes with equal numbers in `order` have one index."""
+    """Return the diagonal of `product` over each group of axes with equal numbers in `order`. The axes of the result
+    are the different numbers, in the order of their first occurrence.
+    """
     number, core = graph.split_view(product)
     if not is_core(core) or core.shape != product.shape or len(set(core.data.output)) < len(order):
         places = tuple(dict.fromkeys(order))

@@ -286,7 +286,9 @@ class ExpressionWriter(TensorWriter):
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits of a reduction, outermost first."""
+        """Return the limits ``(index, lowest, highest)`` of a reduction over `variables` in the range `rows`, outermost
+        first.
+        """
         limits = []
         for n, v in enumerate(variables):
             visible, _ = partition(rows, variables[n + 1 :])
@@ -407,8 +409,8 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
-    """Return the guards and selects in the comparison `node` that have the outermost condition, so that the comparison
-    can be split by it. Sums are not searched.
+    """Return the guards and selects in the comparison `node` that test the same condition as the outermost one, so that
+    the comparison can be split into the cases where it holds and fails; [] if there are none. Sums are not searched.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.

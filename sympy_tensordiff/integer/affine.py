@@ -291,7 +291,7 @@ class Quotient(Compound):
         return None if inner is self.form else quotient(inner, self.divisor)
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
-        """Return the quotient, rounded down, at integer ``values`` of all plain variables."""
+        """Return ``floor(form/divisor)`` at integer ``values`` of all plain variables."""
         return self.form.evaluate(values) // self.divisor
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:

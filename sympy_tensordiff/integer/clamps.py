@@ -86,11 +86,11 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether replacing ``part``, a term ``max(0, form)``, by 0 leaves more of ``variables`` in the equations of
-    ``rows`` than replacing it by ``form``: the equations of that case then determine more variables.
+    """Return whether the equations of ``rows`` contain more of ``variables`` after ``part``, a term ``max(0, form)``,
+    is replaced by 0 than after it is replaced by ``form``.
 
-    The tie belongs to that case then: a clamped index has its tie where it is not clamped, and the cases at the ends
-    are as small as possible.
+    They then determine more variables, and `split_first_clamp` puts the tie ``form == 0`` into the case of 0: a clamped
+    index has its tie where it is not clamped, and the cases at the ends are as small as possible.
     """
 
     def count_in_equations(value: Affine) -> int:
@@ -133,8 +133,8 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
 
 
 def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
-    """Return an inequality with a maximum replaced by its greater operand: ``k <= max(f, g)`` is ``k <= g`` if ``k >
-    f`` is known.
+    """Return the inequality ``row`` with each maximum replaced by its greater operand, if ``facts`` and the row decide
+    which that is: ``k <= max(f, g)`` is ``k <= g`` if ``k > f`` is known.
 
     The row follows from the one with either operand in place of the maximum, so the row may be used to decide itself.
     The maximum must not occur in it elsewhere.

@@ -151,7 +151,7 @@ def _of_variable(variable: Variable) -> Polynomial:
 
 
 def _multiply_monomials(one: Monomial, other: Monomial) -> Monomial:
-    """Return the product of two monomials, with equal variables joined and in order."""
+    """Return the product of the monomials ``one`` and ``other``, with equal variables joined and in order."""
     if not one or not other:
         return one or other
     exponents = dict(one)

@@ -91,7 +91,7 @@ class SymbolicQuotient(Compound):
         return None if form is self.form and divisor is self.divisor else quotient_by(form, divisor)
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
-        """Return the quotient, rounded down, at integer ``values`` of all plain variables."""
+        """Return ``floor(form/divisor)`` at integer ``values`` of all plain variables."""
         return self.form.evaluate(values) // self.divisor.evaluate(values)
 
     def definition(self) -> tuple[Constraint, ...]:

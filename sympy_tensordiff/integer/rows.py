@@ -73,7 +73,7 @@ def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Constr
 
 
 def ranges(variables: Sequence[Variable], extents: Sequence[Affine]) -> tuple[Constraint, ...]:
-    """Return the constraints ``0 <= variable <= extent - 1``."""
+    """Return the constraints ``0 <= variable <= extent - 1`` for ``variables`` and their ``extents``."""
     return shape_rows(map(Affine.variable, variables), extents)
 
 

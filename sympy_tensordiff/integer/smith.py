@@ -189,7 +189,9 @@ def _diagonalise(rows: Rows, width: int) -> _DiagonalForm:
 
 
 def _is_diagonal(core: Rows, width: int) -> bool:
-    """Return whether the matrix is square and diagonal without a zero on the diagonal."""
+    """Return whether the matrix ``core``, with ``width`` columns, is square and diagonal without a zero on the
+    diagonal.
+    """
     return len(core) == width and all(bool(x) == (i == j) for i, row in enumerate(core) for j, x in enumerate(row))
 
 

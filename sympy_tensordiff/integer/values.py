@@ -170,8 +170,8 @@ def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> 
 
 
 def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
-    """Return ``({variable: value}, guards)`` for a variable that an equation like ``n*i == p`` determines; the guard
-    says that p is a multiple of n. None without such an equation.
+    """Return ``({variable: value}, guards)`` for one of ``variables`` that an equation like ``n*i == p`` in ``rows``
+    determines; the guard says that p is a multiple of n. None without such an equation.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
     between 0 and ``M - 1`` is removed from the dividend: ``M*v == p - j`` gives ``floor(p/M)``.
@@ -207,8 +207,8 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
 
 
 def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
-    """Return whether all ranges are proved to contain an integer, because upper bounds exceed lower ones by enough.
-    False if this is unknown.
+    """Return whether the ranges ``limits`` are all proved to contain an integer, because upper bounds exceed lower ones
+    by enough, given ``facts`` and the ranges before. False if this is unknown.
     """
     known = facts
     for limit in limits:
@@ -235,8 +235,8 @@ def length_of_range(limit: Bounds) -> Affine | None:
 
 
 def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
-    """Return whether nested ranges are proved to contain a point: each one is nonempty for all values of the outer
-    ones. False if that is unknown.
+    """Return whether the nested ranges ``rows`` of ``variables`` are proved to contain a point under the constraints
+    ``known``: each one is nonempty for all values of the outer ones. False if that is unknown.
     """
     open_variables = set(variables)
     while open_variables:

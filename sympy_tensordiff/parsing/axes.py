@@ -164,7 +164,9 @@ class AxisClasses:
         return axis
 
     def unify(self, first: int, second: int) -> None:
-        """Record that two axes are equally long: merge their groups, whose representative is the lower one."""
+        """Record that the axes ``first`` and ``second`` are equally long: merge their groups, and let the lower of the
+        two representatives represent both.
+        """
         low, high = sorted((self.root(first), self.root(second)))
         self.parents[high] = low
 

@@ -295,9 +295,9 @@ class Lines:
         return "" if name not in self.starts else f"{self.letter}{'-' if self.starts[name].time == '-1' else '+'}1"
 
     def read_outside_steps(self, text: str, rest: str | None = None, letter: str = "") -> Any:
-        """Return the expression that `text` means outside of all steps: a state without a time is the tensor of all its
-        values, a state at its last time is its last value. ``rest`` are the indices on the left side of the text,
-        ``letter`` the name of the time.
+        """Return the expression of `text`, in which a state without a time is the tensor of its values at all times,
+        and a state at its last time is its last value. ``rest`` are the indices of the entry that the text defines, if
+        any, and ``letter`` is the name of the time variable that it may contain.
         """
 
         def replaced(match: re.Match[str]) -> str:

@@ -63,8 +63,8 @@ class AccessContext(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """All constraints under which the read is evaluated: the bounds of the loops, the conditions of guards around
-        it, and the constraints that one guard tests together with it.
+        """All constraints that hold where the read is evaluated: the ranges of the enclosing loops, the conditions of
+        enclosing guards, and `tested_together`.
         """
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.tested_together)
 
@@ -204,8 +204,8 @@ class Accesses:
             yield self.graph.substitute(body, place), around.inside((), rows, table.op)
 
     def bounds(self, variables: Sequence[int], rows: Rows, around: AccessContext) -> Iterator[Access]:
-        """Yield the accesses to integer tensors in loop bounds, such as ``p[i]`` in ``j <= p[i]``, each in the context
-        of its outer loops.
+        """Yield the accesses to integer tensors in the loop bounds among `rows`, such as ``p[i]`` in ``j <= p[i]``,
+        each in the context of its outer loops: `around`, and the loops over the `variables` before.
         """
         for n, v in enumerate(variables):
             inner = variables[n + 1 :]
@@ -221,7 +221,7 @@ class Accesses:
         then ``(case, context)``; `tests` are constraints of the loops around `node` that are tested together with the
         conditions.
 
-        Guarded cases are left out unless `conditional` is set. `tests` are constraints that the loops around test.
+        Guarded cases are left out unless `conditional` is set.
         """
         waiting = [(node, tuple(tests))]
         while waiting:

@@ -243,7 +243,9 @@ def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
 
 
 def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
-    """Return the products and sums whose only use is in a product or sum that can absorb them."""
+    """Return the products and sums whose only use is in a product or sum among `nodes` that can absorb them; `uses`
+    counts the uses of nodes.
+    """
     inside: set[Node] = set()
     weights: dict[Node, tuple[int, int]] = {}
     for node in nodes:

@@ -373,8 +373,8 @@ def _with_known_quotients(limit: Bounds, facts: Rows) -> Bounds:
 
 
 def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
-    """Return the text of the error that an index equation of a sum cannot be solved: none of its indices has the
-    coefficient 1.
+    """Return the text of the error that an equation in `rows`, the range of a sum over `variables`, cannot be solved:
+    none of its indices has the coefficient 1.
     """
     row = next(row for row in rows if row.kind != "ge" and not row.form.hidden().isdisjoint(variables))
     names = ", ".join(dict.fromkeys(graph.names[v] for v in variables if v in row.form.hidden()))

@@ -61,7 +61,9 @@ def with_canonical_signs(
 
 
 class _Signs:
-    """The rewriting of `with_canonical_signs`, with the results of each node."""
+    """A memoised rewriting of nodes so that ``a - b`` and ``b - a`` become multiples of one node. It has the options of
+    `with_canonical_signs` and, in ``done``, the result for each node.
+    """
 
     def __init__(self, graph: Graph, for_readers: bool, mixed: bool) -> None:
         self.graph = graph
@@ -85,7 +87,9 @@ class _Signs:
         return found
 
     def comprehension(self, node: Node) -> Node:
-        """Return `node` with canonical signs if it is a comprehension without operations on whole tensors."""
+        """Return `node` with canonical signs if it is a comprehension without operations on whole tensors; other nodes
+        unchanged.
+        """
         return self.root(node) if node.op == "comprehension" and not node.has_tensor_ops else node
 
     def within(self, node: Node) -> Node:

@@ -115,8 +115,9 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the bounds ``0 <= i < n`` that make reads ``p[i]`` in `rows` be in bounds, as far as they are needed:
-    where `rows` without `tests` leave a variable unbounded on that side.
+    """Return the constraints ``i >= 0`` and ``n - 1 - i >= 0`` on the indices of reads ``p[i]`` in `rows`, where n is
+    the length of p. A constraint is left out if `rows` without `tests` already bound each of `variables` in it from
+    this side.
     """
     bounds = [row for row in rows if row not in tests]
     found = []

@@ -130,8 +130,8 @@ def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
 
 
 def difference_of_quotients(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``a/b - c/d`` as ``(a - b)*(1/b + 1/d)`` if ``a - b`` is a multiple of the difference of two inputs, and
-    equal to ``d - c``; else None.
+    """Return ``one - other``, with ``one = a/b`` and ``other = c/d``, as ``(a - b)*(1/b + 1/d)`` if ``a - b`` is a
+    multiple of the difference of two inputs, and equal to ``d - c``; else None.
     """
     first, second = _quotient(graph, one), _quotient(graph, other)
     if first is None or second is None or graph.add((*first[2].args, *second[2].args)) is not graph.zero:

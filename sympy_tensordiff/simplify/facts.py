@@ -232,7 +232,9 @@ def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
 
 
 def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tuple[IndirectIndex, Node, int]]:
-    """Yield ``(entry, read, axis)`` for each unconditional read like ``x[p[i]]`` where ``i`` runs over all of ``p``."""
+    """Yield ``(entry, read, axis)`` for each unconditional read below `roots` like ``x[p[i]]``, where ``i`` runs over
+    all of ``p``: the entry is ``p[i]``, the index of the read along the axis.
+    """
     seen: Seen = set()
     for root in roots:
         for node, context, _ in iterate_unconditional(graph, root, facts, seen):

@@ -93,9 +93,9 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return `factors` rewritten so that each part depends on as few indices as possible, arguments first: a part that
-    contains a variable in `changing` is rewritten by one of `rewrites`, functions that return an equal node. Variables
-    in `fixed` are sizes, not indices.
+    """Return `factors` with their subexpressions replaced, arguments first, by equal ones with as few free indices as
+    possible. Each subexpression that contains a variable in `changing` is replaced by the best result of `rewrites`,
+    functions that return an equal node. Variables in `fixed` are sizes, not indices.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """

@@ -185,7 +185,7 @@ def _call(function: Any, arg: Series, length: int) -> Series | None:
 
 
 def _times(a: Coefficients, b: Coefficients) -> list[Fraction]:
-    """Return the coefficients of the product, truncated to the shorter factor."""
+    """Return the coefficients of the product of the series `a` and `b`, as many as the shorter of them has."""
     size = min(len(a), len(b))
     result = [Fraction(0)] * size
     for i in range(size):

@@ -399,8 +399,8 @@ def rewritten(
 
 
 def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Counter[Node]:
-    """Return how often each node is used. A use of a transposed or scaled tensor counts as a use of the tensor
-    itself.
+    """Return how often each node is used by `nodes`, and as one of `roots`. A use of a transposed or scaled tensor
+    counts as a use of the tensor itself.
     """
     uses: Counter[Node] = Counter(map(operand_of_view, roots))
     for node in nodes:

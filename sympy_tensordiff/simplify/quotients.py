@@ -536,7 +536,7 @@ def _key(powers: Powers) -> Monomial:
 
 
 def _times(one: Term, other: Term) -> Term:
-    """Return the product of two terms."""
+    """Return the product of the terms `one` and `other`."""
     powers = dict(one.powers)
     for base, power in other.powers.items():
         powers[base] = powers.get(base, Fraction(0)) + power

@@ -391,8 +391,8 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Group(NamedTuple):
-    """Terms of an entry that cancel each other near 0 (``members`` are their numbers), and the series ``near`` of their
-    sum, to be used where ``abs(u) < radius``. The terms have a common factor without u.
+    """Terms of an entry that cancel each other near 0, and the series ``near`` of their sum, to be used where ``abs(u)
+    < radius``. ``members`` are the positions of the terms in the entry. They have a common factor without u.
     """
 
     members: tuple[int, ...]
@@ -476,7 +476,9 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Split the dictionary `groups`, from common factors to terms, into several dictionaries without common addends."""
+    """Split the dictionary `groups`, from common factors to numbered terms, into as many dictionaries as possible such
+    that no two of them have terms with the same number. The number of a term is that of the addend that contains it.
+    """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
         own = {n for n, _ in terms}
@@ -489,8 +491,11 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 def _joined_group(
     graph: Graph, parts: ArithmeticParts, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
-    """Return `groups`, each a factor with its terms, as one group that a series replaces. None unless the terms of each
-    group cancel where the series is used, or everywhere.
+    """Return the terms of all `groups`, a dictionary from common factors to terms, as one `Group` with the power series
+    that replaces their sum near 0, in `variable`. Return None unless the terms of each group cancel near 0 and their
+    series is known.
+
+    A group whose terms cancel everywhere adds nothing to the series; if all groups do, the result is None as well.
     """
     radii: list[float] = []
     near: list[Node] = []

@@ -53,7 +53,7 @@ def _common_facts(arguments: FactsOfArguments) -> SignFacts:
 
 
 def _const(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a number. It counts as flat (derivative 0 where the value is 0), since its derivative is 0."""
+    """Return the sign of the number `node`. It counts as flat (derivative 0 where the value is 0)."""
     return SignFacts((node.data > 0) - (node.data < 0), True)
 
 

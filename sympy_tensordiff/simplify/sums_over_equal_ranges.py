@@ -208,8 +208,9 @@ def _merge_group(
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
 
     def factored(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
-        """Return the sum of `terms` with the factors `common` in front. None if all `terms` are products of entries
-        only, unless they differ only in the order of indices, as ``X[i, j]`` and ``X[j, i]``.
+        """Return the sum of `terms` as the product of the factors `common` and the sum of the remaining factors of each
+        term. Return None if all factors of all terms are tensor entries, scalars or indices, unless the terms differ
+        only in the order of indices, as ``X[i, j]`` and ``X[j, i]``.
         """
         if all(base.op in ENTRIES for term in terms for base in term.powers) and not _are_twins(terms):
             return None

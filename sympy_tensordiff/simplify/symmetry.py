@@ -171,8 +171,9 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -> tuple[int, list[Operand]]:
-    """Return ``(sign, operands)`` of an einsum with the axes of symmetric operands in a standard order: the first axis
-    of the result, then summed axes, then others. An exchange of two axes of an antisymmetric operand changes the sign.
+    """Return ``(sign, operands)`` of the einsum of `parts` with the axes of symmetric operands in a standard order: the
+    first label of `output`, then summed labels, then others. An exchange of two axes of an antisymmetric operand
+    changes the sign.
     """
 
     def sort_key(label: Label) -> int:
@@ -382,8 +383,8 @@ def _ordered_product(
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Return whether the product may be symmetric: the operands with the first label of the result are the same tensors
-    as those with the second. This is necessary, not sufficient.
+    """Return whether the product of `parts` may be symmetric: the operands with only the first label of `output` are
+    the same tensors as those with only the second. This is necessary, not sufficient.
     """
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)

@@ -168,7 +168,7 @@ def _covariance(graph: Graph, products: ScaledSum, factor: Node, one: ScaledSum,
 
 
 def _count(graph: Graph, variables: tuple[int, ...], rows: Rows) -> Node | None:
-    """Return a node for the number of index points in a rectangular range; None for other ranges."""
+    """Return a node for the number of points of `variables` in the range `rows`, if this is rectangular; else None."""
     extents = []
     for v in variables:
         ends = {row.form.coefficient(v): row.form - row.form.coefficient(v) * Affine.variable(v) for row in rows}

@@ -247,7 +247,9 @@ _INSIDE_POSITIVE = "pow", "sqrt", "log", "log2", "log10", "log1p", "cbrt", "gamm
 
 
 def _is_positive(node: Scalar, nonnegative: Collection[str]) -> bool:
-    """Return whether a value is greater than 0 by its form: ``exp(x)``, ``x**2 + 1``."""
+    """Return whether the form of `node` shows that its value is greater than 0, as for ``exp(x)`` and ``x**2 + 1``,
+    given the names ``nonnegative`` of values that are at least 0.
+    """
     if isinstance(node, Number):
         return node.value > 1e-30  # in float32 too
     if not isinstance(node, Operation):

@@ -304,7 +304,9 @@ class _SumOfProducts:
             return self.values.scalar(product_of(operand.factors))
 
     def _correlation(self, operands: Sequence[FactorGroup], out: Sequence[Span]) -> str | None:
-        """Return ``sum_k x[i + k]*w[k]`` as a call of ``np.correlate`` or ``np.convolve``; None for other products."""
+        """Return the text of a call of ``np.correlate`` or ``np.convolve`` for the product of `operands` summed over
+        all dimensions but ``out``, if it is ``sum_k x[i + k]*w[k]``; None for other products.
+        """
         for window, weights in (operands, operands[::-1]):
             load = window.factors[0]
             if (

@@ -163,7 +163,9 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the text of an integer-array entry: an array of its values if its index varies along a dimension."""
+        """Return the text of `entry`, an entry of an integer array: an array of its values if its index varies along a
+        dimension.
+        """
         if not entry.index:
             return self.names(entry.tensor)
         self.is_index, outer = True, self.is_index
@@ -172,7 +174,9 @@ class VectorPrinter(ScalarPrinter):
         return text
 
     def integer(self, entry: IndirectIndex) -> str:
-        """Return the text of an integer-array entry as an integer; a masked one is 0 where its constraints fail."""
+        """Return the text of `entry`, an entry of an integer array, as an integer; a masked entry is 0 where its
+        constraints fail.
+        """
         if not isinstance(entry, MaskedEntry) or not any(map(self.is_array, entry.forms())):
             return super().integer(entry)
         tests = " & ".join(f"({self.condition(row)})" for row in entry.inside)
@@ -182,7 +186,9 @@ class VectorPrinter(ScalarPrinter):
         return f"inside({array}, {tests}, {index})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
-        """Return the text of an integer form; indices of vectorised dimensions are printed as index arrays."""
+        """Return the text of the integer form `form`, in parentheses if its precedence is below ``level``; indices of
+        vectorised dimensions are printed as index arrays.
+        """
         return super().form(self.lanes.image(form), level)
 
     def extremum(self, extremum: Extremum) -> str:
@@ -195,7 +201,9 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ reads
 
     def load(self, node: Load) -> str:
-        """Return the text of a read over the current dimensions."""
+        """Return the text of the read `node`, as an array of its values at all indices of the current dimensions. An
+        array in ``bare`` is read by its name alone.
+        """
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
@@ -272,8 +280,8 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) or (self.dialect.is_pure and bool(data_entries([form])))
 
     def _outside(self, array: str, index: Sequence[Affine]) -> list[tuple[int, Constraint]]:
-        """Return ``(axis, constraint)`` for each bound that a masked read may violate; [] for a read that is known to
-        be in bounds or has no mask.
+        """Return ``(axis, constraint)`` for each bound that a masked read of `array` at `index` may violate; [] if no
+        mask is set, or if the read is known to be in bounds.
         """
         load = Load(array, tuple(index))
         return self.prover.unproved_bounds(load, self.context) if self.masks else []
@@ -341,8 +349,8 @@ class VectorPrinter(ScalarPrinter):
         return f"{name}.{self.dialect.transpose}({', '.join(map(str, order))})", [texts[n] for n in order]
 
     def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
-        """Return ``{axis: (dimension, c)}`` for the axes that are read at ``(i + c) % extent`` for all i: a roll of the
-        axis by c replaces this read.
+        """Return ``{axis: (dimension, c)}`` for those axes of a read at `index` along which all i are read at ``(i + c)
+        % extent``: a roll of the axis by c replaces this read. ``extents`` are those of the array.
         """
         found: dict[int, tuple[Span, Affine]] = {}
         for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):
@@ -441,7 +449,9 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """Return by how much each index grows in a step along each dimension; None if that is not constant."""
+        """Return for each dimension a list of how much each form in `index` grows from one value of the dimension to
+        the next; None if one of these numbers is not constant.
+        """
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
         for dim, is_used in self.lanes.dims_from_first(used):
@@ -536,7 +546,9 @@ class VectorPrinter(ScalarPrinter):
         return f"real({self.scalar(argument)})" if is_constant else self.scalar(argument, level)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the text of a function call; a user function is called only at entries that are not masked."""
+        """Return the text of the call of `function` with ``arguments``; a user function is called only at entries that
+        are not masked.
+        """
         if isinstance(function, External) and self.masks and not self.dialect.is_pure:
             mask = " & ".join(self.scalar(mask, SUM) for mask in dict.fromkeys(self.masks))
             texts = [self.names.functions[function], mask, *map(self.argument, arguments)]
@@ -566,7 +578,9 @@ class VectorPrinter(ScalarPrinter):
         return f"np.where({test}, {', '.join(texts)})", ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        """Return a power with its precedence; powers of arrays from 3 on are computed by multiplication."""
+        """Return ``(text, precedence)`` of ``base**exponent``; an array is raised to a power of 3 or more by
+        multiplication.
+        """
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
         return f"power({self.scalar(base)}, {exponent})", ATOM

@@ -422,8 +422,8 @@ class Additions:
         return f"spread({', '.join([text, initial_value_text(reduction), *spans])})", frozenset(wanted_dims)
 
     def _target(self, name: str, frame: Frame) -> str:
-        """Return the text of those entries of an accumulator's array that belong to the current dimensions, as
-        ``s[1:]``.
+        """Return the text of those entries of the array of the accumulator ``name`` that belong to the dimensions of
+        ``frame``, as ``s[1:]``.
         """
         home, text = self.values.stored[name], self.values.names(name)
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]

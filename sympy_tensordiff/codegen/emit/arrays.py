@@ -103,7 +103,9 @@ def print_program(program: Program) -> str:
 
 
 def print_arrays(program: Program, dialect: Dialect) -> str:
-    """Return the text of a module for an array library: its ``run`` fills the outputs, or, if pure, returns them."""
+    """Return the text of a module for the array library of ``dialect``, whose function ``run`` fills the outputs of
+    ``program`` or, in a pure dialect, returns them.
+    """
     names = module_names(program, dialect.own_names)
     if dialect.is_pure:
         functions, inner = _print_functions(program, names, dialect)
@@ -641,7 +643,9 @@ class KernelPrinter:
 
 
 def _adds_view_entries(body: tuple[Statement, ...]) -> bool:
-    """Return whether a loop only sums entries of an array slice along axes, so that it needs no temporary array."""
+    """Return whether the `body` of a loop only adds an array entry in whose indices each variable occurs once, outside
+    of quotients: array code then sums a view of the array and needs no temporary array.
+    """
     if len(body) != 1 or not is_addition(body[0]) or not isinstance(body[0].value, Load):
         return False
     names = [name for form in body[0].value.index for name in form.atoms()]

@@ -337,7 +337,9 @@ class NestPrinter(ScalarPrinter):
         return name if node.array in self.bare else f"{name}[{self.place(node.array, node.index)}]"
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of an entry's subscript, ``i, j + 1``, without brackets."""
+        """Return the text of ``index`` as a subscript without brackets, such as ``i, j + 1``; ``array`` only matters in
+        languages with flat arrays.
+        """
         return ", ".join(map(self.form, index)) or "()"
 
     def body(self, body: Iterable[Statement], depth: int) -> None:

@@ -71,7 +71,7 @@ class CForms(FormPrinter):
         return self.form(self.shapes[array][int(attribute.strip("shape[]"))], ATOM)
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the offset of an entry in its array, in row-major order, as C text."""
+        """Return the offset of the entry at ``index`` in ``array``, in row-major order, as C text."""
         text = "0"
         for form, extent in zip(index, self.shapes[array], strict=True):
             one = self.form(form)
@@ -112,7 +112,9 @@ class CForms(FormPrinter):
         return text if factor == 1 else f"{factor}*{text}"
 
     def integers(self, function: str, texts: Sequence[str]) -> str:
-        """Return nested C calls of ``greatest`` or ``least``, the maximum or minimum of integers."""
+        """Return nested C calls of ``greatest`` or ``least``: the maximum or minimum, as ``function`` says, of the
+        integers ``texts``.
+        """
         name = {"max": "greatest", "min": "least"}[function]
         return functools.reduce(lambda one, other: f"{name}({one}, {other})", texts)
 

@@ -214,7 +214,9 @@ class _TiledCorrelation:
         return f"add_tile({', '.join([*arguments, rows, lanes, self.extent(tiles.terms)])})"
 
     def total(self, forms: Sequence[Affine], strides: Sequence[str]) -> str:
-        """Return the text of ``form*stride + form*stride + ...``, the offset of an entry."""
+        """Return the text of ``form*stride + form*stride + ...``, the offset of the entry at the index ``forms`` in an
+        array with these ``strides``.
+        """
         terms = []
         for form, stride in zip(forms, strides, strict=True):
             if form != Affine.of(0):

@@ -130,12 +130,12 @@ class CudaPrinter(NestPrinter):
             flat = f"{flat}//{extent}"
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of the offset of an entry in a flat array, in row-major order."""
+        """Return the text of the offset of the entry at ``index`` in the flat ``array``, in row-major order."""
         return self.strided_index(array, index) or self.horner_index(array, index)
 
     def strided_index(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of an entry's offset as a sum of indices times strides, where strides are kernel parameters;
-        "" if no stride is a parameter.
+        """Return the text of the offset of the entry at ``index`` in ``array`` as a sum of variables times strides,
+        where strides are kernel parameters; "" if the offset has no such form, or no stride is a parameter.
         """
         shape = self.shapes[array]
         rest = sum((times(form, *shape[n:]) for n, form in enumerate(index, 1)), Affine())

@@ -87,8 +87,8 @@ class Precision:
 
     @property
     def bias(self) -> int:
-        """The greatest exponent of this type. It is also the bias: what is added to exponents before they are
-        stored.
+        """The greatest exponent of this type. It is also the bias: the number that is added to exponents before they
+        are stored.
         """
         return (1 << (self.bits - self.digits - 2)) - 1
 

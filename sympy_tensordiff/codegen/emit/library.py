@@ -361,7 +361,7 @@ class LibraryCall:
 
 
 def lengths(step: ProductStep, names: FormNames) -> dict[int, str]:
-    """Return the length of each label of a product as text."""
+    """Return a dictionary from the labels of the product ``step`` to their lengths as text."""
     found: dict[int, str] = {}
     for operand in step.operands:
         is_factorized = isinstance(step, Solve) and bool(step.factored) and operand is step.left

@@ -290,8 +290,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             columns = [label for label in step.output if label != self.free and label not in labels]
 
             def full_index(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
-                """Return the full index of an array whose axes have the labels `of`: the batch index, and `index` for
-                the other axes.
+                """Return the index of an entry of an array whose axes have the labels `of`: the batch index for the
+                batch labels of the matrix, and `index` for the axis of the system and the columns of its right sides.
                 """
                 known = dict(zip([*labels, self.summed, *columns], [*batch, *index], strict=True))
                 return [known[self.summed if label == self.free else label] for label in of]

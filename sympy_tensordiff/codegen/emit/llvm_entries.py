@@ -268,7 +268,9 @@ class EntryPrinter(LlvmNestPrinter):
         return self
 
     def error_class(self, code: int) -> str:
-        """Return the class of errors for a return code: ``ValueError``, or NumPy's ``LinAlgError``."""
+        """Emit instructions that load the exception class for the return code `code`, and return the register with its
+        pointer. The class is NumPy's ``LinAlgError`` for ``SINGULAR``, else ``ValueError``.
+        """
         if code != SINGULAR:
             return self.new("load ptr, ptr @PyExc_ValueError")
         names = {"module": "numpy.linalg", "class": "LinAlgError"}

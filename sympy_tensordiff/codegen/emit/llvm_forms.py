@@ -241,8 +241,8 @@ class LlvmFormPrinter(Builder):
         )
 
     def allocate(self, name: str, shape: Sequence[Affine], entries: str = "") -> str:
-        """Emit code that allocates an array, and return its pointer. The emitted function returns NO_MEMORY if that
-        fails.
+        """Emit code that allocates the array ``name`` of this ``shape``, and return its pointer; ``entries`` is the
+        value of its number of entries, if known. The emitted function returns NO_MEMORY if that fails.
         """
         self.module.declare("malloc", "noalias ptr", ["i64"])
         self.module.declare("free", "void", ["ptr"])

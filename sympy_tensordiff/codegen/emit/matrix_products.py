@@ -122,8 +122,9 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Print a loop over blocks of rows of a triangular contraction. One matrix product per block sums the terms
-        that all of its rows have; the remaining terms are not added here.
+        """Print a loop over blocks of rows of the triangular contraction ``step``. One matrix product per block sums
+        the terms that all of its rows have; the remaining terms are not added here. ``matrices`` are the texts of the
+        left and right operand and of the result, ``found`` has the roles of the labels.
         """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]
         for name, text in zip(names, matrices, strict=True):

@@ -75,7 +75,9 @@ class NumbaPrinter(NestPrinter):
         return super().variable(array) + dot + attribute
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of an entry's subscript, with indices that Numba knows to be nonnegative."""
+        """Return the text of ``index`` as a subscript without brackets, with indices that Numba knows to be
+        nonnegative.
+        """
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:

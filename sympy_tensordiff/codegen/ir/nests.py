@@ -84,7 +84,7 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return a statement with scalars in place of the arrays of which only one entry is used."""
+        """Return the statement ``old`` with scalars in place of the arrays of which only one entry is used."""
         new = with_parts(old, lambda value: rewrite_scalar(value, as_scalar))
         if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:
             new = Set(Name(new.target.array), real(new.value))

@@ -97,8 +97,8 @@ def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
 
 
 def in_views(step: ContractionStep, shapes: Shapes, fresh: Callable[[str], str]) -> Correlation:
-    """Return a contraction written as a `Correlation`: each label becomes a variable, and each operand a read such as
-    ``a[i, k]``.
+    """Return the contraction ``step`` as a `Correlation`: each label becomes a variable, whose name ``fresh`` makes,
+    and each operand a read such as ``a[i, k]``.
     """
     known = dict(sorted(extents(step, shapes).items()))
     names = {label: fresh(f"i{label}") for label in known}
@@ -319,7 +319,9 @@ def is_product(step: Step) -> bool:
 
 
 def _contraction_kernel(step: ContractionStep | Trapezoid, shapes: Shapes, taken: set[str]) -> Kernel:
-    """Return a contraction as a kernel with a loop over each summed label."""
+    """Return the contraction ``step`` as a kernel with a loop over each summed label; for a `Trapezoid`, only over the
+    terms that all rows of a block have. ``taken`` are names in use.
+    """
     known = extents(step, shapes)
     summed = [label for label in sorted(known) if label not in step.output]
     own: set[str] = set()

@@ -44,7 +44,8 @@ def nominal_work(program: Program) -> int:
 
 
 def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return a dictionary from the function names of steps to their approximate numbers of operations and reads.
+    """Return a dictionary from the function names of the steps of ``program`` to their approximate numbers of
+    operations and reads at these ``sizes``.
 
     Loops whose ranges depend on axes or other loops count as in the middle of those; guarded statements count as if the
     guard held.
@@ -68,7 +69,9 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _body_work(body: Iterable[Statement], values: dict[str, Any]) -> int:
-    """Return the approximate number of operations of statements, at least 1."""
+    """Return the approximate number of operations of the statements ``body``, at least 1. ``values`` has the values of
+    sizes and loop variables; those of inner loops are added to it.
+    """
     total = 0
     for statement in body:
         if isinstance(statement, Loop):

@@ -155,7 +155,8 @@ def _moving_side(rows: Rows, v: int, w: int) -> int:
 
 
 def with_running_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with sums in a form that one pass computes, where there is one.
+    """Return `roots` with sums rewritten as running sums where possible: one pass then computes a sum for all values of
+    an index around it.
 
     A double sum over a triangle becomes a sum of running sums, ``Sum_i y[i]*(Sum_{j <= i} x[j])`` for ``Sum_{j <= i}
     x[j]*y[i]``. A sum over the distance to the end of a range becomes a sum up to that end, ``Sum_{j <= i} g**(i -
@@ -165,7 +166,7 @@ def with_running_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _as_running_sum(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` in a form that one pass computes; other nodes unchanged."""
+    """Return the sum `node` as a running sum or a sum of running sums if it has such a form; other nodes unchanged."""
     if node.op != "sum":
         return node
     single = len(graph.bound(node)) == 1

@@ -62,8 +62,8 @@ class CommonScale:
         )
 
     def _is_place(self, v: int, node: Node) -> bool:
-        """Return whether every value of the variable `v` at which the exponent can be computed is in its range, since
-        a tensor is read there that has no more entries.
+        """Return whether the exponent reads a tensor at the index `v` along an axis with no more entries than the range
+        of `v`. Each value of `v` at which the exponent can be computed is then in this range. ``node`` is not used.
         """
         own = [row for row in self.rows if v in row.form.atoms()]
         for read in reachable(self.exponent):

@@ -110,7 +110,9 @@ class Matrices(Storage):
         return found
 
     def _adds_products(self, node: Node, variables: Sequence[int]) -> bool:
-        """Return whether `node` is an addition of products that depends on the ``variables`` of a sum."""
+        """Return whether `node` is an addition whose terms are all products, up to numbers, and depends on one of the
+        summation ``variables``: a sum over these may then be split into one sum for each term.
+        """
         return (
             node.op == "add"
             and not node.free.isdisjoint(variables)

@@ -273,7 +273,7 @@ class Shifts:
         return best
 
     def _found_values(self, place: _LoopBody) -> Iterator[tuple[Node, Rows]]:
-        """Yield the subexpressions of a loop body that may be worth an array, outermost first, each with the
+        """Yield the subexpressions of the loop body `place` that may be worth an array, outermost first, each with the
         constraints of the guards around it.
 
         The parts of values that are stored meanwhile are left out.
@@ -401,7 +401,9 @@ class Shifts:
         return work * (count - 1) - READ * (count + 2) - STREAM * (loops - 1)
 
     def _is_work(self, place: _LoopBody, node: Node) -> bool:
-        """Return whether computing `node` in this loop costs more than two reads, so that storing it may pay."""
+        """Return whether computing `node` in the loop body `place` costs more than two reads, so that storing it may
+        pay.
+        """
         total, seen, stack = 0, {node}, [node]
         while stack and total <= 2 * READ:
             part = stack.pop()
@@ -420,8 +422,8 @@ class Shifts:
         return known[node]
 
     def _work_at(self, place: _LoopBody, node: Node) -> int:
-        """Return roughly the number of operations for `node` in the loop, without subexpressions that are read from
-        arrays.
+        """Return an estimate of the number of operations for `node` in the loop body `place`, without subexpressions
+        that are loop-invariant or read from arrays.
         """
         # The rest of a product without its number may be no part of the loop itself.
         reads_stored = node in place.stored or not place.reading.isdisjoint((node, *node.args))
@@ -519,8 +521,8 @@ def has_shifts(bodies: Sequence[Node]) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Return whether the value of `node` is a number: False for a select between conditions. Comparisons are not tested
-    here.
+    """Return False if `node` is a select between conditions, or contains one among its values; True for all other
+    nodes, even comparisons, which the caller excludes.
     """
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 

@@ -326,8 +326,8 @@ def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[No
 
 
 def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequence[Node], facts: Rows) -> Node:
-    """Return the sum of a product over several indices as nested sums, with each factor moved out of the sums over
-    indices on which it does not depend.
+    """Return the sum of the product of `factors` over `variables` in the range `rows`, as nested sums: each factor is
+    outside of the sums over indices on which it does not depend, if these sums are never empty.
     """
     inner: list[int] = []
     for v in reversed(variables):

@@ -128,7 +128,7 @@ def _read_text(argument: Argument, name: str) -> str:
 
 
 def _check_shapes(program: Program, names: FormNames, block: TextBlock) -> None:
-    """Append tests that compare the shapes of the arguments with the sizes."""
+    """Append to ``block`` tests that compare the shapes of the arguments of ``program`` with the sizes."""
     printer = FormPrinter(names)
     read = {(s.argument.name, s.axis) for s in solve_sizes(program.arguments) if s.form == Affine.variable(s.name)}
     for argument in program.arguments:
@@ -140,7 +140,9 @@ def _check_shapes(program: Program, names: FormNames, block: TextBlock) -> None:
 
 
 def _refusals(program: Program, names: FormNames) -> Iterator[tuple[str, str]]:
-    """Yield the conditions on sizes and data under which a call is refused, with their messages."""
+    """Yield the conditions on sizes and data under which a call of ``program`` is refused, as pairs of texts: the
+    condition and its message.
+    """
     printer = FormPrinter(names)
     yield from _size_refusals(program, printer, (*program.assumptions, *program.checks))
     extremes = {}

@@ -171,7 +171,9 @@ class NumbaArrays:
         self.cuda = cuda
 
     def current_stream(self, value: Any) -> int:
-        """Return the handle of the stream on which the caller, who passed ``value``, works."""
+        """Return the handle of the stream of ``value``, an array that the caller passed; 0, the default stream, if it
+        has none.
+        """
         return stream_handle(getattr(value, "stream", None))
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
@@ -179,7 +181,7 @@ class NumbaArrays:
         return self.cuda.device_array(shape, dtype, stream=stream)
 
     def to_caller(self, array: Any, stream: Any) -> Any:
-        """Return a result as an array of the caller's library."""
+        """Return the result ``array`` unchanged: it is an array of the caller's library already."""
         return array
 
 
@@ -189,11 +191,13 @@ class JaxArrays(NumbaArrays):
     can_be_written = False
 
     def current_stream(self, value: Any) -> int:
-        """Return the default stream: JAX does not expose its streams."""
+        """Return 0, the default stream, for any ``value``: JAX does not expose its streams."""
         return 0
 
     def to_caller(self, array: Any, stream: Any) -> Any:
-        """Return a result as an array of JAX over the same memory."""
+        """Return the result ``array`` as an array of JAX over the same memory; kernels fill it on the stream ``stream``
+        of Numba.
+        """
 
         def wait(theirs: int | None) -> None:
             """Make the stream ``theirs`` wait for the results; wait on the host for None."""
@@ -213,7 +217,7 @@ class CupyArrays(NumbaArrays):
         self.cupy = importlib.import_module("cupy")
 
     def current_stream(self, value: Any) -> int:
-        """Return the handle of CuPy's current stream."""
+        """Return the handle of CuPy's current stream on the current device; ``value`` is not used."""
         return int(self.cupy.cuda.get_current_stream().ptr)
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
@@ -236,7 +240,7 @@ class TorchArrays(NumbaArrays):
         self.torch = importlib.import_module("torch")
 
     def current_stream(self, value: Any) -> int:
-        """Return the handle of PyTorch's current stream."""
+        """Return the handle of PyTorch's current stream on the current device; ``value`` is not used."""
         return int(self.torch.cuda.current_stream().cuda_stream)
 
     def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:

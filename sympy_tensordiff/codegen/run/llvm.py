@@ -332,7 +332,9 @@ def object_code(module: ModuleText, functions: Mapping[str, tuple[str, str]]) ->
 
 
 def load(module: ObjectCode) -> SimpleNamespace:
-    """Return the functions ``run``, ``run_in``, ``scratch`` and ``tables`` of a module, as far as it has them."""
+    """Return those of the functions ``run``, ``run_in``, ``scratch`` and ``tables`` that the compiled ``module`` has,
+    as attributes of a namespace.
+    """
     _open_symbols(module.called)
     code = Code(module.code)
     entries = {name: code.function(name) for name in module.entries}

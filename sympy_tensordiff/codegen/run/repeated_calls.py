@@ -64,8 +64,8 @@ class LastCall:
         return same and all([np.array_equal(values[position], values[position].T) for position in self.symmetric])
 
     def _prepare_one(self, value: Any, dtype: Any, shape: Any) -> Any:
-        """Return one argument, a number or an array of another library, for the driver; None if it needs the full
-        checks.
+        """Return the argument ``value``, a number or an array of another library, as the driver takes it; None if it
+        needs the full checks. ``dtype`` is None for a number, and ``shape`` is then the expected value of an integer.
         """
         if dtype is None:
             if type(value) is int:

@@ -246,8 +246,8 @@ class Tiling:
 
 
 def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
-    """Return the roles of the labels of a correlation: the axis of vector instructions, the rows of a block, and the
-    summed labels. None if blocks would be mostly empty, or if no label fits a role.
+    """Return the roles of the labels of the correlation ``step``: the axis of vector instructions, the rows of a block,
+    and the summed labels. None if blocks would be mostly empty, or if no label fits a role.
     """
     lengths = {label: length(extent) for label, extent in step.labels}
     own = {

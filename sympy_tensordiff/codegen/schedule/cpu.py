@@ -223,8 +223,8 @@ def _whole_axes(kernel: Kernel, site: Site) -> tuple[Loop, ...]:
 
 
 def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
-    """Return the loops over the axes in an order whose innermost loop makes the most reads contiguous (loop
-    interchange).
+    """Return ``spans``, the loops over the axes of `kernel`, in an order whose innermost loop makes the most reads
+    contiguous (loop interchange).
 
     That is the last axis unless more reads are contiguous along another. Short axes, which are unrolled, stay in their
     places, and so do all where longer loops run inside, and where several instances of a scatter add to one entry.

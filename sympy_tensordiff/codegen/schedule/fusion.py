@@ -213,8 +213,8 @@ class _Fusion:
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
-        """Whether fusing `step` into `group` is allowed and pays. `producers` are kernels that only `step` reads, to be
-        fused with it.
+        """Return whether `step` may be fused into `group`, and the two then share array entries or costly function
+        values. `producers` are kernels that only `step` reads, to be fused with it.
         """
         if isinstance(step, Scatter | ConstantKernel):
             return False
@@ -244,9 +244,9 @@ class _Fusion:
         return bool(own) and any(own & other for other in others)
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Return whether `kernel` is a single reduction over the common loop of `group`, so that each iteration can
-        update all of its entries: it reads the arrays ``common``, which both use, at the index of the iteration only,
-        and has fewer axes than one of them.
+        """Return whether `kernel` is one reduction over the common loop of `group`, each iteration of which can update
+        all entries of the result. It must read the arrays ``common``, which the group uses too, at the index of the
+        iteration only, and its result must have fewer axes than one of them.
         """
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):

@@ -135,7 +135,9 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
 
 
 def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 8) -> dict[str, int]:
-    """Return the bytes of each temporary array of a call, without rows that stay in registers."""
+    """Return a dictionary from the temporary arrays of ``program`` to their bytes at these ``sizes``, without rows that
+    stay in registers.
+    """
     known = computed_sizes(program, sizes)
     own = {row.name for step in program.kernels if isinstance(step, FusedKernels) for row in step.rows}
     arrays = [array for array in program.temporaries if array.name not in own]
@@ -243,7 +245,9 @@ class _LaunchCounter:
         """The loops of a few constant iterations around the current statement."""
 
     def figures(self, name: str, written: Sequence[str]) -> LaunchCosts:
-        """Return the predicted costs of a kernel launch, counted in its statements for one warp of threads."""
+        """Return the predicted costs of the launch of the kernel ``name``, which fills the arrays ``written``, counted
+        in its statements for one warp of threads.
+        """
         if self.warp:
             self.count(self.launch.body, self.warp, 1)
         resident = self.resident_blocks() * self.launch.size

@@ -48,7 +48,7 @@ def _with_one_accumulator(statement: Statement) -> Statement:
         return statement
 
     def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return an addition to the inner sum's accumulator as one to the outer sum's; any other statement
+        """Return ``part``, an addition to the inner sum's accumulator, as one to the outer sum's; any other statement
         unchanged.
         """
         return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)

@@ -67,7 +67,9 @@ def in_launches(program: Program, unfused: Collection[str] = ()) -> Program:
 
 
 def _used_by_one_launch(program: Program, launches: Collection[_Launch]) -> frozenset[str]:
-    """Return the temporaries that only one launch fills and reads; they can stay in registers."""
+    """Return the names of the temporaries of ``program`` that only one of ``launches`` fills and reads; they can stay
+    in registers.
+    """
     users = Counter(name for launch in launches for name in launch.filled | launch.read)
     return frozenset([array.name for array in program.temporaries if users[array.name] == 1])
 

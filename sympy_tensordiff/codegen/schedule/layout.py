@@ -131,8 +131,9 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
             continue
 
         def vote(load: Load, variable: str | None, around: tuple[str, ...], step: Kernel = step) -> Load:
-            """Count a vote for the axis to be stored last, for the array that `load` reads and for the one that `step`
-            fills: the axis along which the innermost loop would then read contiguously. Return `load` unchanged.
+            """Count votes for the axes to be stored last: the axis along which the loop over ``variable`` reads the
+            array of `load` with stride 1, and the axes of the array that `step` fills along which `load` is contiguous.
+            Return `load` unchanged; ``around`` is not used.
             """
             run = run_of(load, variable)
             if load.array in own and run is not None and run[1] == 1:
@@ -162,7 +163,9 @@ def _with_transposed_products(program: Program) -> Program:
         return program
 
     def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Return `load` with the indices of rows and columns exchanged, if its array is transposed."""
+        """Return `load` with its row and column indices exchanged if its array is to be stored transposed; ``variable``
+        and ``around`` are not used.
+        """
         return Load(load.array, turned[load.array].turned(load.index)) if load.array in turned else load
 
     def operand(one: Operand) -> Operand:
@@ -220,8 +223,8 @@ def _read_along_columns(program: Program, prover: Prover) -> dict[str, _Groups]:
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Count whether the innermost loop around `load` runs along the columns (1) or the rows (-1) of a product's
-        result; return `load` unchanged.
+        """Count whether the innermost loop that reads `load` with stride 1, over ``variable`` or one of ``around``,
+        runs down the columns (1) or along the rows (-1) of a product's result. Return `load` unchanged.
         """
         if load.array in groups:
             runs = (run_of(load, one) for one in (variable, *reversed(around)))
@@ -254,8 +257,8 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def contiguous(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return a read that repeatedly strides over memory as a contiguous read of a copy, and add the step that
-            makes the copy. Other reads are unchanged.
+            """Return `load` as a contiguous read of a copy if it repeatedly strides over memory, and add the step that
+            makes the copy to ``fresh``, or to the first steps for an argument. Other reads are unchanged.
             """
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):

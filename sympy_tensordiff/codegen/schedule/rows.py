@@ -335,8 +335,8 @@ class RowPlanner:
         self.depends = dependences(kernel)
 
     def plan(self) -> RowPlan | None:
-        """Return the plan to run the kernel row by row, with its body cut into segments; None if moving the loop into a
-        sum does not pay.
+        """Return the plan to run the kernel row by row, with its body cut into segments; None if the loop over the last
+        axis is better not moved into any of its sums.
         """
         segments: list[Segment] = []
         pending = Segment("entry")
@@ -354,8 +354,8 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def worthwhile(self, loop: Loop) -> Loop | None:
-        """Return `loop` if it pays to move the loop over the last axis inside of it; bounds of `loop` that contain this
-        axis become a guard. None if it does not pay.
+        """Return `loop` if the loop over the last axis should be moved inside of it, with bounds that contain this axis
+        replaced by a guard; None if it should not.
         """
         if self.is_worthwhile(loop):
             return loop

@@ -145,8 +145,9 @@ class _Stages:
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
     def prepared_steps(self, step: Step) -> Sequence[Step]:
-        """Return the steps that replace `step` before its sums are distributed over threads: kernels of their own store
-        the values of a scatter, or the products inside of a sum.
+        """Return the steps that replace `step` before its long sums are split: two kernels for a scatter that adds sums
+        or for a sum with a matrix product in each term, of which the first stores these sums or products; else `step`
+        alone.
         """
         if not isinstance(step, Kernel):
             return [step]
@@ -318,8 +319,9 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return ``(chunk, parts)`` for a sum that is divided to fill the device: ``parts`` is the number of partial
-        sums, to which the iterations are assigned in chunks of ``chunk`` consecutive ones.
+        """Return ``(chunk, parts)`` for the division of the sum over the ``chosen`` loop to fill the device: ``parts``
+        is the number of partial sums, to which the iterations are assigned in chunks of ``chunk`` consecutive ones.
+        ``shape`` is that of the totals; ``tile`` is the number of sums that a block computes in tiles, or 0.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile

@@ -273,8 +273,9 @@ class _TileNest:
             yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
 
     def copy_of_terms(self, load: Load) -> Statement:
-        """Return the statement by which the first threads copy the entries of ``load``, one for each term of the tile,
-        into shared memory.
+        """Return the statement that copies one entry of ``load`` for each summation index of the tile into a new array
+        in shared memory, whose name is recorded in ``vectors``. Only the threads with ``y = 0`` copy, each the entry
+        for its own ``x``.
         """
         name = self.vectors[load] = self.fresh(f"{load.array}_terms")
         own = self.first + self.x

@@ -323,7 +323,7 @@ class ShapeInference:
             raise node.error(f"{node.text} takes {wanted}, not {SHAPE_NAMES[shape_code(axes)]}")
 
     def axis_of_vector(self, node: Tree, axes: Axes) -> int | None:
-        """Return the axis of a row or column; raise `ParseError` for anything else."""
+        """Return the axis of `node`, a row or column with two ``axes``; raise `ParseError` for other shapes."""
         self.check_shape(node, axes, COLUMN, ROW)
         return axes[0] if axes[0] is not None else axes[1]
 

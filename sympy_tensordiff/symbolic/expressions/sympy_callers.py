@@ -116,11 +116,13 @@ class CallerDependent:
         return self._is_leaf or (caller.f_globals is CSE and not self.is_scalar)  # type: ignore[attr-defined]
 
     def atoms(self, *types: Any) -> set[Any]:
-        """Override `Basic.atoms`: the same result, with one visit to each shared node."""
+        """Override `Basic.atoms`: return the same set, with one visit to each shared node."""
         return depth.atoms(self, types)
 
     def has(self, *patterns: Any) -> bool:
-        """Override `Basic.has`: a `Piecewise` anywhere inside is found, unless `piecewise_fold` asks."""
+        """Override `Basic.has`: also find a `Piecewise` that is bound inside of a sum or comprehension. It is not found
+        for `piecewise_fold`, which would move its conditions out of the scope of their indices.
+        """
         caller = sys._getframe(1)
         if caller.f_globals is LATEX and patterns == (Mod,):
             return False  # LaTeX looks for what needs parentheses in a product, which no index does

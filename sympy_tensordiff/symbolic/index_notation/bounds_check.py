@@ -59,10 +59,12 @@ class ReadContext(NamedTuple):
         return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
 
     def inside_range(self, limit: IndexRange, *, of_axis: bool) -> ReadContext | None:
-        """Return the context inside of a sum over the range ``limit``; with ``of_axis``, inside of a tensor axis. None
-        if the range may be empty or is not affine, so that a read inside need not happen.
+        """Return the context inside of a sum over the range ``limit``, or None if an end of the range is not affine.
+        With ``of_axis``, return the context inside of a tensor axis with this range, which is never None: if an end is
+        not affine, the index has no variable in it.
 
-        The range of an axis (``of_axis``) is never empty; if its ends have no form, its index just has no variable.
+        A sum over a range with unknown ends may be empty, so that a read inside need not happen; a tensor axis is never
+        empty.
         """
         number, variables = len(self.names), dict(self.variables)
         rows = limit.constraints(number, self.affine_form)

@@ -202,7 +202,9 @@ class Scan(TensorOperation):
         return tuple(self.args[2:])
 
     def result(self, kind: str, value: Any) -> Any:
-        """Return the `Scan` of the same recurrence with another kind and value."""
+        """Return another `Scan` of the same recurrence: its steps have the result ``value``, and ``kind`` says how
+        these are combined ("stack", "last" or "sum").
+        """
         return Scan(kind, value, *self.recurrence)
 
     @property
