@@ -8,7 +8,7 @@ from itertools import count
 from math import prod
 from typing import Any
 
-from sympy_tensordiff.graph.contraction_paths import contraction_path, operation_count
+from sympy_tensordiff.graph.contraction_paths import least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
 from sympy_tensordiff.graph.interning import Node, Number, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -228,8 +228,7 @@ class Products:
         uses.update(output)
         inputs = [frozenset(label for label in labels if uses[label] > 1) for _, labels in operands]
         sizes = {label: self.hints(extent) for label, extent in extents.items()}
-        path = contraction_path(inputs, frozenset(output), sizes)
-        return operation_count(inputs, frozenset(output), sizes, path)
+        return least_work(inputs, frozenset(output), sizes)
 
     def gathered(
         self,
