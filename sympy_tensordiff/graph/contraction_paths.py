@@ -75,7 +75,8 @@ def _cheapest_path(number_of_operands: int, axes: tuple[tuple[int, int], ...]) -
         for bit in range(number_of_operands + 1)
     )
     paths = [_GreedySearch(inputs, output, sizes, by_entries).run() for by_entries in (True, False)]
-    for path in paths[: 2 if len(inputs) > _MAX_OPTIMAL_OPERANDS else 1]:
+    begin = len(inputs) - _MAX_OPTIMAL_OPERANDS
+    for path in paths[: 2 if begin > 0 and paths[0][:begin] != paths[1][:begin] else 1]:
         paths.append(_with_optimal_end(inputs, output, sizes, path))
     cost, path = min(((_path_cost(inputs, output, sizes, path), path) for path in paths), key=itemgetter(0))
     return path, cost[0]
@@ -182,12 +183,19 @@ def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, 
         if label not in output
     ]
     entries: dict[int, int] = {}
+    half = len(extents) // 2
+    low = (1 << half) - 1
+    lows, highs = {0: 1}, {0: 1}  # the entries of arrays with some of the first axes, and with some of the others
 
     def count(labels: int) -> int:
         """Return the number of entries of an array with the axes ``labels``, bits of an integer."""
-        if labels not in entries:
-            entries[labels] = prod([extent for place, extent in enumerate(extents) if labels >> place & 1])
-        return entries[labels]
+        first, others = labels & low, labels >> half
+        if first not in lows:
+            lows[first] = prod([extent for place, extent in enumerate(extents[:half]) if first >> place & 1])
+        if others not in highs:
+            highs[others] = prod([extent for place, extent in enumerate(extents[half:]) if others >> place & 1])
+        entries[labels] = found = lows[first] * highs[others]
+        return found
 
     def kept(labels: int, operands: int) -> int:
         """Return those of ``labels`` that the product of a set of operands keeps."""
@@ -196,36 +204,52 @@ def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, 
                 labels ^= bit
         return labels
 
-    best = {1 << number: (0, 0, 0) for number in range(len(inputs))}
-    products = {1 << number: kept(sum(bits[label] for label in own), 1 << number) for number, own in enumerate(inputs)}
-    levels: list[list[int]] = [[], [*best]]
+    best: dict[int, tuple[int, int, int]] = {}
+    products: dict[int, int] = {}
+    single = []
+    for number, own in enumerate(inputs):
+        operand = 1 << number
+        products[operand] = kept(sum(bits[label] for label in own), operand)
+        single.append((0, operand, products[operand], 0))
+    levels: list[list[tuple[int, int, int, int]]] = [[], single]
+    """For each number of operands, the sets: ``(work, operands, labels of the product, stored entries)``."""
     for length in range(2, len(inputs) + 1):
         found: dict[int, tuple[int, int, int]] = {}
         for shorter in range(1, length // 2 + 1):
-            for one in levels[shorter]:
-                (work, stored, _), labels = best[one], products[one]
-                for other in levels[length - shorter]:
-                    if one & other:
+            halves = 2 * shorter == length
+            for work, one, labels, stored in levels[shorter]:
+                rest = most - work
+                for added, other, more, kept_entries in levels[length - shorter]:
+                    if added > rest:
+                        break
+                    if one & other or (halves and one > other):
                         continue
-                    total = work + best[other][0]
                     operands = one | other
                     least = found.get(operands)
-                    if total > (most if least is None else least[0]):
+                    total = work + added
+                    limit = most if least is None else least[0]
+                    if total > limit:
                         continue
-                    union = labels | products[other]
-                    total += count(union)
-                    if total > (most if least is None else least[0]):
+                    union = labels | more
+                    total += entries.get(union) or count(union)
+                    if total > limit:
                         continue
-                    if operands not in products:
-                        products[operands] = kept(union, operands)
-                    own = count(products[operands])
+                    product = products.get(operands)
+                    if product is None:
+                        product = products[operands] = kept(union, operands)
                     # of the two operands of the last step, the one without the lowest bit
                     part = other if one & operands & -operands else one
-                    split = (total, stored + best[other][1] + own, part)
+                    split = (total, stored + kept_entries + (entries.get(product) or count(product)), part)
                     if least is None or split < least:
                         found[operands] = split
         # a product is read by another step, which takes as many multiplications as it has entries or more
-        levels.append([one for one in found if one == everything or found[one][0] + count(products[one]) <= most])
+        levels.append(
+            sorted(
+                (work, one, products[one], stored)
+                for one, (work, stored, _) in found.items()
+                if work + count(products[one]) <= most
+            )
+        )
         best.update(found)
     return _path_of_splits(len(inputs), {operands: part for operands, (_, _, part) in best.items()})
 
