@@ -8,7 +8,7 @@ from itertools import count
 from math import prod
 from typing import Any
 
-from sympy_tensordiff.graph.contraction_paths import contraction_path, operation_count
+from sympy_tensordiff.graph.contraction_paths import least_work
 from sympy_tensordiff.graph.contractions import is_core, is_transpose, is_view, sums_labels
 from sympy_tensordiff.graph.interning import Node, Number, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -28,11 +28,19 @@ class Hints:
     def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:
         self.sizes = dict(sizes or {})
         self.shorter: dict[Any, int] | None = None
+        self._values: dict[Affine, int] = {}
 
     def __call__(self, form: Affine) -> int:
         """The expected value of an extent or of a bound, 1 or more; entries of index arrays count as half of their
         range.
         """
+        found = self._values.get(form)
+        if found is None:
+            found = self._values[form] = self._value(form)
+        return found
+
+    def _value(self, form: Affine) -> int:
+        """Compute the expected value of an extent or of a bound, see `__call__`."""
         for entry in data_entries([form]):
             length = DEFAULT_SIZE if entry.below is None else self(entry.below)
             form = form.substitute({entry: Affine.of(length // 2)})
@@ -107,9 +115,10 @@ class Products:
         self.given: Growth | None = None
         self.stored: Growth | None = None
         self.nodes = nodes
+        self.works: dict[Node, int | None] = {}
         for part in reversed(inner):
-            if 1 < self.uses[part] <= _MAX_USERS and self.has_sum(part) and self.is_less_work_without(part):
-                self.absorbed.add(part)
+            if 1 < self.uses[part] <= _MAX_USERS and self.has_sum(part):
+                self.absorb_if_less_work(part)
 
     def has_sum(self, product: Node) -> bool:
         """Return whether computing `product` sums over a label, in it or in a product that is multiplied out in it: as
@@ -123,9 +132,12 @@ class Products:
             stack += [arg for arg in part.args if arg in self.absorbed]
         return False
 
-    def is_less_work_without(self, node: Node) -> bool:
-        """Return whether all einsums that use ``node`` together take fewer multiplications with ``node`` multiplied out
-        than if it is computed once.
+    def absorb_if_less_work(self, node: Node) -> None:
+        """Multiply out ``node`` if all einsums that use it together take fewer multiplications then than if it is
+        computed once.
+
+        The work of an einsum is estimated again only if a product that it uses was multiplied out; no further einsum is
+        looked at where the others take too much work already.
         """
         groups: dict[Node, None] = {}
         stack = list(self.users[node])
@@ -136,15 +148,25 @@ class Products:
             else:
                 groups[user] = None
         if len(groups) > _MAX_USERS:
-            return False
-        own = self.work(node)
-        with_it = [self.work(group) for group in groups]
+            return
+        most = 0
+        for part in (node, *groups):
+            if part not in self.works:
+                self.works[part] = self.work(part)
+            work = self.works[part]
+            if work is None:
+                return
+            most += work
         self.absorbed.add(node)
-        without = [self.work(group) for group in groups]
-        self.absorbed.remove(node)
-        if own is None or None in with_it or None in without:
-            return False
-        return sum(work or 0 for work in without) < own + sum(work or 0 for work in with_it)
+        without: dict[Node, int | None] = {}
+        total = 0
+        for group in groups:
+            work = without[group] = self.work(group)
+            total += work or 0
+            if work is None or total >= most:
+                self.absorbed.remove(node)
+                return
+        self.works.update(without)
 
     def is_larger_than_others(self, product: Node) -> bool:
         """Return whether an array of `product` grows faster with the sizes than every tensor that is not a product: ``A
@@ -250,8 +272,7 @@ class Products:
         uses.update(output)
         inputs = [frozenset(label for label in labels if uses[label] > 1) for _, labels in operands]
         sizes = {label: self.hints(extent) for label, extent in extents.items()}
-        path = contraction_path(inputs, frozenset(output), sizes)
-        return operation_count(inputs, frozenset(output), sizes, path)
+        return least_work(inputs, frozenset(output), sizes)
 
     def gathered(
         self,

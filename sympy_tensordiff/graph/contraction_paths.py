@@ -13,6 +13,7 @@ from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 from math import prod
+from operator import itemgetter
 from typing import NamedTuple
 
 Labels = frozenset[int]
@@ -31,22 +32,54 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
 
     A label that is not in the output occurs in two operands or more; `sizes` maps labels to extents.
     """
-    if len(inputs) < 3:
-        return [tuple(range(len(inputs)))] if len(inputs) == 2 else []
-    used = sorted(frozenset().union(*inputs))
-    return _cheapest_path(tuple(inputs), output, tuple([(label, sizes[label]) for label in used]))
+    return _path_and_work(inputs, output, sizes)[0]
 
 
-@lru_cache(maxsize=4096)
-def _cheapest_path(inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]) -> Path:
-    """Return the cheapest known order to multiply three or more operands, as pairs of their numbers. The result is
-    cached; the arguments are those of `contraction_path` in hashable form.
+def least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> int:
+    """Return the number of multiplications in all steps of the cheapest known order."""
+    return _path_and_work(inputs, output, sizes)[1]
+
+
+def _path_and_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Path, int]:
+    """Return the cheapest known order to multiply the operands and its number of multiplications, found once for all
+    einsums of the same structure.
+
+    The labels of the same operands count as one, the product of their extents long, and are numbered in a normal order:
+    einsums that differ in the names of their labels have the same structure.
     """
-    sizes = dict(sizes_of_labels)
+    if len(inputs) < 3:
+        work = count_entries(frozenset().union(*inputs), sizes) if len(inputs) == 2 else 0
+        return ([(0, 1)] if len(inputs) == 2 else []), work
+    owners: dict[int, int] = dict.fromkeys(output, 1)
+    for number, labels in enumerate(inputs, 1):
+        for label in labels:
+            owners[label] = owners.get(label, 0) | 1 << number
+    extents: dict[int, int] = {}
+    for label, own in owners.items():
+        if own > 1:
+            extents[own] = extents.get(own, 1) * sizes[label]
+    return _cheapest_path(len(inputs), tuple(sorted(extents.items())))
+
+
+@lru_cache(maxsize=16384)
+def _cheapest_path(number_of_operands: int, axes: tuple[tuple[int, int], ...]) -> tuple[Path, int]:
+    """Return the cheapest known order to multiply three or more operands, as pairs of their numbers, and its number of
+    multiplications; cached.
+
+    Each of ``axes`` is ``(owners, extent)``, with bit 0 of ``owners`` set if the output has this axis, and bit ``n +
+    1`` if operand ``n`` has it.
+    """
+    sizes = {label: extent for label, (_, extent) in enumerate(axes)}
+    output, *inputs = (
+        frozenset(label for label, (owners, _) in enumerate(axes) if owners >> bit & 1)
+        for bit in range(number_of_operands + 1)
+    )
     paths = [_GreedySearch(inputs, output, sizes, by_entries).run() for by_entries in (True, False)]
-    for path in paths[: 2 if len(inputs) > _MAX_OPTIMAL_OPERANDS else 1]:
+    begin = len(inputs) - _MAX_OPTIMAL_OPERANDS
+    for path in paths[: 2 if begin > 0 and paths[0][:begin] != paths[1][:begin] else 1]:
         paths.append(_with_optimal_end(inputs, output, sizes, path))
-    return min(paths, key=lambda path: _path_cost(inputs, output, sizes, path))
+    cost, path = min(((_path_cost(inputs, output, sizes, path), path) for path in paths), key=itemgetter(0))
+    return path, cost[0]
 
 
 def _with_optimal_end(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> Path:
@@ -54,10 +87,12 @@ def _with_optimal_end(inputs: Sequence[Labels], output: Labels, sizes: Mapping[i
     the best order.
     """
     begin = path[: max(0, len(inputs) - _MAX_OPTIMAL_OPERANDS)]
-    known = [*inputs, *(product for _, product in products_of_path(inputs, output, begin))]
+    steps = list(products_of_path(inputs, output, path))
+    known = [*inputs, *(product for _, product in steps[: len(begin)])]
     used = {number for step in begin for number in step}
     numbers = [number for number in range(len(known)) if number not in used]
-    end = _optimal_path([known[number] for number in numbers], output, sizes)
+    most = sum(count_entries(frozenset().union(*chosen), sizes) for chosen, _ in steps[len(begin) :])
+    end = _optimal_path([known[number] for number in numbers], output, sizes, most)
     numbers += range(len(known), len(known) + len(end))
     return [*begin, *(tuple(sorted(numbers[number] for number in step)) for step in end)]
 
@@ -130,46 +165,96 @@ class _GreedySearch:
         return (one ^ two) | frozenset(label for label in one & two if self.counts[label] > 2)
 
 
-def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return the pairs in which to multiply the operands with the labels ``inputs``, with the fewest multiplications
-    and, among these, with the smallest intermediate arrays; ``sizes`` maps labels to extents.
+def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], most: int) -> Path:
+    """Return the pairs to multiply with the fewest multiplications and, among these, with the smallest intermediate
+    arrays. ``most`` is the number of multiplications of some order.
 
-    Dynamic programming over the sets of operands, which are the bits of integers.
+    Dynamic programming over the sets of operands, which are the bits of integers, from small to large sets. Sets whose
+    product cannot be part of an order of ``most`` multiplications are left out: of a chain, nearly all but the
+    intervals.
     """
     everything = (1 << len(inputs)) - 1
-    unions = [frozenset[int]()] * (everything + 1)
-    for operands in range(1, everything + 1):
-        low = operands & -operands
-        unions[operands] = unions[operands ^ low] | inputs[low.bit_length() - 1]
-    products = [unions[operands] & (unions[everything ^ operands] | output) for operands in range(everything + 1)]
-    masks = [sum(1 << label for label in labels) for labels in products]
-    entries = [count_entries(labels, sizes) for labels in products]
-    work_of_labels: dict[int, int] = {}
-    best: list[tuple[int, int, int]] = [(0, 0, 0)] * (everything + 1)
-    for operands in range(1, everything + 1):
-        low = operands & -operands
-        rest = operands ^ low
-        if not rest:
-            continue
-        least: tuple[int, int, int] | None = None
-        part = rest
-        while part:  # of the two operands of the last step, the one without the lowest bit
-            other = operands ^ part
-            work, stored = best[part][0] + best[other][0], best[part][1] + best[other][1]
-            if least is None or work <= least[0]:
-                labels = masks[part] | masks[other]
-                if labels not in work_of_labels:
-                    work_of_labels[labels] = count_entries(products[part] | products[other], sizes)
-                found = (work + work_of_labels[labels], stored + entries[operands], part)
-                if least is None or found < least:
-                    least = found
-            part = (part - 1) & rest
-        assert least is not None
-        best[operands] = least
-    return _path_of_splits(len(inputs), [part for _, _, part in best])
+    labels_in_order = sorted(frozenset().union(*inputs))
+    bits = {label: 1 << place for place, label in enumerate(labels_in_order)}
+    extents = [sizes[label] for label in labels_in_order]
+    inner = [
+        (bits[label], sum(1 << number for number, own in enumerate(inputs) if label in own))
+        for label in labels_in_order
+        if label not in output
+    ]
+    entries: dict[int, int] = {}
+    half = len(extents) // 2
+    low = (1 << half) - 1
+    lows, highs = {0: 1}, {0: 1}  # the entries of arrays with some of the first axes, and with some of the others
+
+    def count(labels: int) -> int:
+        """Return the number of entries of an array with the axes ``labels``, bits of an integer."""
+        first, others = labels & low, labels >> half
+        if first not in lows:
+            lows[first] = prod([extent for place, extent in enumerate(extents[:half]) if first >> place & 1])
+        if others not in highs:
+            highs[others] = prod([extent for place, extent in enumerate(extents[half:]) if others >> place & 1])
+        entries[labels] = found = lows[first] * highs[others]
+        return found
+
+    def kept(labels: int, operands: int) -> int:
+        """Return those of ``labels`` that the product of a set of operands keeps."""
+        for bit, owners in inner:
+            if labels & bit and not owners & ~operands:
+                labels ^= bit
+        return labels
+
+    best: dict[int, tuple[int, int, int]] = {}
+    products: dict[int, int] = {}
+    single = []
+    for number, own in enumerate(inputs):
+        operand = 1 << number
+        products[operand] = kept(sum(bits[label] for label in own), operand)
+        single.append((0, operand, products[operand], 0))
+    levels: list[list[tuple[int, int, int, int]]] = [[], single]
+    """For each number of operands, the sets: ``(work, operands, labels of the product, stored entries)``."""
+    for length in range(2, len(inputs) + 1):
+        found: dict[int, tuple[int, int, int]] = {}
+        for shorter in range(1, length // 2 + 1):
+            halves = 2 * shorter == length
+            for work, one, labels, stored in levels[shorter]:
+                rest = most - work
+                for added, other, more, kept_entries in levels[length - shorter]:
+                    if added > rest:
+                        break
+                    if one & other or (halves and one > other):
+                        continue
+                    operands = one | other
+                    least = found.get(operands)
+                    total = work + added
+                    limit = most if least is None else least[0]
+                    if total > limit:
+                        continue
+                    union = labels | more
+                    total += entries.get(union) or count(union)
+                    if total > limit:
+                        continue
+                    product = products.get(operands)
+                    if product is None:
+                        product = products[operands] = kept(union, operands)
+                    # of the two operands of the last step, the one without the lowest bit
+                    part = other if one & operands & -operands else one
+                    split = (total, stored + kept_entries + (entries.get(product) or count(product)), part)
+                    if least is None or split < least:
+                        found[operands] = split
+        # a product is read by another step, which takes as many multiplications as it has entries or more
+        levels.append(
+            sorted(
+                (work, one, products[one], stored)
+                for one, (work, stored, _) in found.items()
+                if work + count(products[one]) <= most
+            )
+        )
+        best.update(found)
+    return _path_of_splits(len(inputs), {operands: part for operands, (_, _, part) in best.items()})
 
 
-def _path_of_splits(count_of_operands: int, splits: Sequence[int]) -> Path:
+def _path_of_splits(count_of_operands: int, splits: Mapping[int, int]) -> Path:
     """Return the contraction path of a binary tree. ``splits`` gives for each set of operands (as a bit mask) the
     subset that is one factor; the other operands of the set form the other factor.
     """
