@@ -173,85 +173,102 @@ def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, 
     product cannot be part of an order of ``most`` multiplications are left out: of a chain, nearly all but the
     intervals.
     """
-    everything = (1 << len(inputs)) - 1
-    labels_in_order = sorted(frozenset().union(*inputs))
-    bits = {label: 1 << place for place, label in enumerate(labels_in_order)}
-    extents = [sizes[label] for label in labels_in_order]
-    inner = [
-        (bits[label], sum(1 << number for number, own in enumerate(inputs) if label in own))
-        for label in labels_in_order
-        if label not in output
-    ]
-    entries: dict[int, int] = {}
-    half = len(extents) // 2
-    low = (1 << half) - 1
-    lows, highs = {0: 1}, {0: 1}  # the entries of arrays with some of the first axes, and with some of the others
+    search = _OptimalSearch(inputs, output, sizes, most)
+    for length in range(2, len(inputs) + 1):
+        search.extend(length)
+    return _path_of_splits(len(inputs), search.splits)
 
-    def count(labels: int) -> int:
-        """Return the number of entries of an array with the axes ``labels``, bits of an integer."""
-        first, others = labels & low, labels >> half
-        if first not in lows:
-            lows[first] = prod([extent for place, extent in enumerate(extents[:half]) if first >> place & 1])
-        if others not in highs:
-            highs[others] = prod([extent for place, extent in enumerate(extents[half:]) if others >> place & 1])
-        entries[labels] = found = lows[first] * highs[others]
+
+class _OptimalSearch:
+    """The best orders of all sets of operands that an order of ``most`` multiplications may multiply on their own.
+
+    Sets of operands and of labels are the bits of integers. ``levels`` has for each number of operands the sets,
+    ``(work, operands, labels of the product, stored entries)``, least work first; ``splits`` gives for each set one of
+    the two factors of its last step.
+    """
+
+    def __init__(self, inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], most: int) -> None:
+        labels = sorted(frozenset().union(*inputs))
+        bits = {label: 1 << place for place, label in enumerate(labels)}
+        self.most = most
+        self.extents = [sizes[label] for label in labels]
+        self.half = len(labels) // 2
+        self.inner = [
+            (bits[label], sum(1 << number for number, own in enumerate(inputs) if label in own))
+            for label in labels
+            if label not in output
+        ]
+        self.entries: dict[int, int] = {}
+        self.lows: dict[int, int] = {}
+        self.highs: dict[int, int] = {}
+        self.products: dict[int, int] = {}
+        self.splits: dict[int, int] = {}
+        for number, own in enumerate(inputs):
+            self.products[1 << number] = self.kept(sum(bits[label] for label in own), 1 << number)
+        self.levels: list[list[tuple[int, int, int, int]]] = [
+            [],
+            [(0, operand, product, 0) for operand, product in self.products.items()],
+        ]
+
+    def count(self, labels: int) -> int:
+        """Return the number of entries of an array with the axes ``labels``, as a product of those of two parts."""
+        low, high = labels & ((1 << self.half) - 1), labels >> self.half
+        if low not in self.lows:
+            self.lows[low] = prod([extent for place, extent in enumerate(self.extents) if low >> place & 1])
+        if high not in self.highs:
+            own = self.extents[self.half :]
+            self.highs[high] = prod([extent for place, extent in enumerate(own) if high >> place & 1])
+        self.entries[labels] = found = self.lows[low] * self.highs[high]
         return found
 
-    def kept(labels: int, operands: int) -> int:
+    def kept(self, labels: int, operands: int) -> int:
         """Return those of ``labels`` that the product of a set of operands keeps."""
-        for bit, owners in inner:
+        for bit, owners in self.inner:
             if labels & bit and not owners & ~operands:
                 labels ^= bit
         return labels
 
-    best: dict[int, tuple[int, int, int]] = {}
-    products: dict[int, int] = {}
-    single = []
-    for number, own in enumerate(inputs):
-        operand = 1 << number
-        products[operand] = kept(sum(bits[label] for label in own), operand)
-        single.append((0, operand, products[operand], 0))
-    levels: list[list[tuple[int, int, int, int]]] = [[], single]
-    """For each number of operands, the sets: ``(work, operands, labels of the product, stored entries)``."""
-    for length in range(2, len(inputs) + 1):
+    def extend(self, length: int) -> None:
+        """Find the best orders of the sets of ``length`` operands from those of smaller sets."""
         found: dict[int, tuple[int, int, int]] = {}
         for shorter in range(1, length // 2 + 1):
-            halves = 2 * shorter == length
-            for work, one, labels, stored in levels[shorter]:
-                rest = most - work
-                for added, other, more, kept_entries in levels[length - shorter]:
-                    if added > rest:
-                        break
-                    if one & other or (halves and one > other):
-                        continue
-                    operands = one | other
-                    least = found.get(operands)
-                    total = work + added
-                    limit = most if least is None else least[0]
-                    if total > limit:
-                        continue
-                    union = labels | more
-                    total += entries.get(union) or count(union)
-                    if total > limit:
-                        continue
-                    product = products.get(operands)
-                    if product is None:
-                        product = products[operands] = kept(union, operands)
-                    # of the two operands of the last step, the one without the lowest bit
-                    part = other if one & operands & -operands else one
-                    split = (total, stored + kept_entries + (entries.get(product) or count(product)), part)
-                    if least is None or split < least:
-                        found[operands] = split
+            self.join(shorter, length - shorter, found)
         # a product is read by another step, which takes as many multiplications as it has entries or more
-        levels.append(
-            sorted(
-                (work, one, products[one], stored)
-                for one, (work, stored, _) in found.items()
-                if work + count(products[one]) <= most
-            )
-        )
-        best.update(found)
-    return _path_of_splits(len(inputs), {operands: part for operands, (_, _, part) in best.items()})
+        level = [
+            (work, operands, self.products[operands], stored)
+            for operands, (work, stored, _) in found.items()
+            if work + self.count(self.products[operands]) <= self.most
+        ]
+        self.levels.append(sorted(level))
+        self.splits.update((operands, part) for operands, (_, _, part) in found.items())
+
+    def join(self, shorter: int, longer: int, found: dict[int, tuple[int, int, int]]) -> None:
+        """Update the best orders ``found``, ``(work, stored entries, one factor)``, by products of a set of ``shorter``
+        and one of ``longer`` operands.
+        """
+        entries, products = self.entries, self.products
+        for work, one, labels, stored in self.levels[shorter]:
+            for added, other, more, kept in self.levels[longer]:
+                total = work + added
+                if total > self.most:
+                    break
+                operands = one | other
+                least = found.get(operands)
+                limit = self.most if least is None else least[0]
+                if one & other or total > limit:
+                    continue
+                union = labels | more
+                total += entries.get(union) or self.count(union)
+                if total > limit:
+                    continue
+                if operands not in products:
+                    products[operands] = self.kept(union, operands)
+                product = products[operands]
+                # of the two operands of the last step, the one without the lowest bit
+                part = other if one & operands & -operands else one
+                split = (total, stored + kept + (entries.get(product) or self.count(product)), part)
+                if least is None or split < least:
+                    found[operands] = split
 
 
 def _path_of_splits(count_of_operands: int, splits: Mapping[int, int]) -> Path:
