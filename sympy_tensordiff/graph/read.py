@@ -27,6 +27,7 @@ from sympy_tensordiff.symbolic.conversion.lift import NATIVE, lift, lift_native,
 from sympy_tensordiff.symbolic.expressions.base import TensorNode as Base
 from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_use, may_be_real
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import refuse_as_scalar
+from sympy_tensordiff.symbolic.expressions.moved_conditions import refuse_moved_conditions
 from sympy_tensordiff.symbolic.expressions.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.expressions.real_values import way_out
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
@@ -75,6 +76,7 @@ class Reader(ConditionReader):
 
     def read(self, expr: Any) -> Node:
         """Return the node of a SymPy scalar or tensor expression; raise UnsupportedError if it cannot be converted."""
+        refuse_moved_conditions(expr)  # a body of a node of this package has not been lifted
         if not isinstance(expr, Base):
             expr = distinct(expr)
         # Free symbols are variables in the order of their names, so that no choice that goes by variables
