@@ -26,10 +26,7 @@ def refuse_moved_conditions(expr: Any) -> None:
     SymPy makes this of a condition inside of that sum. It does not move a `Piecewise` out of an `IndexedSum`, so that
     the index of an `IndexedSum` may also be a free symbol of a condition outside.
     """
-    nodes = nodes_in([expr], parts)
-    if not any(isinstance(node, _REDUCTIONS) for node in nodes):
-        return
-    cases = [node for node in nodes if isinstance(node, Piecewise)]
+    cases = [node for node in nodes_in([expr], parts) if isinstance(node, Piecewise)]
     bound = _bound_indices(expr) if cases else {}
     for node in cases:
         inside = frozenset().union(*(bound[id(value)][1] for value, _ in node.args))
