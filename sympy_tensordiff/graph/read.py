@@ -27,10 +27,9 @@ from sympy_tensordiff.symbolic.conversion.lift import NATIVE, lift, lift_native,
 from sympy_tensordiff.symbolic.expressions.base import TensorNode as Base
 from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_use, may_be_real
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import refuse_as_scalar
-from sympy_tensordiff.symbolic.expressions.moved_conditions import refuse_moved_conditions
 from sympy_tensordiff.symbolic.expressions.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.expressions.real_values import way_out
-from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
 from sympy_tensordiff.symbolic.index_notation.indices import data_of, to_affine
 from sympy_tensordiff.symbolic.index_notation.sums import (
     IndexedMax,
@@ -76,8 +75,6 @@ class Reader(ConditionReader):
 
     def read(self, expr: Any) -> Node:
         """Return the node of a SymPy scalar or tensor expression; raise UnsupportedError if it cannot be converted."""
-        if any(isinstance(node, sympy.Sum | sympy.Product) for node in nodes_in([expr])):
-            refuse_moved_conditions(expr)  # the sum is in a node of this package, whose arguments are not lifted
         if not isinstance(expr, Base):
             expr = distinct(expr)
         # Free symbols are variables in the order of their names, so that no choice that goes by variables

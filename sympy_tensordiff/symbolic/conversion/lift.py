@@ -127,7 +127,11 @@ def as_operand(value: object, description: str) -> Any:
     ``description``.
     """
     expr = as_expr(value, description)
-    return _without_indices(expr) if isinstance(expr, TensorNode) else lift(expr)
+    if not isinstance(expr, TensorNode):
+        return lift(expr)
+    if any(isinstance(node, (sympy.Sum, sympy.Product)) for node in nodes_in([expr])):
+        refuse_moved_conditions(expr)
+    return _without_indices(expr)
 
 
 hooks.operand.register(as_operand)
