@@ -81,6 +81,12 @@ VALUED = [
     Product(Piecewise((x[I - 1] * p, I > 0), (-1, True)), (I, 0, n)),
     Product(x[Idx("k", n)] - 3, Idx("k", n)),
     Sum(td.TensorSymbol("z", 4)[i] * x[i] + td.IndexedSum(x[j], (j, 0, i)), (i, 0, 3)),
+    # Conditions with an index that no sum in a branch binds.
+    Sum(Sum(Piecewise((x[J], x[I] <= x[J]), (1, True)), (J, 0, 3)), (I, 0, 3)),
+    Sum(x[I] * Sum(Piecewise((x[J], x[I] > 4), (y[J], True)), (J, 0, I)), (I, 0, 3)),
+    Sum(x[I] * Sum(Piecewise((x[J], n > 1), (y[J], True)), (J, 0, n)), (I, 0, n)),
+    Piecewise((Sum(x[J], (J, 0, 3)), Sum(y[J], (J, 0, 2)) > 1), (0, True)),
+    Sum(Piecewise((x[J], x[J] > 4), (0, True)) * y[J], (J, 0, 3)) * Sum(x[J], (J, 0, 1)),
 ]
 SIZES = {n: (1, 3, 5), m: (1, 6), p: (0, 1, 3), q: (1, 3)}
 
@@ -213,3 +219,65 @@ def test_simplify_eliminates_deltas():
     assert sympy.simplify(unknown).has(KroneckerDelta, td.IndexedSum)
     unit = td.TensorComprehension(KroneckerDelta(i, j) * X[i], (i, n_x), (j, n_x))
     assert sympy.simplify(unit) == unit
+
+
+MOVED = {
+    "values": (Piecewise((x[J], x[I] <= x[J]), (0, True)), r"the condition x\[i\] <= x\[j\] contains j"),
+    "indices": (Piecewise((x[J], I <= J), (0, True)), "the condition i <= j contains j"),
+    "own entries": (Piecewise((X[j], X[i] <= X[j]), (0, True)), r"the condition x\[i\] <= x\[j\] contains j"),
+    "two conditions": (Piecewise((x[J], (J > 1) & (x[I] > 0)), (0, True)), "the condition j > 1 contains j"),
+    "later branch": (Piecewise((0, x[I] > x[J]), (x[J], True)), r"the condition x\[i\] > x\[j\] contains j"),
+    "Idx": (Piecewise((x[Idx("b", 4)], x[Idx("a", 4)] <= x[Idx("b", 4)]), (0, True)), "contains b, the index of"),
+}
+OUTSIDE = {
+    "product with a sum": lambda value, a, b: Sum(x[a] * Sum(value, (b, 0, 3)), (a, 0, 3)),
+    "function of a sum": lambda value, a, b: Sum(x[a] * sympy.log(Sum(value, (b, 0, 3))), (a, 0, 3)),
+    "product": lambda value, a, b: Sum(x[a] * Product(value, (b, 0, 3)), (a, 0, 3)),
+    "in a product": lambda value, a, b: Product(x[a] + Sum(value, (b, 0, 3)), (a, 0, 3)),
+    "two sums outside": lambda value, a, b: Sum(K * Sum(x[a] * Sum(value, (b, 0, 3)), (a, 0, 3)) ** 2, (K, 0, 3)),
+    "under the own index": lambda value, a, b: Sum(x[b] * Sum(x[a] * Sum(value, (b, 0, 3)), (a, 0, 3)), (b, 0, 3)),
+    "in a sum of ours": lambda value, a, b: td.IndexedSum(Sum(x[a] / Sum(value, (b, 0, 3)), (a, 0, 3)), (q, 0, 3)),
+    "in a matrix": lambda value, a, b: sympy.Matrix([[1, Sum(x[a] * Sum(value, (b, 0, 3)), (a, 0, 3))]]),
+}
+
+
+@every("value, message", MOVED.values(), ids=MOVED)
+def test_conditions_that_sympy_has_moved_out_of_a_sum(value, message):
+    for label, written in OUTSIDE.items():
+        a, b = (Idx("a", 4), Idx("b", 4)) if "b," in message else (i, j) if value.has(X) else (I, J)
+        moved = written(value, a, b)
+        name = "Product" if label == "product" else "Sum"
+        advice = rf"SymPy moves .* write td\.Indexed{name}\(Piecewise\(…\), \({b}, 0, 3\)\) for the inner one"
+        for call in (td.lift, lambda e: td.gradient(e, X)) if label != "in a matrix" else (td.lift,):
+            with pytest.raises(UnsupportedError, match=f"{message}.*{advice}"):
+                call(moved)
+
+
+def test_moved_conditions_in_a_body_or_an_operand():
+    """A node of this package is not lifted but read, and an operand is checked before that."""
+    value = Piecewise((X[j], X[i] <= X[j]), (0, True))
+    moved = Sum(X[i] * sympy.log(Sum(value, (j, 0, 3))), (i, 0, 3))
+    body = td.IndexedSum(moved.function, (i, 0, 3))
+    both = Sum(X[i] * Sum(value * X[k], (k, 0, 1), (j, 0, 3)), (i, 0, 3))
+    for call in (
+        lambda: td.gradient(body, X),
+        lambda: td.lambdify([X], body),
+        lambda: td.evaluate(body, {X: [1.0, 2.0, 3.0, 4.0]}),
+        lambda: td.sum(moved * X),
+    ):
+        with pytest.raises(UnsupportedError, match=r"x\[i\] <= x\[j\] contains j, the index of Sum\(x\[j\], \(j, 0, 3"):
+            call()
+    with pytest.raises(UnsupportedError, match=r"td\.IndexedSum\(Piecewise\(…\), \(k, 0, 1\), \(j, 0, 3\)\) for"):
+        td.lift(both)
+
+
+def test_sums_of_ours_keep_their_conditions():
+    """SymPy does not move them, so that the index of the sum may be free in a condition outside."""
+    values = [Rational(v) for v in (3, 1, 2, 5)]
+    four = td.TensorSymbol("x", 4)
+    total = td.IndexedSum(four[j], (j, 0, 3))
+    chosen = td.TensorComprehension(Piecewise((total, four[j] > 2), (0, True)), (j, 4))
+    assert list(evaluate(td.lift(chosen), {four: values})) == [11, 0, 0, 11]
+    at_least = td.IndexedSum(Piecewise((four[j], four[i] <= four[j]), (0, True)), (j, 0, 3))
+    loss = Sum(four[i] * at_least, (i, 0, 3))
+    assert evaluate(td.lift(loss), {four: values}) == sum(a * sum(b for b in values if a <= b) for a in values)

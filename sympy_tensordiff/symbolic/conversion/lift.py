@@ -20,6 +20,7 @@ from sympy_tensordiff.symbolic.expressions.binders import Binder, fresh_index
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.expressions.integer_symbols import may_be_integer
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import is_whole
+from sympy_tensordiff.symbolic.expressions.moved_conditions import refuse_moved_conditions
 from sympy_tensordiff.symbolic.expressions.real_values import OF_COMPLEX, refuse_imaginary, refuse_undeclared
 from sympy_tensordiff.symbolic.expressions.traversal import (
     Recursion,
@@ -69,7 +70,8 @@ def lift(expr: Any) -> Any:
         whose shapes do not fit.
     UnsupportedError
         For ``Integral``, and an ``IndexedBase`` with an offset or with strides,
-        and for functions of whole matrices other than inverse and determinant.
+        for functions of whole matrices other than inverse and determinant, and for a condition that SymPy has
+        moved out of an inner ``Sum`` whose index it contains.
     ArgumentError
         For a range that is infinite.
 
@@ -99,7 +101,9 @@ def lift(expr: Any) -> Any:
     """
     if isinstance(expr, (tuple, list)) and not isinstance(expr, Tuple):
         return type(expr)(lift(part) for part in expr)
-    return _without_indices(_Lift().run(as_expr(expr, "the expression")))
+    given = as_expr(expr, "the expression")
+    refuse_moved_conditions(given)
+    return _without_indices(_Lift().run(given))
 
 
 def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
@@ -123,7 +127,11 @@ def as_operand(value: object, description: str) -> Any:
     ``description``.
     """
     expr = as_expr(value, description)
-    return _without_indices(expr) if isinstance(expr, TensorNode) else lift(expr)
+    if not isinstance(expr, TensorNode):
+        return lift(expr)
+    if any(isinstance(node, (sympy.Sum, sympy.Product)) for node in nodes_in([expr])):
+        refuse_moved_conditions(expr)
+    return _without_indices(expr)
 
 
 hooks.operand.register(as_operand)

@@ -18,6 +18,7 @@ from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedEr
 from sympy_tensordiff.symbolic.expressions import depth, sympy_callers
 from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.base import TensorNode, interned, is_placeholder
+from sympy_tensordiff.symbolic.expressions.moved_conditions import refuse_moved_conditions
 from sympy_tensordiff.symbolic.expressions.real_values import OF_COMPLEX, refuse_undeclared, way_out
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.index_notation.entries import TensorExpr
@@ -147,6 +148,7 @@ def operand(value: Any, owner: str) -> Expr:
         if isinstance(node, OF_COMPLEX):
             refuse_undeclared(node)
         if node is S.ImaginaryUnit or node in NOT_FINITE:
+            refuse_moved_conditions(expr)  # the logarithm of a sum of zeros, which nobody wrote
             advice = f": {way_out(())}" if node is S.ImaginaryUnit else ""
             if node in (S.Infinity, S.NegativeInfinity):
                 advice = ": as a value of a choice it may stand in td.where or Piecewise"
