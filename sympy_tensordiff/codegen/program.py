@@ -345,7 +345,8 @@ def _in_loop_form(
     tight = with_sums_split_by_index_order(graph, with_sorted_selections(graph, tight))
     tight = extrema_over_segments(graph, tight)
     if lowering.temporaries:
-        tight = with_running_sums(graph, tight)
+        # On a GPU, threads share the terms of a double sum; array libraries have no loops that go on.
+        tight = with_running_sums(graph, tight) if options.rows else tight
         tight, known = nested_around_known_sums(graph, lowering.planner, with_coprime_terms(graph, tight))
         tight = joined_sums(graph, lowering.planner, tight)
         tight = separated_sums(graph, tight, lambda *part: numbered(lowering.planner, *part) in known)

@@ -170,6 +170,7 @@ def test_elementary_functions_are_those_of_other_kernels():
         "cosh": sympy.cosh(x[i]), "tan_near": sympy.tan(x[i]), "arctan": sympy.atan(x[i]),
         "arctan2": sympy.atan2(x[i], x[n - 1 - i]), "arcsinh": sympy.asinh(x[i]), "arccosh": sympy.acosh(x[i]),
         "arctanh": sympy.atanh(x[i]), "trigamma": sympy.polygamma(1, x[i]), "tetragamma": sympy.polygamma(2, x[i]),
+        "logistic_density": 1 / (1 + sympy.exp(-x[i])) * (1 - 1 / (1 + sympy.exp(-x[i]))),
     }  # fmt: skip
     assert expressions.keys() == FUNCTIONS.keys()
     edges = [edge for name in FUNCTIONS for edge in EDGES.get(name, ())]

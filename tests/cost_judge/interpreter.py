@@ -22,6 +22,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": lambda x, y: np.float64(x) ** y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "select": lambda c, x, y: x if c else y,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "softplus": lambda x: np.logaddexp(x, 0), "infinity": lambda: np.inf,
+    "logistic_density": lambda x: np.exp(-abs(x)) / (1 + np.exp(-abs(x))) ** 2,
 }  # fmt: skip
 _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "sum": lambda x, y: x + y, "prod": lambda x, y: x * y, "max": max, "min": min, "any": lambda x, y: x or y,
