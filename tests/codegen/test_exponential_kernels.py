@@ -55,7 +55,7 @@ TIMES = {
 
 
 def text(results: Any) -> str:
-    return print_source(build_program((t, w, b, rate), results), "numba")
+    return print_source(build_program((t, w, b, rate), results, rows=True), "numba")
 
 
 @pytest.mark.in_turns(4)
@@ -119,7 +119,7 @@ LINEAR = ["a triangle", "powers in a triangle", "decay in a triangle", "powers o
 @pytest.mark.parametrize("name", LINEAR)
 def test_the_work_is_linear(name):
     results = CALCULATIONS[name][:3] if name == "point process" else (DOUBLE[name], td.gradient(DOUBLE[name], w))
-    run = as_python(print_source(build_program((t, w, b, rate), results), "numba"))
+    run = as_python(print_source(build_program((t, w, b, rate), results, rows=True), "numba"))
     for count in (40, 80):
         Counted.reads = 0
         arrays = np.linspace(0.1, 9.0, count).view(Counted), np.ones(count).view(Counted)
