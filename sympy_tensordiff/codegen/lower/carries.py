@@ -18,11 +18,8 @@ from sympy_tensordiff.codegen.lower.plan import Planner, StorageCandidate, index
 from sympy_tensordiff.graph.interning import breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, substitute_all
+from sympy_tensordiff.integer.rows import Rows, partition, substitute_all
 from sympy_tensordiff.simplify.growing_functions import is_call
-
-MIN_TRIANGLE_ROWS = 3
-"""A sum over two indices, of which one bounds the other, has at least this many constraints."""
 
 MAX_DISTANCES = 3
 """The largest power of a distance ``p[v] - q[w]`` beside an exponential in a running sum."""
@@ -169,8 +166,12 @@ def _as_running_sum(graph: Graph, node: Node) -> Node:
     """Return the sum `node` as a running sum or a sum of running sums if it has such a form; other nodes unchanged."""
     if node.op != "sum":
         return node
-    single = len(graph.bound(node)) == 1
-    return _with_split_indices(graph, _up_to_end(graph, node)) if single else _around_running_sum(graph, node)
+    bound, inside = set(graph.bound(node)), node.args[0].free
+    if len(bound) > 1:
+        is_tied = any(len(bound & row.form.atoms()) > 1 for row in node.data)
+        return _around_running_sum(graph, node) if is_tied else node
+    is_tied = any((row.form.atoms() & inside) - bound for row in node.data)
+    return _with_split_indices(graph, _up_to_end(graph, node)) if is_tied else node
 
 
 def _with_split_indices(graph: Graph, node: Node) -> Node:
@@ -221,15 +222,13 @@ def _around_running_sum(graph: Graph, node: Node) -> Node:
     """Return the sum `node` as a sum of running sums over one of its variables; unchanged if there are none that depend
     on a single one of the others.
     """
-    if len(node.data) < MIN_TRIANGLE_ROWS or not any(len(row.form.atoms()) > 1 for row in node.data):
-        return node
     variables, rows, body = graph.open(node)
     outer = node.free
     for w in reversed(variables):
         others = [v for v in variables if v != w]
         fixed, own = partition(rows, {w})
-        if not atoms_in(fixed).issuperset(others):
-            continue  # the range of w bounds another variable
+        if not all(_has_both_ends(fixed, v) for v in others):
+            continue  # w bounds another variable
         factors = graph.factors(body)
         inside = [factor for factor in factors if w in factor.free]
         inner = _up_to_end(graph, graph.sum((w,), own, graph.mul(inside)))
@@ -238,6 +237,12 @@ def _around_running_sum(graph: Graph, node: Node) -> Node:
             rest = [factor for factor in factors if factor not in inside]
             return graph.sum(others, fixed, graph.mul([*rest, _with_split_indices(graph, inner)]))
     return node
+
+
+def _has_both_ends(rows: Rows, v: int) -> bool:
+    """Return whether `rows` bound the variable `v` from below and from above, or determine it."""
+    own = [row for row in rows if row.form.coefficient(v)]
+    return any(row.kind == "eq" for row in own) or len({row.form.coefficient(v) > 0 for row in own}) == 2
 
 
 def has_windows(variables: Sequence[int], rows: Rows) -> bool:
