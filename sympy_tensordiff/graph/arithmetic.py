@@ -132,6 +132,7 @@ class Arithmetic(NodeTable):
                 powers.setdefault(factor, []).append(self.one)
         if constant == 0:
             return self.zero
+        self._join_powers(powers)
         if cases:
             powered = [self.pow(base, self.add(exponents)) for base, exponents in powers.items()]
             return self._under_conditions(cases, self.mul([self.const(constant), *powered]))
@@ -147,6 +148,16 @@ class Arithmetic(NodeTable):
             parts.insert(0, self.const(constant))
         args = tuple(parts)
         return args[0] if len(args) == 1 else self._node("mul", None, args, args)
+
+    def _join_powers(self, powers: dict[Node, list[Node]]) -> None:
+        """Move ``n*u`` for an integer n from the exponents of a power ``x**u`` to those of ``x``, if ``x`` is a base of
+        `powers` too: the mapping from bases of a product to their exponents is changed in place.
+        """
+        for power in [base for base in powers if base.op == "pow" and base.args[0] in powers]:
+            base, exponent = power.args
+            times = powers[power]
+            if all(own.op == "const" and isinstance(own.data, int) for own in times):
+                powers[base] += [self.scale(own.data, exponent) for own in powers.pop(power)]
 
     def _without_implied_tests(self, parts: list[Node]) -> list[Node]:
         """Return the factors `parts` without superfluous tests ``u != 0``: those next to another factor that is 0

@@ -35,7 +35,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read_functions import Applications, Scope
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint
 from sympy_tensordiff.integer.extrema import PositivePart
-from sympy_tensordiff.integer.indirect import IndirectIndex
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.symbolic.expressions.binders import Binder
 from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
@@ -166,14 +166,15 @@ class ConditionReader(Applications):
         that state it, and the cases of its negation, here ``i > j`` and ``i < j``. None if it is not linear.
 
         Two bound indices that differ are one alternative, which is tested at each point: the two ranges on both sides
-        would double every sum that reads them. An index is on one side of most bounds.
+        would double every sum that reads them. So are entries of integer data, whose values have no ranges in loops. An
+        index is on one side of most bounds.
         """
         difference = self._linear_form(relation.lhs - relation.rhs, scope)
         if difference is None:
             return None
         row = relation_row(relation, difference)
         if row.kind == "eq":
-            if len(difference.atoms().intersection(scope.values())) > 1:
+            if len(difference.atoms().intersection(scope.values())) > 1 or data_entries([difference]):
                 return (row,), ((Unequal(difference),),)
             return (row,), ((Constraint("ge", difference - 1),), (Constraint("ge", -difference - 1),))
         return (row,), ((row.negation(),),)

@@ -320,8 +320,38 @@ def _powers_of_products(graph: Graph, product: ContractionParts) -> list[Operand
     return None
 
 
+def _powers_of_multiples(graph: Graph, product: ContractionParts) -> list[Operand] | None:
+    """Return the operands of `product` with ``(c*x)**n`` written as ``c**n*x**n`` for a number c and an integer n, so that
+    ``c**n`` joins the coefficient; None without such operands.
+    """
+    parts = product.parts
+    for n, (node, base, power) in _powers(graph, parts):
+        number, rest = graph.split_view(base)
+        if node is not base and number != 1:
+            factor = graph.pow(graph.const(number), graph.const(power))
+            return [*_without(parts, n), (factor, ()), (_power(graph, rest, power), parts[n][1])]
+    return None
+
+
+def _joined_powers(graph: Graph, product: ContractionParts) -> list[Operand] | None:
+    """Return the operands of `product` with ``x**u * (x**v)**n`` written as ``x**(u + n*v)`` for an integer n; None
+    without such operands. A power of a power by itself stays as it is.
+    """
+    parts = product.parts
+    for n, (node, base, power) in _powers(graph, parts):
+        if node is base or base.op != "pow" or base.args[1].op == "const" or base.args[0].shape != node.shape:
+            continue
+        for m, (other, labels) in enumerate(parts):
+            own, exponent = other.args if other.op == "pow" else (other, graph.one)
+            if m == n or own is not base.args[0] or tuple(labels) != tuple(parts[n][1]):
+                continue
+            total = graph.add((exponent, graph.scale(power, base.args[1])))
+            return [*_without(parts, n, m), (graph.pow(own, total), labels)]
+    return None
+
+
 RULES: tuple[Callable[[Graph, ContractionParts], list[Operand] | None], ...] = (
-    _inverse, _softmax, _exponentials, _normalised, _signs, _powers_of_products,
+    _inverse, _softmax, _exponentials, _normalised, _signs, _powers_of_products, _powers_of_multiples, _joined_powers,
 )  # fmt: skip
 
 
@@ -331,7 +361,7 @@ def may_cancel(parts: Sequence[Node]) -> bool:
         base = _base(part)
         if base.op == "inv" or (base.op == "call" and base.data in (sympy.exp, sympy.sign)):
             return True
-        if part is not base and is_core(base):
+        if part is not base and (is_core(base) or base.op == "pow" or base.view):
             return True
     return False
 

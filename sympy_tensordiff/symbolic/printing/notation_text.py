@@ -157,14 +157,14 @@ class TextWriter(Writer):
         least = MUL if len(factors) == 1 and not notation.divisors else POW
         above = [str(abs(number.p))] if number.is_Rational and abs(number.p) != 1 else []
         above += [] if number.is_Rational else [self.printer.parenthesize(abs(number), MUL)]
-        below = [self.at(divisor.tensor, POW) for divisor in notation.divisors]
-        below += [str(number.q)] if number.is_Rational and number.q != 1 else []
+        below = [str(number.q)] if number.is_Rational and number.q != 1 else []
         for scalar in _with_one_root(Mul.make_args(Mul(*notation.scalars))):
             if isinstance(scalar, Pow) and scalar.exp.could_extract_minus_sign():
                 below.append(self.printer.parenthesize(1 / scalar, MUL, strict=False))
             elif scalar != 1:
                 above.append(self.printer.parenthesize(scalar, MUL, strict=False))
         above += [self.at(factor, least) for factor in factors]
+        below += [self.at(divisor.tensor, POW) for divisor in notation.divisors]
         text = "*".join(above) or "1"
         if below:
             text += "/" + (below[0] if len(below) == 1 else f"({'*'.join(below)})")
