@@ -10,7 +10,6 @@ has a loop of its own, whose parts are counted in turn. The array may have entri
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -167,8 +166,9 @@ class Shifts:
     """Where all uses of a value need it, by the node of the candidate."""
     products: dict[Node, list[Node]] = field(default_factory=dict)
     """The products of several factors that stored values replace, by the products that contain them."""
-    _common_factors: list[frozenset[int]] = field(default_factory=list)
-    """The structures of factors that several products have in common, the largest sets first."""
+    _common_factors: list[frozenset[tuple[int, int]]] = field(default_factory=list)
+    """The structures of factors that several products have in common, with the number of each; the largest sets
+    first."""
     _normals: dict[Node, Node] = field(default_factory=dict)
     """Nodes whose products have the common numbers of their factors in front, by the nodes as they were."""
     _reads: dict[Node, frozenset[frozenset[int]]] = field(default_factory=dict)
@@ -176,8 +176,6 @@ class Shifts:
     _shapes: set[tuple[Affine, ...]] = field(default_factory=set)
     """The shapes of all tensors that the program reads: no array of values is larger."""
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
-    _factors: Structures = field(default_factory=Structures)
-    """Of the factors of products, where numbers in front count: ``exp(x)`` and ``exp(-x)`` are two factors."""
     _uses: dict[tuple[Node, Context], Instance | None] = field(default_factory=dict)
     """The uses of values by parts of loops, as far as they were needed."""
     _work: dict[Node, int] = field(default_factory=dict)
@@ -224,25 +222,26 @@ class Shifts:
             if found:
                 self.products[part] = found
 
-    def _find_common_factors(self, places: Sequence[_LoopBody]) -> list[frozenset[int]]:
-        """Return the sets of factors, by their structures, that two products in loop bodies have in common, the largest
-        first: ``{exp(x), 1/s}`` for ``a*exp(x)/s`` and ``b*exp(x)/s``. A single common factor is not a set.
+    def _find_common_factors(self, places: Sequence[_LoopBody]) -> list[frozenset[tuple[int, int]]]:
+        """Return the sets of factors that two products in loop bodies have in common, the largest first: ``{exp(x),
+        1/s}`` for ``a*exp(x)/s`` and ``b*exp(x)/s``. Factors are given by their structures, with the number of each.
         """
         products = {}
         for place in places:
             for part in reachable(*place.nodes):
                 if part.op == "mul" and not place.is_invariant(part) and len(products) < MOST_PRODUCTS:
-                    products[frozenset(self._distinct_factors(part))] = None
+                    products[frozenset((number, len(found)) for number, found in self._factors(part).items())] = None
         common = {one & other for one, other in combinations(products, 2)}
-        return sorted((found for found in common if len(found) > 1), key=lambda found: (-len(found), sorted(found)))
+        sizes = {found: sum(count for _, count in found) for found in common}
+        return sorted((found for found in common if sizes[found] > 1), key=lambda found: (-sizes[found], sorted(found)))
 
-    def _distinct_factors(self, product: Node) -> dict[int, Node]:
-        """Return the factors of ``product`` by the numbers of their structures, without numbers and without those whose
-        structure another factor has, too.
-        """
-        factors = [(self._factors.number(factor), factor) for factor in product.args if factor.op != "const"]
-        counts = Counter(number for number, _ in factors)
-        return {number: factor for number, factor in factors if counts[number] == 1}
+    def _factors(self, product: Node) -> dict[int, list[Node]]:
+        """Return the factors of ``product`` that are no numbers, by the numbers of their structures."""
+        found: dict[int, list[Node]] = {}
+        for factor in product.args:
+            if factor.op != "const":
+                found.setdefault(self._structures.number(factor), []).append(factor)
+        return found
 
     def _partial_products(self, part: Node) -> Iterator[Node]:
         """Yield the products of those factors of the product ``part`` that other products have as well; nothing for
@@ -250,10 +249,11 @@ class Shifts:
         """
         if part.op != "mul" or not self._common_factors:
             return
-        factors = self._distinct_factors(part)
+        factors = self._factors(part)
+        pairs = {(number, len(found)) for number, found in factors.items()}
         for chosen in self._common_factors:
-            if chosen <= factors.keys() and len(chosen) < len([arg for arg in part.args if arg.op != "const"]):
-                yield self.graph.mul([factor for number, factor in factors.items() if number in chosen])
+            if chosen < pairs:
+                yield self.graph.mul([factor for number, _ in sorted(chosen) for factor in factors[number]])
 
     def is_inside(self, use: Instance, context: Context) -> bool:
         """Return whether the array that stores a value has all entries that its `use` needs in the loops of
