@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandida
 from sympy_tensordiff.codegen.lower.scatters import solved_equation
 from sympy_tensordiff.codegen.lower.shift_normal_form import at_origin
 from sympy_tensordiff.codegen.lower.structures import Structures
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.implication import is_implied, remove_redundant
@@ -224,16 +224,24 @@ class Shifts:
 
     def _find_common_factors(self, places: Sequence[_LoopBody]) -> list[frozenset[tuple[int, int]]]:
         """Return the sets of factors that two products in loop bodies have in common, the largest first: ``{exp(x),
-        1/s}`` for ``a*exp(x)/s`` and ``b*exp(x)/s``. Factors are given by their structures, with the number of each.
+        1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. Factors are given by their structures, with the
+        number of each.
+
+        At least two of them call functions: one factor is stored itself, and to multiply again is no work.
         """
-        products = {}
+        products: dict[frozenset[tuple[int, int]], None] = {}
+        calling: set[int] = set()
         for place in places:
             for part in reachable(*place.nodes):
                 if part.op == "mul" and not place.is_invariant(part) and len(products) < MOST_PRODUCTS:
-                    products[frozenset((number, len(found)) for number, found in self._factors(part).items())] = None
-        common = {one & other for one, other in combinations(products, 2)}
-        sizes = {found: sum(count for _, count in found) for found in common}
-        return sorted((found for found in common if sizes[found] > 1), key=lambda found: (-sizes[found], sorted(found)))
+                    factors = self._factors(part)
+                    calling.update(number for number, found in factors.items() if calls_function(found[0]))
+                    products[frozenset((number, len(found)) for number, found in factors.items())] = None
+        found = {}
+        for one, other in combinations(products, 2):
+            if sum(count for number, count in one & other if number in calling) > 1:
+                found[one & other] = sum(count for _, count in one & other)
+        return sorted(found, key=lambda common: (-found[common], sorted(common)))
 
     def _factors(self, product: Node) -> dict[int, list[Node]]:
         """Return the factors of ``product`` that are no numbers, by the numbers of their structures."""
@@ -519,6 +527,11 @@ def _tests_of_data(candidate: StorageCandidate, context: Context) -> Rows:
         others.remove(v)
     rows = tuple([row for row in rows if data_entries([row.form]) and row.form.atoms().isdisjoint(others)])
     return tuple([row.substitute(names) for row in rows])
+
+
+def calls_function(node: Node) -> bool:
+    """Return whether `node` calls a costly function outside of reductions and entries of comprehensions."""
+    return any(is_dear(part) for part in breadth_first(node, lambda part: () if part.op in BINDERS else part.args))
 
 
 def without_common_factor(graph: Graph, node: Node) -> tuple[Number, Node]:
