@@ -315,7 +315,9 @@ def _as_scatter(
     index = {axis: Affine.variable(axis) for axis in axes}
     tests = (*rows, *guard, *conditions, *(row for row in bounds if row.kind != "ge"))
     bounds = tuple(row for row in bounds if row.kind == "ge")
-    while (solved := solved_equation(tests, [axis for axis in axes if index[axis] == Affine.variable(axis)])) is not None:
+    while (
+        solved := solved_equation(tests, [axis for axis in axes if index[axis] == Affine.variable(axis)])
+    ) is not None:
         row, axis, form = solved
         new = {axis: form}
         index = {key: known.substitute(new) for key, known in index.items()}
