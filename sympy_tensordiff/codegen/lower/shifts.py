@@ -6,6 +6,9 @@ numbers in front of them: all that are the same function of their indices, count
 candidate for an array. On a periodic axis, where indices are ``Mod(i + 1, n)``, they are counted round the circle. The
 value is stored where the operations that are saved are more than the reads and the write of the array. A stored value
 has a loop of its own, whose parts are counted in turn. The array may have entries that no use reads; they may be NaN.
+
+Factors that several products have in common are one value if at least two of them call functions. A value that reads
+out of bounds where a condition on integer arrays fails is stored where the condition holds, if all uses have it.
 """
 
 from __future__ import annotations
