@@ -489,9 +489,13 @@ class Lowering(Matrices):
         before these loops.
         """
         groups: dict[int, tuple[Block, list[Node]]] = {}
-        powers = inverse_norms(self.graph, node.args)
-        roots = [factor for factor in node.args if is_inverse_root(factor)] if len(node.args) > 1 else []
-        for factor in node.args:
+        args = node.args
+        for part in self.shifts.products.get(node, ()):
+            if part in self.shifts.members and set(part.args) <= set(args):
+                args = (part, *(factor for factor in args if factor not in part.args))
+        powers = inverse_norms(self.graph, args)
+        roots = [factor for factor in args if is_inverse_root(factor)] if len(args) > 1 else []
+        for factor in args:
             if factor in roots or factor in powers:
                 continue
             home = self._outermost_block(factor, block) if factor.op != "const" else block

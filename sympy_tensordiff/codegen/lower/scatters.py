@@ -224,7 +224,7 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
     """
     for summand in _terms(graph, node):
         rows = _tests(graph, summand)
-        if _solved(rows, axes) or any(_window(rows, axis) for axis in axes):
+        if solved_equation(rows, axes) or any(_window(rows, axis) for axis in axes):
             return True
     return False
 
@@ -276,7 +276,7 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
         body = graph.mul([found.args[0] if factor is found else factor for factor in factors])
 
 
-def _solved(
+def solved_equation(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
     """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`: with
@@ -315,7 +315,9 @@ def _as_scatter(
     index = {axis: Affine.variable(axis) for axis in axes}
     tests = (*rows, *guard, *conditions, *(row for row in bounds if row.kind != "ge"))
     bounds = tuple(row for row in bounds if row.kind == "ge")
-    while (solved := _solved(tests, [axis for axis in axes if index[axis] == Affine.variable(axis)])) is not None:
+    while (
+        solved := solved_equation(tests, [axis for axis in axes if index[axis] == Affine.variable(axis)])
+    ) is not None:
         row, axis, form = solved
         new = {axis: form}
         index = {key: known.substitute(new) for key, known in index.items()}
@@ -460,7 +462,7 @@ class _Diagonal:
         self.index = {axis: Affine.variable(axis) for axis in axes}
         self.left = dict(zip(axes, extents, strict=True))
         self.tests = (*conditions, *ranges(axes, extents))
-        while (solved := _solved(self.tests, [*self.left][::-1], by_data=False)) is not None:
+        while (solved := solved_equation(self.tests, [*self.left][::-1], by_data=False)) is not None:
             row, axis, form = solved
             del self.left[axis]
             self.replace(row, axis, form)

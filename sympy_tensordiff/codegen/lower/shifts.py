@@ -6,6 +6,9 @@ numbers in front of them: all that are the same function of their indices, count
 candidate for an array. On a periodic axis, where indices are ``Mod(i + 1, n)``, they are counted round the circle. The
 value is stored where the operations that are saved are more than the reads and the write of the array. A stored value
 has a loop of its own, whose parts are counted in turn. The array may have entries that no use reads; they may be NaN.
+
+Factors that several products have in common are one value if at least two of them call functions. A value that reads
+out of bounds where a condition on integer arrays fails is stored where the condition holds, if all uses have it.
 """
 
 from __future__ import annotations
@@ -13,19 +16,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import permutations
+from itertools import combinations, permutations
 from math import gcd, lcm
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.functions import is_user_function
 from sympy_tensordiff.codegen.lower.materialise import CONDITIONS, is_dear
 from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandidate, index_forms
+from sympy_tensordiff.codegen.lower.scatters import solved_equation
 from sympy_tensordiff.codegen.lower.shift_normal_form import at_origin
 from sympy_tensordiff.codegen.lower.structures import Structures
-from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.implication import is_implied, remove_redundant
+from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.products import quotient_by, times
 from sympy_tensordiff.integer.rows import Rows, shape_rows
 
@@ -49,6 +54,9 @@ VALUES = frozenset({"add", "mul", "pow", "call", "select"})
 MOST_PARTS = 2000
 """Kernels of more parts are not searched."""
 
+MOST_PRODUCTS = 60
+"""No more products than these are compared for factors in common."""
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -59,6 +67,9 @@ class Instance:
     node: Node
     number: Number
     candidate: StorageCandidate
+    tests: Rows = ()
+    """What guards around the use say about entries of integer arrays, over the axes of the candidate. The value may
+    read out of bounds where they do not hold."""
 
 
 @dataclass(eq=False)
@@ -156,6 +167,11 @@ class Shifts:
     """The nodes that read stored values, with their uses."""
     domains: dict[Node, StorageCandidate] = field(default_factory=dict)
     """Where all uses of a value need it, by the node of the candidate."""
+    products: dict[Node, list[Node]] = field(default_factory=dict)
+    """The products of several factors that stored values replace, by the products that contain them."""
+    _common_factors: list[frozenset[tuple[int, int]]] = field(default_factory=list)
+    """The structures of factors that several products have in common, with the number of each; the largest sets
+    first."""
     _normals: dict[Node, Node] = field(default_factory=dict)
     """Nodes whose products have the common numbers of their factors in front, by the nodes as they were."""
     _reads: dict[Node, frozenset[frozenset[int]]] = field(default_factory=dict)
@@ -181,6 +197,7 @@ class Shifts:
         if len(places) == 1 and not has_shifts(entries):
             return
         self._shapes = {part.shape for part in reachable(*entries) if part.op == "tensor"}
+        self._common_factors = self._find_common_factors(places)
         values: dict[int, _Candidate | None] = {}
         while (found := self._most_saving_value(places, values)) is not None:
             domain = found.domain
@@ -203,6 +220,51 @@ class Shifts:
                 if use is not None and use.candidate.node in self.domains:
                     self.members[use.node] = use
                     place.store(use.node)
+        for part in reachable(*bodies):
+            found = [product for product in self._partial_products(part) if product in place.stored]
+            if found:
+                self.products[part] = found
+
+    def _find_common_factors(self, places: Sequence[_LoopBody]) -> list[frozenset[tuple[int, int]]]:
+        """Return the sets of factors that two products in loop bodies have in common, the largest first: ``{exp(x),
+        1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. Factors are given by their structures, with the
+        number of each.
+
+        At least two of them call functions: one factor is stored itself, and to multiply again is no work.
+        """
+        products: dict[frozenset[tuple[int, int]], None] = {}
+        calling: set[int] = set()
+        for place in places:
+            for part in reachable(*place.nodes):
+                if part.op == "mul" and not place.is_invariant(part) and len(products) < MOST_PRODUCTS:
+                    factors = self._factors(part)
+                    calling.update(number for number, found in factors.items() if calls_function(found[0]))
+                    products[frozenset((number, len(found)) for number, found in factors.items())] = None
+        found = {}
+        for one, other in combinations(products, 2):
+            if sum(count for number, count in one & other if number in calling) > 1:
+                found[one & other] = sum(count for _, count in one & other)
+        return sorted(found, key=lambda common: (-found[common], sorted(common)))
+
+    def _factors(self, product: Node) -> dict[int, list[Node]]:
+        """Return the factors of ``product`` that are no numbers, by the numbers of their structures."""
+        found: dict[int, list[Node]] = {}
+        for factor in product.args:
+            if factor.op != "const":
+                found.setdefault(self._structures.number(factor), []).append(factor)
+        return found
+
+    def _partial_products(self, part: Node) -> Iterator[Node]:
+        """Yield the products of those factors of the product ``part`` that other products have as well; nothing for
+        other nodes.
+        """
+        if part.op != "mul" or not self._common_factors:
+            return
+        factors = self._factors(part)
+        pairs = {(number, len(found)) for number, found in factors.items()}
+        for chosen in self._common_factors:
+            if chosen < pairs:
+                yield self.graph.mul([factor for number, _ in sorted(chosen) for factor in factors[number]])
 
     def is_inside(self, use: Instance, context: Context) -> bool:
         """Return whether the array that stores a value has all entries that its `use` needs in the loops of
@@ -269,6 +331,9 @@ class Shifts:
             saved = self._saved(work, count, len({place for place, _ in instances}))
             if saved > (0 if best is None else best.saved):
                 domain = self._common_candidate([use.candidate for _, use in instances])
+                if domain is None and all(use.tests for _, use in instances):
+                    tested = [replace(use.candidate, rows=(*use.candidate.rows, *use.tests)) for _, use in instances]
+                    domain = self._common_candidate(tested)
                 best = best if domain is None else _Candidate(saved, domain, instances)
         return best
 
@@ -289,17 +354,29 @@ class Shifts:
             if part.op in BINDERS or own.isdisjoint(part.free) or core in place.stored:
                 continue
             is_value = core.op in VALUES and core not in whole_bodies and not (core.height or core.shape)
-            is_value = is_value and self._is_as_small(core, own)
-            if is_value and is_number(core) and self._is_work(place, core) and not self._calls_user_function(core):
+            if is_value and self._is_storable(place, core):
                 yield core, guards
                 if core in place.stored:
                     continue
+            covered: set[Node] = set()
+            for product in () if core.height or core.shape else self._partial_products(core):
+                if not covered.isdisjoint(product.args):
+                    continue
+                if product not in place.stored and self._is_storable(place, product):
+                    yield product, guards
+                covered.update(product.args if product in place.stored else ())
             inner = (*guards, *(row for row in part.data if row not in guards)) if part.op == "guard" else guards
             # A value that is computed under a condition only may be undefined elsewhere.
             below = part.args if part.op != "select" else [part.args[0], *(arg for arg in part.args[1:] if arg.total)]
+            below = below if not covered else [arg for arg in core.args if arg not in covered]
             new = [(arg, inner) for arg in reversed(below) if (arg, inner) not in seen]
             seen.update(new)
             stack += new
+
+    def _is_storable(self, place: _LoopBody, node: Node) -> bool:
+        """Return whether the value `node` in the loop body ``place`` may be stored, and is enough work for that."""
+        is_small = self._is_as_small(node, frozenset(place.context.variables)) and is_number(node)
+        return is_small and self._is_work(place, node) and not self._calls_user_function(node)
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
         """Return whether an array for `node` takes no more memory than some tensor of the program: a tensor with at
@@ -323,10 +400,12 @@ class Shifts:
         candidate = self.planner.candidate(value, context)
         if candidate is None or not candidate.axes:
             return None
-        candidate = at_origin(self.graph, candidate)
+        tests = _tests_of_data(candidate, context) if not forms else ()
+        tested = at_origin(self.graph, replace(candidate, rows=(*candidate.rows, *tests)))
+        candidate = replace(tested, rows=tested.rows[: len(candidate.rows)])
         number, value = self._number_and_core(candidate.node)
         at = tuple([form.substitute(forms) for form in candidate.forms])
-        return Instance(part, number, replace(candidate, node=value, forms=at))
+        return Instance(part, number, replace(candidate, node=value, forms=at), tested.rows[len(candidate.rows) :])
 
     def _number_and_core(self, node: Node) -> tuple[Number, Node]:
         """Return ``(number, core)`` with ``number*core`` equal to `node`, such that multiples of one value have the
@@ -364,7 +443,8 @@ class Shifts:
         every = [r for r in rows if all(r in one.rows or is_implied(r, (*facts, *one.rows)) for one in candidates)]
         found = remove_redundant(every, facts)
         if found != first.rows:
-            boxes = [self.planner.box(axis, [a for a in first.axes if a != axis], found, False) for axis in first.axes]
+            plain = tuple([row for row in found if not data_entries([row.form])])
+            boxes = [self.planner.box(axis, [a for a in first.axes if a != axis], plain, False) for axis in first.axes]
             if not all(low and high for low, high in boxes):
                 return None
             lows, highs = zip(*boxes, strict=True)
@@ -432,6 +512,29 @@ class Shifts:
             parts = reachable(node, known=place.stored)
             known[node] = sum(own_work(part) for part in parts if not place.is_invariant(part))
         return known[node]
+
+
+def _tests_of_data(candidate: StorageCandidate, context: Context) -> Rows:
+    """Return the constraints in `context` on entries of integer arrays, over the axes of `candidate`; () where an axis
+    is not a single loop index. An index that only an equation with such entries determines is replaced by its value.
+    """
+    axes = {form: axis for axis, form in zip(candidate.axes, candidate.forms, strict=True)}
+    names = {v: Affine.variable(axes[place]) for v in context.variables if (place := Affine.variable(v)) in axes}
+    if len(names) < len(axes):
+        return ()
+    rows = context.rows
+    others = [v for v in context.variables if v not in names]
+    while (solved := solved_equation(rows, others)) is not None:
+        equation, v, value = solved
+        rows = tuple([row.substitute({v: value}) for row in rows if row is not equation])
+        others.remove(v)
+    rows = tuple([row for row in rows if data_entries([row.form]) and row.form.atoms().isdisjoint(others)])
+    return tuple([row.substitute(names) for row in rows])
+
+
+def calls_function(node: Node) -> bool:
+    """Return whether `node` calls a costly function outside of reductions and entries of comprehensions."""
+    return any(is_dear(part) for part in breadth_first(node, lambda part: () if part.op in BINDERS else part.args))
 
 
 def without_common_factor(graph: Graph, node: Node) -> tuple[Number, Node]:

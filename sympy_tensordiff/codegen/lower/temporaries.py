@@ -255,6 +255,8 @@ class Storage:
         self._axes = ()  # a scatter has no entries along which a sum goes on
         for v in inner:
             self.names[v] = self._local(self.graph.names[v])
+        if self.temporaries:
+            self.shifts.search([part.value], Context(part.variables, (*part.rows, *part.conditions)), False)
         statements: tuple[loops.Statement, ...] = yield self._additions(name, inner, part, block)
         axes, extents = tuple(self.names[v] for v in heads), tuple(self.form(extent) for extent in part.extents)
         body = (*block.statements, *statements)
