@@ -42,7 +42,7 @@ class LlvmFormPrinter(Builder):
         self.changing: frozenset[str] = frozenset()
         self.depth = 0
         self.defined: dict[str, int] = {}
-        self.conditions: dict[str, Scalar] = {}
+        self.booleans: dict[str, Scalar] = {}
         """The values of boolean scalars."""
         self.is_branch_free = False
         """Whether the statement is in a loop without branches and long loops, which LLVM can make vectors of."""

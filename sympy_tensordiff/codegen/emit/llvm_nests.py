@@ -76,7 +76,7 @@ class LlvmNestPrinter(LlvmScalarPrinter):
                     continue
                 condition = self.scalar(test)[0]
                 with self.when(partial(str, condition)):
-                    self.print_loop(without_condition(statement, test))
+                    self.print_loop_behind_conditions(without_condition(statement, test))
             elif isinstance(statement, If):
                 with self.when(*(partial(self.condition, row) for row in statement.conditions)):
                     self.print_body(statement.body)
@@ -191,7 +191,7 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         if not reduction and is_name:
             self.defined[statement.name] = self.depth
             if kind == "i1":
-                self.conditions[statement.name] = statement.value
+                self.booleans[statement.name] = statement.value
         if reduction:
             own = self.new(f"load {kind}, ptr {pointer}"), kind
             if reduction == "any":

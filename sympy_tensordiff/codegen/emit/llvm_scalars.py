@@ -35,9 +35,7 @@ from sympy_tensordiff.errors import UnsupportedError
 INTRINSICS = frozenset({"sqrt", "abs", "sin", "cos", "floor", "ceil", "log2", "log10", "copysign"})
 """The functions that are intrinsics of LLVM, by the names of the C library."""
 
-_TOTAL = (
-    CONDITIONS | EXTREMA | {"add", "mul", "neg", "pow", "sqrt", "abs", "select", "sign", "heaviside", "real", "double"}
-)
+_TOTAL = CONDITIONS | EXTREMA | {"add", "mul", "neg", "pow", "sqrt", "abs", "select", "sign", "heaviside"}
 """The operations that may be computed for all entries of a vector, needed or not."""
 
 COMPARISONS = {"lt": ("slt", "olt"), "le": ("sle", "ole"), "eq": ("eq", "oeq"), "ne": ("ne", "une")}
@@ -184,7 +182,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
     def is_nearly_always_true(self, condition: Scalar) -> bool:
         """Return whether a condition says that loop variables or sizes differ, as ``i != j and i != k``."""
         if isinstance(condition, Name):
-            return condition.name in self.conditions and self.is_nearly_always_true(self.conditions[condition.name])
+            return condition.name in self.booleans and self.is_nearly_always_true(self.booleans[condition.name])
         if not isinstance(condition, Operation):
             return False
         if condition.function == "and":
