@@ -114,14 +114,3 @@ def test_terms_that_are_not_needed_may_be_infinite():
         quotients = given[None] / (given[:, None] - given[None])
     np.fill_diagonal(quotients, 0)
     np.testing.assert_allclose(compiled(given), quotients.sum(1), rtol=1e-13)
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_reads_that_a_condition_keeps_inside_stay_behind_it(first, monkeypatch):
-    """The entry before the first one is never read."""
-    monkeypatch.setenv("SYMPY_TENSORDIFF_LLVM", "check")
-    term = Piecewise((x[i - 1] * x[j], Ne(i, 0) & Ne(i, j)), (0, True))
-    compiled = td.lambdify([x], Entries(Sum(term, (i, first, n - 1)), (j, n)), "llvm")
-    given = np.random.default_rng(0).uniform(size=9)
-    expected = [one * sum(given[at - 1] for at in range(1, 9) if at != place) for place, one in enumerate(given)]
-    np.testing.assert_allclose(compiled(given), expected, rtol=1e-13)
