@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sympy_tensordiff.codegen.emit.arrays import block_constant, recurrence_pieces
 from sympy_tensordiff.codegen.emit.correlations import BYTES
@@ -23,6 +24,7 @@ from sympy_tensordiff.codegen.emit.llvm_products import HIGH, LOW, LlvmProductPr
 from sympy_tensordiff.codegen.emit.llvm_recurrences import LlvmRecurrencePrinter
 from sympy_tensordiff.codegen.emit.llvm_windows import LlvmCorrelationPrinter
 from sympy_tensordiff.codegen.emit.numba_cpu import BLOCKS, PARTIAL_TOTALS, block_ends
+from sympy_tensordiff.codegen.ir.bounds import unproved_arrays
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.nests import ZERO
 from sympy_tensordiff.codegen.ir.programs import (
@@ -169,6 +171,8 @@ class LlvmStepPrinter:
         nest = nest_of(step, Site(self.prover, names.fresh, bare, block=ends, off=self.rules_off))
         printer = LlvmNestPrinter(self.module, shapes, integers, nest.bare)
         printer.is_inlined = self.is_body
+        unproved = cache(lambda: unproved_arrays(step, self.prover))
+        printer.is_inside = lambda array: array not in unproved()
         if isinstance(step, ConstantKernel):
             printer.real = "double"  # the angles of sines may be large
         printer.print_nest(nest.arrays, nest.body)

@@ -7,7 +7,7 @@ from functools import partial, reduce
 from typing import Any
 
 from sympy_tensordiff.codegen.emit.llvm import NO_MEMORY, OUTSIDE, Builder, Module, Value
-from sympy_tensordiff.codegen.ir.scalars import Bound, Ends
+from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Scalar
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, Variable, quotient
 from sympy_tensordiff.integer.extrema import PositivePart, extrema_in
@@ -42,6 +42,12 @@ class LlvmFormPrinter(Builder):
         self.changing: frozenset[str] = frozenset()
         self.depth = 0
         self.defined: dict[str, int] = {}
+        self.booleans: dict[str, Scalar] = {}
+        """The values of boolean scalars."""
+        self.is_branch_free = False
+        """Whether the statement is in a loop without branches and long loops, which LLVM can make vectors of."""
+        self.is_inside: Callable[[str], bool] = lambda array: False
+        """Whether all reads of an array are in bounds, whichever conditions of selects are true."""
         self.code = ""
         """The slot of the return code; "" for a function that cannot fail but for lack of memory."""
         self.is_inlined = False

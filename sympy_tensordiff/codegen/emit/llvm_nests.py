@@ -14,10 +14,15 @@ from sympy_tensordiff.codegen.emit.llvm import FLAGS, MAX_INTERLEAVED_VECTORS, U
 from sympy_tensordiff.codegen.emit.llvm_scalars import LlvmScalarPrinter
 from sympy_tensordiff.codegen.ir.facts import is_vectorised
 from sympy_tensordiff.codegen.ir.loops import Alloc, If, Loop, Set, Statement, defines
-from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_condition
+from sympy_tensordiff.codegen.ir.rare_loops import (
+    condition_of_loop,
+    conditions_outside,
+    without_condition,
+    without_conditions,
+)
 from sympy_tensordiff.codegen.ir.scalars import EXTREMA, Ends, Load, Name, Operation
 from sympy_tensordiff.codegen.ir.walk import forms, loads, loops, scalars, statements
-from sympy_tensordiff.codegen.schedule.rows import run_of
+from sympy_tensordiff.codegen.schedule.rows import has_few_steps, run_of
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.indirect import compounds_in, data_entries
 from sympy_tensordiff.integer.products import SymbolicQuotient
@@ -67,17 +72,25 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         for statement in body:
             if isinstance(statement, Loop):
                 if (test := condition_of_loop(statement)) is None:
-                    self.print_loop(statement)
+                    self.print_loop_behind_conditions(statement)
                     continue
                 condition = self.scalar(test)[0]
                 with self.when(partial(str, condition)):
-                    self.print_loop(without_condition(statement, test))
+                    self.print_loop_behind_conditions(without_condition(statement, test))
             elif isinstance(statement, If):
                 with self.when(*(partial(self.condition, row) for row in statement.conditions)):
                     self.print_body(statement.body)
             else:
                 assert isinstance(statement, Set)
                 self.print_set(statement)
+
+    def print_loop_behind_conditions(self, loop: Loop) -> None:
+        """Append the LLVM instructions of a loop; conditions that do not change in it, and without which it has no
+        effect, are tested before it.
+        """
+        names = () if self.is_branch_free or has_few_steps(loop) else conditions_outside(loop)
+        with self.when(*(partial(self.truth, name) for name in names)):
+            self.print_loop(without_conditions(loop, names) if names else loop)
 
     def print_loop(self, loop: Loop) -> None:
         """Append the LLVM instructions of a loop and its body."""
@@ -97,11 +110,16 @@ class LlvmNestPrinter(LlvmScalarPrinter):
     def print_range(self, loop: Loop, low: str, stop: str, mark: str) -> None:
         """Append the instructions of a loop over the values from ``low`` up to ``stop``, marked for LLVM by `mark`."""
         assert isinstance(loop.step, int)
+        around = self.is_branch_free
+        self.is_branch_free = not any(isinstance(s, If) for s in statements(loop.body)) and all(
+            map(has_few_steps, loops(loop.body))
+        )
         with self.loop(low, stop, loop.step, mark) as variable:
             self.values[loop.variable] = variable
             self.depth += 1
             self.print_body(loop.body)
             self.depth -= 1
+        self.is_branch_free = around
 
     def is_costly(self, loop: Loop) -> bool:
         """Return whether `loop`, an innermost loop without conditions, should run in vectors of iterations: it calls a
@@ -172,6 +190,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
             pointer, kind = self.entry_pointer(target.array, target.index), self.entry_type(target.array)
         if not reduction and is_name:
             self.defined[statement.name] = self.depth
+            if kind == "i1":
+                self.booleans[statement.name] = statement.value
         if reduction:
             own = self.new(f"load {kind}, ptr {pointer}"), kind
             if reduction == "any":

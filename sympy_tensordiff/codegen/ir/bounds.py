@@ -97,12 +97,13 @@ class _BoundsChecker:
         """
         for axis, row in self.prover.unproved_bounds(load, rows, self.shapes[load.array]):
             by_data = data_entries([row.form]) or not self.data.isdisjoint(row.form.atoms())
-            if not (by_data or load.array in self.arrays_checked_at_run_time()):
+            if not (by_data or load.array in unproved_arrays(self.step, self.prover)):
                 raise VerificationError(f"the nest of {self.step.array}: axis {axis} of {load.array} needs {row}")
 
-    def arrays_checked_at_run_time(self) -> set[str]:
-        """Return the arrays that are read at indices which are not proved to be in bounds, before scheduling changes
-        the step. Each call checks the indices of these reads.
-        """
-        unproved = (self.prover.unproved(kernel) for kernel in kernels_of(self.step))
-        return {read.load.array for found in unproved for read, *_ in found}
+
+def unproved_arrays(step: Kernel | FusedKernels, prover: Prover) -> set[str]:
+    """Return the arrays that are read at indices which loops and guards do not prove to be in bounds, before scheduling
+    changes the step. The conditions of selects prove it, or each call checks the indices.
+    """
+    unproved = (prover.unproved(kernel) for kernel in kernels_of(step))
+    return {read.load.array for found in unproved for read, *_ in found}

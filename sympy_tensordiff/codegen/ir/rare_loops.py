@@ -6,7 +6,7 @@ may be left out there, which simplifies the code after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, defines, is_addition, is_let, reduction_of
@@ -46,6 +46,60 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
         return value.arguments[1] if decided and isinstance(value, Operation) else value
 
     return replace(loop, body=with_values(loop.body, first_branch))
+
+
+def conditions_outside(loop: Loop) -> tuple[Name, ...]:
+    """Return the boolean scalars from outside of `loop` which are all true wherever it changes an accumulator from
+    outside: where one of them is false, the loop can be skipped. () if the loop stores entries of arrays.
+
+    >>> term = Operation("select", (Name("c"), Name("x"), Identity("sum").value))
+    >>> both = Operation("select", (Operation("and", (Name("c"), Name("d"))), term, Identity("sum").value))
+    >>> conditions_outside(Loop("i", (), (), (Set(Name("s"), term, "sum"), Set(Name("t"), both, "sum"))))
+    (Name(name='c'),)
+    """
+    own = {loop.variable, *declared(loop.body)} | {s.variable for s in statements(loop.body) if isinstance(s, Loop)}
+    found: dict[Name, None] | None = None
+    for statement in statements(loop.body):
+        if isinstance(statement, Loop) or defines(statement):
+            continue
+        if not is_addition(statement):
+            return ()
+        if statement.name not in own:
+            names = {name: None for name in _names_of_conditions(statement) if name.name not in own}
+            found = names if found is None else {name: None for name in found if name in names}
+    return tuple(found or ())
+
+
+def without_conditions(loop: Loop, names: Container[Scalar]) -> Loop:
+    """Return ``loop`` for the case that the boolean scalars ``names`` are all true."""
+
+    def simplified(value: Scalar) -> Scalar:
+        """Return a select or a conjunction of which ``names`` are conditions without them; other values unchanged."""
+        if not isinstance(value, Operation) or value.function not in ("and", "select"):
+            return value
+        if value.function == "select":
+            return value.arguments[1] if value.arguments[0] == TRUE else value
+        rest = tuple(argument for argument in value.arguments if argument != TRUE)
+        return rest[0] if len(rest) == 1 else Operation("and", rest) if rest else TRUE
+
+    def decided_value(value: Scalar) -> Scalar:
+        """Return one node of an expression with the truth values of ``names`` substituted."""
+        return TRUE if isinstance(value, Name) and value in names else simplified(value)
+
+    return replace(loop, body=with_values(loop.body, decided_value))
+
+
+def _names_of_conditions(statement: Set) -> Iterator[Name]:
+    """Yield the boolean scalars under which an update of an accumulator has an effect: ``c`` and ``d`` for ``total +=
+    (value if d else 0) if c and i != j else 0``.
+    """
+    if statement.reduction == "any":
+        return
+    value, neutral = statement.value, Identity(reduction_of(statement)).value
+    while isinstance(value, Operation) and value.function == "select" and value.arguments[2] == neutral:
+        test, value, _ = value.arguments
+        parts = test.arguments if isinstance(test, Operation) and test.function == "and" else (test,)
+        yield from (part for part in parts if isinstance(part, Name))
 
 
 def _condition_of_addition(statement: Set) -> Scalar | None:
