@@ -198,8 +198,9 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the operations that each use of the sum `total` saves if all uses multiply its terms one by one, so
-        that the sum itself is not computed: an equal share of its cost. ``volume`` is its number of entries.
+        """Return the number of operations to compute the sum `total`, divided by the number of its uses: the saving of
+        each use if all of them multiply the terms one by one, so that the sum is never computed. ``volume`` is the
+        number of its entries.
         """
         every = self.private_parts(total).products[-1]
         return self.work_of_sum(total, every, volume) // self.products.uses[total]

@@ -67,7 +67,9 @@ class IndirectIndex(Compound):
         return Constraint("ge", entry), Constraint("ge", self.below - 1 - entry)
 
     def evaluate(self, values: Mapping[Variable, Any]) -> int:
-        """Return the value; ``values`` has the array (or nested sequences) of the tensor under its name."""
+        """Return the entry of the integer array, an int: ``values`` maps the name of the tensor to the array (or nested
+        sequences), and the variables in the index to integers.
+        """
         value = values[self.tensor]
         for form in self.index:
             value = value[form.evaluate(values)]
