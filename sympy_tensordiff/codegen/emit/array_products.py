@@ -197,9 +197,9 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Return the grouping of the factors into one or two operands with the fewest operations; more operands are
-        allowed if the library's compiler fuses sums. None if an ordinary sum is as good, or if there are too many
-        factors.
+        """Return the grouping of the factors into one or two operands that takes the fewest operations, or into more if
+        the library's compiler fuses sums. None if no factor is an array, if there are too many factors, or if an
+        ordinary sum is as good.
         """
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]

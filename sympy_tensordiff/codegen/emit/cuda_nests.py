@@ -233,8 +233,9 @@ class CudaPrinter(NestPrinter):
 
 
 class CudaPythonLoopPrinter(CudaPrinter):
-    """Prints a kernel as a function for blocks that run a loop over time: their threads share the entries. ``batch`` is
-    the number of the axis of the batch, None if there is none.
+    """Prints a kernel that is part of a recurrence as a Python function for ``cuda.jit``, called by a block of threads
+    that runs the whole loop over time; the threads divide the entries of each array among them. ``batch`` is the number
+    of the batch axis, None without one.
     """
 
     def __init__(self, names: FormNames, step: Kernel | FusedKernels, shapes: Shapes, batch: int | None) -> None:
@@ -307,8 +308,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the extents that a GPU kernel needs to compute offsets of array entries and its number of threads: those
-    of its threads (also of blocks, for a ``nest`` with shared memory), and those of the arrays that it uses.
+    """Return the extents that the printed GPU kernel of a step contains: those of its grid of threads, and those of its
+    arrays, except along their first axes, for the offsets of entries. `nest` is given if blocks of threads share
+    memory.
     """
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
@@ -349,7 +351,7 @@ class KernelText(NamedTuple):
 
 
 class GpuKernel(NamedTuple):
-    """A step with its loop nest for threads or for blocks of threads, and the names used in it."""
+    """A step of a program, its loop nest for threads or for blocks of threads, and the identifiers for its names."""
 
     step: Kernel | FusedKernels
     nest: tuple[Statement, ...] | BlockNest
@@ -373,8 +375,8 @@ def gpu_kernels(
 
 
 def kernel_functions(kernels: Sequence[GpuKernel], shapes: Shapes) -> Iterator[KernelText]:
-    """Yield the function of each kernel. Kernels that are equal up to constants get the same function, with these
-    constants as parameters.
+    """Yield the printed function of each GPU kernel. Kernels that are equal up to integer constants, such as strides,
+    get equal texts, with these constants as parameters.
     """
     open_ = [_kernel_text(*kernel, shapes, None) for kernel in kernels]
     patterns = [text_up_to_renaming(printed.text, printed.names.texts) for printed in open_]

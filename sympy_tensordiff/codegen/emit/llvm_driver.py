@@ -71,7 +71,7 @@ class ModuleText:
     driver: str = ""
 
     def whole(self) -> str:
-        """Return the text of the module for display, followed by the Python driver as comments."""
+        """Return the text of the module for display: the Python driver as comments, then the LLVM code."""
         return "".join(f"; {line}\n" for line in self.driver.splitlines()) + self.text
 
 
@@ -191,9 +191,9 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         division: int | str = BLOCKS,
     ) -> StepFunction:
-        """Add the printed function ``text`` of `step` to the module, unless it has an equal one, and return the
-        function's record. If the function computes a range of parts, `ends` are its parameters for the range, `extent`
-        is the number of all parts, and `division` says how threads share the parts.
+        """Add the LLVM function ``text`` of `step` to the module, unless it has an equal one, and return its
+        `StepFunction`. If the function computes a range of parts of the result, `ends` are the names of its parameters
+        for the range, `extent` is the number of all parts, and `division` says how threads divide them.
         """
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}
@@ -207,8 +207,8 @@ class LlvmStepPrinter:
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
-    """Return a module with one entry point per compiled step, and a driver in Python that calls these and libraries.
-    ``found`` has the compiled function of each step, None for a step that Python computes.
+    """Return a module with an entry point for each compiled step, and a driver in Python that calls these and the
+    functions of libraries. ``found`` has the compiled function of each step, None for a step that Python computes.
     """
     names = module_names(program, LIBRARY_NAMES)
     calls, pieces, entries = {}, [], {}

@@ -181,8 +181,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, pitches, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def row_step(self, labels: Sequence[int], groups: tuple[Sequence[int], Sequence[int]], is_turned: bool) -> str:
-        """Emit the distance, in entries, between neighbouring rows of a matrix, an operand of a product, and return its
-        value. ``labels`` are the axes of its array; ``groups`` are those along its rows and those along its columns,
+        """Emit the distance, in entries, between the first entries of neighbouring rows of an operand as a matrix, and
+        return its value. ``labels`` are the axes of its array, ``groups`` the axes along rows and those along columns,
         exchanged if `is_turned`.
         """
         first, second = reversed(groups) if is_turned else groups
