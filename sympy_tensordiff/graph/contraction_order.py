@@ -66,8 +66,8 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected value of the extent `form`, times a constant, minus a small number if the extent counts
-        as shorter (see `for_graph`): by these sizes, contraction orders of equal expected cost differ.
+        """Return a size for the extent `form` by which contraction orders of equal expected cost differ: a constant
+        multiple of the expected value, minus a small number for an extent that counts as shorter (see `for_graph`).
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)

@@ -284,7 +284,7 @@ class CFile:
         return {name: size for name, size in tables.items() if name not in rows}, list(dict.fromkeys(work))
 
     def size_lines(self) -> list[str]:
-        """Return the C declarations of the integer sizes that are a maximum or minimum of other expressions in sizes."""
+        """Return the C declarations of the integer sizes that are the maximum or minimum of other expressions."""
         lines = []
         for size in self.program.sizes:
             text = self.forms.extreme("max" if size.lows else "min", size.lows or size.highs)
