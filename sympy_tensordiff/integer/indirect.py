@@ -270,8 +270,8 @@ def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bo
 
 
 def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[Variable]) -> list[Constraint]:
-    """Return the constraints in ``rows`` that no loop bound can express, such as ``idx[i] == p``. The body of the sum
-    over ``variables`` must test them.
+    """Return those constraints in ``rows`` that cannot become bounds of the loops over ``variables``, such as ``idx[i]
+    == p``: the loop body must test them.
 
     An inequality may bound one variable by an entry that others select, ``k >= ptr[i]``, if no other row needs the loop
     over ``i`` inside the one over ``k``.

@@ -80,8 +80,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return the constraints in ``rows`` that limit the first axis to the rows of one thread, such as ``i < stop``,
-        with the end of the whole axis in place of the thread's end: ``i < n``. Other constraints are left out.
+        """Return the bounds of the first axis in ``rows`` that hold for the rows of one thread only, such as ``i <
+        stop``, with the end of the whole axis in place of the thread's: ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(
@@ -101,8 +101,8 @@ class _BoundsChecker:
                 raise VerificationError(f"the nest of {self.step.array}: axis {axis} of {load.array} needs {row}")
 
     def arrays_checked_at_run_time(self) -> set[str]:
-        """Return the arrays that are read at indices which are not proved to be in bounds, before scheduling changes
-        the step. Each call checks the indices of these reads.
+        """Return the arrays that the step, as it was before scheduling, reads at indices not proved to be in bounds. A
+        check in each call refuses indices out of bounds.
         """
         unproved = (self.prover.unproved(kernel) for kernel in kernels_of(self.step))
         return {read.load.array for found in unproved for read, *_ in found}
