@@ -167,8 +167,8 @@ class _GreedySearch:
 
 
 def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], most: int) -> Path:
-    """Return the pairs to multiply with the fewest multiplications and, among these, with the smallest intermediate
-    arrays. ``most`` is the number of multiplications of some order.
+    """Return the contraction path with the fewest multiplications and, among these, with the smallest intermediate
+    arrays. ``most`` is an upper limit: the number of multiplications of a known path.
 
     Dynamic programming over the sets of operands, which are the bits of integers, from small to large sets. Sets whose
     product cannot be part of an order of ``most`` multiplications are left out: of a chain, nearly all but the

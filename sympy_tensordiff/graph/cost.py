@@ -76,9 +76,7 @@ class CostModel:
         its memory grow no faster with the sizes, and it takes at most ``slack`` times as many operations. More memory,
         up to the growth `given` of the arguments, is allowed if it takes no more operations.
 
-        `given` is the growth of the arguments: the new form may store arrays that grow no faster, if it takes no more
-        operations than the old one at the sizes to plan for. It may take `slack` times the operations if no operation
-        and no array grows faster.
+        The numbers of operations are compared at the expected sizes.
         """
         if grows_faster(new.operations.growth, old.operations.growth):
             return False

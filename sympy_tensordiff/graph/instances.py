@@ -170,7 +170,7 @@ def _substitutions(
     the body, each with the forms in the node that may be equal to it: equations between these are solved for the
     variables.
 
-    ``pairs`` has the forms of the body, each with the possible matches in the node.
+    Only as many pairs are used as determine the variables; the others are not checked.
     """
     waiting = unknown - found.keys()
     if not waiting:

@@ -284,7 +284,8 @@ class TermProducts(SumParts):
         return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
 
     def split_power(self, node: Node) -> Node:
-        """Return a power, or a view of one, with its base split; other nodes unchanged.
+        """Return the new node, made of products of two operands, for a power or for a view of one: its base is replaced
+        by the new node in ``done``. Other nodes are unchanged unless they are in ``done``.
 
         A product of a term and the other operands may have two equal factors: then it has a power that no node of the
         graph has.

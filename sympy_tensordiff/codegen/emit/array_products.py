@@ -176,8 +176,8 @@ class Arrangement(NamedTuple):
         return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
 
     def work(self) -> float:
-        """The estimated number of operations to compute those operands that are not read from memory: for each, its
-        entries times its factors. A matrix product counts one less, so that it is preferred among equals.
+        """The estimated number of operations to compute the operands that are products: for each, its number of entries
+        times its number of factors. A matrix product counts one less, so that it is preferred among equals.
         """
         made = (operand for operand in self.operands if operand.is_computed)
         return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices

@@ -337,8 +337,9 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return ``(name, subscripts)`` of the read ``name[texts]``, transposed so that short axes that are read at a
-        single index come first: ``x.T[0]`` for ``x[:, 0]``. Other reads are unchanged.
+        """Return ``(name, subscripts)`` of the read ``name[texts]``. If short axes are read at single indices, the
+        array is transposed so that these axes come first: ``x.T[0]`` for ``x[:, 0]``; other reads are unchanged.
+        ``along`` has the dimensions along each axis, ``extents`` the lengths.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """

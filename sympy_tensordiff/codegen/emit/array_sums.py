@@ -98,7 +98,9 @@ class Narrowing:
     # ------------------------------------------------------------------------ loops
 
     def widest(self, loop: Loop, frame: Frame) -> Loop:
-        """Return ``loop`` with one range that contains its ranges at all entries: ``j < n`` for ``j <= i``."""
+        """Return ``loop`` with bounds that do not depend on the array entry, so that its range contains those of all
+        entries: ``j < n`` for ``j <= i``.
+        """
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
             """Return ``bounds`` of a loop that hold for all array entries: the least values of lower bounds (``sign``

@@ -179,8 +179,8 @@ class CFile:
         return self.loop_over_time(step, body, self.loop_printer)
 
     def loop_over_time(self, step: Recurrence, body: CFile, printer: type[CRecurrencePrinter]) -> StepText:
-        """Return the C function of a recurrence, printed by ``printer``, preceded by the functions of one time step,
-        whose file is ``body``.
+        """Return the C function of a recurrence, printed by the class ``printer``, together with the functions of one
+        time step, which come before it. ``body`` is the `CFile` that prints the time step.
         """
         name, body.is_body = body.options.name, True
         pieces, entries = body.function_texts()
@@ -398,8 +398,8 @@ class CFile:
         return text
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that call ``found``, the printed function of a step; they are guarded if its array may be
-        empty.
+        """Yield the lines of C that call the function of `step`, printed as ``found``; a test skips the call if its
+        array is empty.
         """
         text = f"{'code |= ' * found.has_code}{functions(step)};"
         if some := self.temporaries.nonempty_condition(self.temporaries.work_extents(step)):

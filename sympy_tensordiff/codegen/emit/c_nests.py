@@ -391,8 +391,8 @@ def _mentioned_names(body: Sequence[Statement]) -> set[str]:
 
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
-    """Return the accumulators to which the innermost ``loop`` adds, for the pragma that lets compilers vectorise a sum;
-    [] if it has other effects. Names ``inside`` are declared in the loop.
+    """Return the accumulators to which the innermost ``loop`` adds, for a pragma by which compilers vectorise the sum;
+    [] if it has other effects. The names ``inside`` are declared in the loop, so they are no accumulators.
     """
     if has_few_steps(loop):
         return []

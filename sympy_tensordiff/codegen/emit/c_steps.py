@@ -39,8 +39,7 @@ class StepText(NamedTuple):
     """A printed C function of a step, with the names of its arguments, the sizes of its scratch arrays, and whether it
     returns an error code.
 
-    ``passed`` are the names of its arguments, ``work`` the numbers of entries of its work arrays by their names, and
-    ``has_code`` says whether it returns a code.
+    ``passed`` are the names of its arguments, and ``work`` maps its scratch arrays to their numbers of entries.
     """
 
     text: str
@@ -161,8 +160,8 @@ DETERMINANT_KINDS = {"det": 0, "logdet": 1, "logabsdet": 2}
 
 
 class CLibraryCallPrinter:
-    """Prints the C body of a linear-algebra step. It computes the matrices of a batch one after the other, in the
-    scratch memory ``work``.
+    """Prints the C body of the function of a linear-algebra step (inverse, determinant, factors or solution), which
+    handles the matrices of a batch one after the other in the scratch memory ``work``.
     """
 
     def __init__(self, step: Solve | Apply, names: FormNames, shapes: Shapes, factor: str) -> None:

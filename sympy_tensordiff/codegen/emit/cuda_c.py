@@ -135,7 +135,9 @@ class CudaCPrinter(CudaTexts):
         self.print_threads(body)
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that compute the axes from the position of the thread in the grid, then the nest."""
+        """Append the lines that compute the indices along the kernel's axes from the position of the thread in the
+        grid, and then the loop nest of one thread.
+        """
         axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
         heads = [f"for (ptrdiff_t {axis} = THREAD_Y; {axis} < {extent}; {axis} += THREADS_Y) {{"
                  for axis, extent in zip(axes[-2:-1], extents[-2:-1], strict=True)]  # fmt: skip
@@ -183,7 +185,9 @@ class CudaLoopKernelPrinter(CudaCPrinter):
         super().__init__(names, prover, step, bare, single)
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that compute the axes from the position of the thread in its block, then the nest."""
+        """Append the lines that compute the indices along the kernel's axes from the position of the thread in its
+        block, and then the loop nest of one thread.
+        """
         axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
         heads = []
         if self.batch is not None:

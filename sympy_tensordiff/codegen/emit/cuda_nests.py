@@ -86,7 +86,9 @@ class CudaPrinter(NestPrinter):
         return form.atoms().isdisjoint(self.own_variables) and not data_entries([form])
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that compute the axes from the position of the thread in the grid, then the nest."""
+        """Append the lines that compute the indices along the kernel's axes from the position of the thread in the
+        grid, and then the loop nest of one thread.
+        """
         for _ in self.axes:
             (loop,) = body
             assert isinstance(loop, Loop)
@@ -243,7 +245,9 @@ class CudaPythonLoopPrinter(CudaPrinter):
         self.batch = batch
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that compute the axes from the position of the thread in its block, then the nest."""
+        """Append the lines that compute the indices along the kernel's axes from the position of the thread in its
+        block, and then the loop nest of one thread.
+        """
         for _ in self.axes:
             (loop,) = body
             assert isinstance(loop, Loop)
@@ -285,7 +289,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
         self.own_variables = list(dict.fromkeys([*coordinates, *own]))
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that declare shared arrays and compute the coordinates of the thread, then the nest."""
+        """Append the lines that declare the arrays in shared memory and compute the coordinates of the thread, and then
+        the loop nest.
+        """
         nest = self.nest
         for alloc in nest.shared:
             self.line(1, f"{self.names(alloc.name)} = cuda.shared.array({shared_size(alloc)}, real)")

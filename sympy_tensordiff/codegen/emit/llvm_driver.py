@@ -148,7 +148,9 @@ class LlvmStepPrinter:
         return self.shared_function(step, product, product.function(), (LOW, HIGH), part_count(step, shapes), division)
 
     def recurrence_function(self, step: Recurrence) -> StepFunction:
-        """Return the function of a recurrence, which calls the functions of a time step in a loop."""
+        """Define the LLVM function of a recurrence, which calls the functions of a time step in a loop, and return its
+        `StepFunction`.
+        """
         body = step.body
         copies = Copies(fuse(body, Prover(body)), BYTES // self.module.size)
         body = copies.program
@@ -160,8 +162,8 @@ class LlvmStepPrinter:
         return self.shared_function(step, loop, loop.function())
 
     def nest_function(self, step: Kernel | FusedKernels) -> StepFunction:
-        """Return the function of a kernel or fused kernels. If it runs on several cores, the function computes one
-        block of rows.
+        """Define the LLVM function of a kernel or of fused kernels, and return its `StepFunction`. If the step runs on
+        several cores, each call of the function computes one block of rows.
         """
         shapes, integers, bare = self.site
         names = self.names.copy()

@@ -95,7 +95,9 @@ class LlvmNestPrinter(LlvmScalarPrinter):
             self.print_range(loop, low, stop, mark)
 
     def print_range(self, loop: Loop, low: str, stop: str, mark: str) -> None:
-        """Append the instructions of a loop over the values from ``low`` up to ``stop``, marked for LLVM by `mark`."""
+        """Append the instructions of `loop` over the values from ``low`` up to, but not including, ``stop``. ``mark``
+        is a hint for LLVM how to vectorise it, see `LOOP_MARK`.
+        """
         assert isinstance(loop.step, int)
         with self.loop(low, stop, loop.step, mark) as variable:
             self.values[loop.variable] = variable

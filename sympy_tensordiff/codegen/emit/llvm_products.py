@@ -222,10 +222,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
     def multiply(
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
-        """Emit one matrix product with a sum of ``terms`` products per entry: a BLAS call, or loops if it is small.
-        ``pointers`` and ``steps`` are the first entries and row strides of the result and of both operands, `turned`
-        says which operands are stored transposed. ``rows`` is -1 if the left operand is a vector, ``columns`` if the
-        right one is.
+        """Emit one matrix product of ``rows`` x ``terms`` by ``terms`` x ``columns``: a BLAS call, or loops if it is
+        small. ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the right
+        operand; `turned` says for each operand whether it is stored transposed. ``rows`` or ``columns`` is -1 if that
+        operand is a vector.
         """
         out, left, right = pointers
         own, other = ("1" if length == "-1" else length for length in (rows, columns))

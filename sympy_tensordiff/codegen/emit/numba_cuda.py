@@ -78,8 +78,8 @@ class _Printed(NamedTuple):
 
 
 def _printed(program: Program, step: str = "") -> _Printed:
-    """Return `program` printed for a device; if ``step`` is given, the program is the body of a recurrence, and its
-    function has this name.
+    """Return `program` printed for a device. If ``step`` is not empty, the program is the body of a recurrence, and
+    ``step`` is the name of the function that runs it.
     """
     program, whole, products, deals = on_device(program)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
