@@ -56,7 +56,8 @@ def problem(sizes: Sizes = PAPER_SIZES) -> Problem:
 
 
 def inputs(sizes: Sizes = PAPER_SIZES, seed: int = 0) -> tuple[Array, ...]:
-    """Return random ``a, b, c, d, df``, scaled so that f is between 0.1 and 10 for any sizes.
+    """Return random arrays for the variables a, b, c, d and the cotangent df of the demonstration; c and d are scaled
+    so that f is between 0.1 and 10 for any sizes.
 
     The entries of c and d are not close to 0, where their derivatives vanish and the relative error of a difference
     quotient is meaningless.

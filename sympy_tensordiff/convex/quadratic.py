@@ -373,7 +373,9 @@ def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
 
 
 def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
-    """Return the direction of ``factor`` in ``directions`` if it is a variable or an entry of one; else ``factor``."""
+    """Return the direction (derivative) of ``factor`` if it is a variable or an entry of a tensor variable:
+    ``directions`` maps variables to their directions. Any other factor is returned unchanged.
+    """
     if isinstance(factor, TensorEntry) and factor.tensor in directions:
         return directions[factor.tensor][factor.indices]
     return directions.get(factor, factor)

@@ -89,8 +89,8 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value`. `moves` maps each variable or named part to a list of tangents, whose sum
-        counts; ``written(work, [node])`` converts the resulting node to expressions.
+        """Return ``written(work, [node])`` for the graph node of the tangent of `value`, so the result is a list of one
+        expression or None. `moves` maps each variable or named part to a list of its tangents, which are added.
         """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)

@@ -131,13 +131,13 @@ class ResultSplitter:
 
     def _rename_bound_indices(self, expr: Any) -> Any:
         """Return ``expr`` with its bound indices renamed to numbered ones, so that equal sums are equal expressions.
-        Raise `UnsupportedError` for a node that needs a whole array.
+        Raise `UnsupportedError` for a node that needs a whole array for one entry, such as a recurrence.
         """
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
-            """Return a reduction with numbered indices, any other node as it was rebuilt (``new``). Raise
-            `UnsupportedError` for a node that needs a whole array.
+            """Return the rebuilt node ``new``; in a reduction, rename the bound indices to numbered ones, counted from
+            the innermost reduction. Raise `UnsupportedError` for a node that needs a whole array for one entry.
             """
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):

@@ -102,8 +102,9 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Return the keys of the tasks that compute the partial result ``part``, one for each block. The tasks that reduce
-    their results to the chunks of the array ``name`` are added to ``layer``; ``run`` is the name of the kernel's tasks.
+    """Return, for each block, the key under which its partial result ``part`` is to be stored, and add to ``layer`` the
+    tasks that reduce these results to the chunks of the dask array ``name``. ``chunks`` has the chunk sizes along each
+    axis; ``run`` is part of the keys.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):

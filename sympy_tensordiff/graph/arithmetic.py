@@ -269,7 +269,9 @@ class Arithmetic(NodeTable):
         return _COMPARISONS[condition.data](*(arg.data for arg in condition.args))
 
     def logic(self, op: str, args: Sequence[Node]) -> Node:
-        """Return the "and", "or" or "not" (`op`) of conditions; those known to be true or false are simplified away."""
+        """Return the node of the conditions ``args`` joined by `op`, "and" or "or", or of the negation, "not", of the
+        only one. Conditions known to be true or false are simplified away.
+        """
         if op == "not":
             return (
                 self._plain(op, None, tuple(args))
@@ -323,8 +325,8 @@ class Arithmetic(NodeTable):
         return value if condition is None else self.select(condition, value, self.zero)
 
     def cases(self, value: Node) -> list[Node]:
-        """Return the terms of `value`, each with its own guard if it has one: a product with a sum of guards as a
-        factor is multiplied out.
+        """Return the terms of the sum `value`. A product with a factor that is a sum with guards is multiplied out, so
+        that each guard is in a term of its own.
         """
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):
@@ -451,8 +453,8 @@ def _is_minus_infinity(score: Node) -> bool:
 
 
 def _choice_condition(term: Node) -> Node | None:
-    """Return the condition of a term that is a select or a product of a select and other factors. In a product, one
-    branch of the select must be 0, or there must be few other factors. None for other terms, and for large ones.
+    """Return the condition of the select in `term`, by which terms of a sum can be merged: the term is a select, or a
+    product with one, of which one branch is 0 or which has few other factors. None for other terms, and for large ones.
     """
     if term.depth > JOINED_LIMIT or len(term.args) > JOINED_LIMIT:
         return None

@@ -86,9 +86,9 @@ class ConditionReader(Applications):
         return node
 
     def _decide_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return the branches `pairs` (value, condition) as a decision tree over relations between indices, so that
-        each case is a system of linear constraints. `combinations` maps nonlinear relations to combinations of linear
-        ones; conditions on values stay with the branches of each case.
+        """Return a decision tree for the branches `pairs` (value, condition) of a `Piecewise`: its cases are systems of
+        linear constraints on indices, with the branches that remain there. `combinations` maps nonlinear relations
+        between indices to combinations of linear ones.
         """
         try:
             linearised = decided(pairs, combinations)
@@ -97,9 +97,9 @@ class ConditionReader(Applications):
             return self._decide_some_indices(pairs, combinations, scope)
 
     def _decide_some_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return the branches `pairs` (value, condition) as a decision tree over some relations between indices,
-        because all would need too many cases; relations that decide whole branches come first. `combinations` maps
-        nonlinear relations to combinations of linear ones.
+        """Return a decision tree for the branches `pairs` (value, condition) that decides only some of the relations
+        between indices, since all would take too many cases: first those that decide whole branches. `combinations`
+        maps nonlinear relations to combinations of linear ones.
 
         Relations with tensor entries come last: others keep the entries inside their tensors.
         """
@@ -258,8 +258,8 @@ _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 
 def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
-    """Return the equation ``left == right`` as ``(value, extremum)``, solved for a maximum or minimum in it, if the
-    value looks like one of the extremum's operands; else ``(left, right)``.
+    """Return ``(value, extremum)`` with ``value == extremum`` equivalent to ``left == right``: the equation solved for
+    a maximum or minimum in it, if the value is built like one of the operands of the extremum; else ``(left, right)``.
 
     SymPy moves the numbers of an equation to one side when it rebuilds a `Piecewise`: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.

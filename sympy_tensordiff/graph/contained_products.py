@@ -82,9 +82,9 @@ def _replaced(graph: Graph, node: Node, done: Mapping[Node, Node]) -> Node:
 def _with_cheapest(
     graph: Graph, whole: _Einsum, contained: Mapping[Node, Node], products: Products
 ) -> tuple[_Einsum, Node] | None:
-    """Return ``(einsum, value)``: `whole` with some operands, whose product is a key of ``contained``, replaced by one,
-    and the value that ``contained`` has for this key. The replacement that saves the most operations is made; None if
-    none saves any.
+    """Return ``(einsum, value)`` for the replacement that saves the most operations: `whole` with some of its operands
+    replaced by one, ``value``. ``contained`` maps the product of these operands to ``value``. None if no replacement
+    saves any.
     """
     operands, output, extents = whole
     least = products.work_in_order(operands, output, extents)
@@ -97,8 +97,8 @@ def _with_cheapest(
 
 
 def _choices(graph: Graph, whole: _Einsum, contained: Mapping[Node, Node]) -> Iterator[tuple[list[Labelled], Node]]:
-    """Yield ``(operands, value)`` for each way to replace some operands of `whole` by one operand: their product must
-    be a key of `contained`, and ``value`` is what it maps to.
+    """Yield ``(operands, value)`` for each way to replace some operands of the einsum `whole` by the single operand
+    ``value``, which `contained` has for their product; ``operands`` are all operands after the replacement.
     """
     wanted = {frozenset(Counter(part.args).items()) for part in contained}
     sizes = {len(part.args) for part in contained}
@@ -118,7 +118,7 @@ def _choices(graph: Graph, whole: _Einsum, contained: Mapping[Node, Node]) -> It
 
 
 def _orders(graph: Graph, node: Node, labels: tuple[int, ...]) -> list[Labelled]:
-    """Return ``(node, labels)``, alone or with the same operand with its labels exchanged, if `node` is a symmetric
-    matrix.
+    """Return the operand ``(node, labels)`` in a list; if `node` is a symmetric matrix, also the equal operand with its
+    two labels exchanged.
     """
     return [(node, labels), (node, labels[::-1])] if graph.symmetric.get(node) else [(node, labels)]

@@ -66,8 +66,8 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected value of the extent `form`, times a constant, minus a small number if the extent counts
-        as shorter (see `for_graph`): by these sizes, contraction orders of equal expected cost differ.
+        """Return a size for the extent `form` by which contraction orders of equal expected cost differ: a constant
+        multiple of the expected value, minus a small number for an extent that counts as shorter (see `for_graph`).
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
@@ -282,13 +282,10 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node` with the axes `output`, after each inner product that is
-        to be multiplied out (in ``self.absorbed`` or ``opened``) is replaced by its own operands, and others by their
-        values in ``done``. ``extents`` has the extent of each label; above ``max_operands`` the search stops
-        unfinished.
-
-        Operands in ``done`` are replaced. With more than ``max_operands`` operands the search stops unfinished. The
-        einsums ``opened`` are absorbed as well.
+        """Return ``(operands, extents)``: the operands of the einsum `node` with their labels, and the extent of each
+        label. Inner products in ``self.absorbed`` or ``opened`` are replaced by their own operands, other operands by
+        their values in ``done``. ``output`` are the labels for the axes of `node`; with more than ``max_operands`` the
+        list is incomplete.
         """
         numbers = count(len(output))
         extents = dict(zip(output, node.shape, strict=True))

@@ -167,8 +167,8 @@ class _GreedySearch:
 
 
 def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], most: int) -> Path:
-    """Return the pairs to multiply with the fewest multiplications and, among these, with the smallest intermediate
-    arrays. ``most`` is the number of multiplications of some order.
+    """Return the contraction path with the fewest multiplications and, among these, with the smallest intermediate
+    arrays. ``most`` is an upper limit: the number of multiplications of a known path.
 
     Dynamic programming over the sets of operands, which are the bits of integers, from small to large sets. Sets whose
     product cannot be part of an order of ``most`` multiplications are left out: of a chain, nearly all but the
@@ -181,7 +181,8 @@ def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, 
 
 
 class _OptimalSearch:
-    """The best orders of all sets of operands that an order of ``most`` multiplications may multiply on their own.
+    """A search for the best contraction order by dynamic programming over sets of operands. It drops each set that
+    cannot be part of an order of at most ``most`` multiplications.
 
     Sets of operands and of labels are the bits of integers. ``levels`` has for each number of operands the sets,
     ``(work, operands, labels of the product, stored entries)``, least work first; ``splits`` gives for each set one of
@@ -212,7 +213,9 @@ class _OptimalSearch:
         ]
 
     def count(self, labels: int) -> int:
-        """Return the number of entries of an array with the axes ``labels``, as a product of those of two parts."""
+        """Return the number of entries of an array whose axes are the set ``labels`` (the bits of an integer). The
+        products of the extents of the lower and of the upper half of the bits are cached.
+        """
         low, high = labels & ((1 << self.half) - 1), labels >> self.half
         if low not in self.lows:
             self.lows[low] = prod([extent for place, extent in enumerate(self.extents) if low >> place & 1])
@@ -223,14 +226,18 @@ class _OptimalSearch:
         return found
 
     def kept(self, labels: int, operands: int) -> int:
-        """Return those of ``labels`` that the product of a set of operands keeps."""
+        """Return the ``labels`` that remain in the product of the set ``operands``, without those that are summed in
+        it: neither the output nor another operand has them. Both sets are the bits of an integer.
+        """
         for bit, owners in self.inner:
             if labels & bit and not owners & ~operands:
                 labels ^= bit
         return labels
 
     def extend(self, length: int) -> None:
-        """Find the best orders of the sets of ``length`` operands from those of smaller sets."""
+        """Find the best orders of all sets of ``length`` operands from those of smaller sets, and store them in
+        ``levels`` and ``splits``.
+        """
         found: dict[int, tuple[int, int, int]] = {}
         for shorter in range(1, length // 2 + 1):
             self.join(shorter, length - shorter, found)
@@ -244,8 +251,9 @@ class _OptimalSearch:
         self.splits.update((operands, part) for operands, (_, _, part) in found.items())
 
     def join(self, shorter: int, longer: int, found: dict[int, tuple[int, int, int]]) -> None:
-        """Update the best orders ``found``, ``(work, stored entries, one factor)``, by products of a set of ``shorter``
-        and one of ``longer`` operands.
+        """Update ``found``, a dictionary from sets of operands to ``(work, stored entries, factor)`` of their best
+        order, by orders whose last step multiplies the products of ``shorter`` and of ``longer`` operands (numbers of
+        operands).
         """
         entries, products = self.entries, self.products
         for work, one, labels, stored in self.levels[shorter]:

@@ -72,12 +72,11 @@ class CostModel:
         return _CostCounter(self, roots, known).total()
 
     def is_no_worse(self, new: Cost, old: Cost, given: Growth, slack: float = 1) -> bool:
-        """Return whether an expression of cost ``new`` may replace one of cost ``old``: it does not grow faster with
-        the sizes, and is at most ``slack`` times as expensive. Memory up to the growth `given` is always allowed.
+        """Return whether an expression of cost ``new`` may replace one of cost ``old``: its number of operations and
+        its memory grow no faster with the sizes, and it takes at most ``slack`` times as many operations. More memory,
+        up to the growth `given` of the arguments, is allowed if it takes no more operations.
 
-        `given` is the growth of the arguments: the new form may store arrays that grow no faster, if it takes no more
-        operations than the old one at the sizes to plan for. It may take `slack` times the operations if no operation
-        and no array grows faster.
+        The numbers of operations are compared at the expected sizes.
         """
         if grows_faster(new.operations.growth, old.operations.growth):
             return False
@@ -150,8 +149,8 @@ class _CostCounter:
     def _count_operations(
         self, node: Node, enclosing: dict[Variable, Interval], inner: dict[Variable, Interval]
     ) -> None:
-        """Add to the count the operations of `node`, for all its entries and all values of the ``enclosing`` indices.
-        ``inner`` are these and the indices that `node` binds itself.
+        """Add to the total the operations of all entries of `node`, times the number of values of the ``enclosing``
+        indices. ``inner`` has the ranges of the enclosing indices and of those that `node` binds.
         """
         volume = self.model.volume(node.shape) * _points(enclosing)
         match node.op:
@@ -225,8 +224,9 @@ class _CostCounter:
         known: dict[Variable, Interval],
         remaining: Sequence[Variable],
     ) -> Interval | None:
-        """Return the range of the index `variable` that the constraints ``rows`` allow, given the ranges ``known`` of
-        other indices; None if they leave it unbounded.
+        """Return the range ``(least, greatest)`` of the index `variable` that the constraints ``rows`` allow, as
+        polynomials in the sizes, given the ranges ``known`` of other indices. None if they leave it unbounded.
+        Constraints with indices in ``remaining`` are not used.
         """
         unknown = frozenset(remaining) - {variable}
         usable = [row for row in rows if row.form.coefficient(variable) and row.form.atoms().isdisjoint(unknown)]

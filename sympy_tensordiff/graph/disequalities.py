@@ -89,8 +89,8 @@ class _SideJoiner:
         return self.coalesce_terms(new, known) if new.op == "add" and not new.shape else new
 
     def note_nesting(self, variables: Sequence[int]) -> None:
-        """Record in ``self.level`` that ``variables``, outermost first, are bound inside of all variables recorded
-        before.
+        """Record the nesting levels of the bound ``variables`` in ``self.level``: they are inside of all variables
+        recorded before, the first one outermost.
         """
         for v in variables:
             self.level[v] = max(self.level.values(), default=-1) + 1
@@ -119,9 +119,9 @@ class _SideJoiner:
     def as_punctured_sum(
         self, term: Node, shared: dict[int, tuple[int, ...]], taken: frozenset[int]
     ) -> PuncturedSum | None:
-        """Return `term` as a `PuncturedSum` if it is a guard or a product with exactly one sum; else None. Sums over
-        the same number of variables get the same variables from `shared`, so that they can be compared; new ones are
-        not in `taken`.
+        """Return `term`, a guard or a product with exactly one sum, as a `PuncturedSum`; None for other terms. `shared`
+        maps a number of bound variables to the variables that all such sums get, so that they can be compared; new ones
+        are not in `taken`.
         """
         graph = self.graph
         if term.op == "guard":
@@ -255,8 +255,8 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return `rows` without the constraint `side`, and without each constraint that follows from the others only if
-    `side` is one of them.
+    """Return `rows` without `side`, and without the constraints that are redundant because of `side`: they follow from
+    the others together with it, but not without it.
     """
     found = [row for row in rows if row != side]
     for row in list(found):

@@ -183,9 +183,9 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return `nodes` as products of whole tensors. Nodes that are no product become comprehensions; `join`, if
-        given, joins each of their ``groups`` to one node first, and they come last. None if comprehensions are not
-        allowed here, or if no node is a product with axes.
+        """Return a product of whole tensors for each of `nodes`; nodes that are no product become comprehensions. If
+        ``join`` is given, it first joins these nodes to one node for each of their ``groups``, and they are last in the
+        result. None if no node is a product with axes, or if comprehensions are not allowed.
         """
         products = yield from in_turn(self.visit(node) for node in nodes)
         fit = [part for part in products if part is not None]
@@ -205,8 +205,8 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return `node` as one operand, a comprehension over the index variables in it. If some of these must not label
-        axes (``self.selected``), record them in ``self.refused`` and return None.
+        """Return `node` as a single operand: a comprehension over the index variables in it, labelled by these. If a
+        variable may not label an axis (``self.selected``), add it to ``self.refused`` and return None.
         """
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)
@@ -245,8 +245,9 @@ class Recognition:
         return [(self.graph.rebuild(node, [self._with_axes(product, labels) for product in products]), labels), *outer]
 
     def _independent_factors(self, choice: Sequence[LabelledOperands]) -> LabelledOperands:
-        """Return the factors ``a_i`` in the terms of a sum over k of ``where(c_k, a_i*b_ik, 0)``: equal sums of
-        ``where(c_k, b_ik, 0)`` are computed once for all of them. [] for other choices.
+        """Return the factors ``a_i`` that can be moved out of a sum over k of ``where(c_k, a_i*b_ik, 0)``, so that
+        equal sums without them are computed once; [] if there are none. ``choice`` has condition and branches as
+        products of tensors.
 
         Scalars and factors with an axis of the condition stay inside: where it is false, they may be infinite.
         """

@@ -29,8 +29,8 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The functions by which `instances` decides equality: ``form`` and ``node`` return the normal forms of index forms
-    and of nodes, and ``moves`` yields the variants of a substitution to try.
+    """The notion of equality by which `instances` matches nodes: the functions ``form`` and ``node`` return normal
+    forms of index forms and of nodes, and ``moves`` yields further substitutions to try for a given one.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.
@@ -72,8 +72,8 @@ def instances(
     seen = {tensor: set(forms) for tensor, forms in targets.items()}
 
     def reads_the_same(substitution: Assignment) -> bool:
-        """Return whether all reads in the body are reads in the node after the substitution: a quick test that must
-        hold if the two are equal.
+        """Return whether each tensor entry that the body reads, after the substitution, is one that the node reads: a
+        quick test that fails for most wrong substitutions.
         """
         for part in reads:
             forms = tuple([compare.form(form.substitute(substitution)) for form in part.data])
@@ -133,8 +133,9 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
-    """Yield other index forms that mean the same as `forms` at their `position`, for matching: ``-a`` for ``a`` in ``a
-    == 0``, or a floor quotient's dividend with the opposite sign.
+    """Yield other index forms that have the same meaning as `forms` at their `position` (the key from
+    `_forms_of_node`): ``-a`` for ``a`` in the equation ``a == 0``, or other dividends of a floor quotient with the
+    opposite sign.
     """
     if position in ("eq", "mod"):
         yield (-forms[0],)
@@ -145,8 +146,8 @@ def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
 
 
 def _forms_of_node(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield the index forms of `part` itself, each with a key for its position: the tensor that is read, "table",
-    "index" or the kind of constraint.
+    """Yield ``(position, forms)`` for the index forms of `part` itself: the position is the tensor that is read,
+    "table" for a computed one, "index", or the kind of constraint.
     """
     if part.op == "read":
         yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data
@@ -165,11 +166,11 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield candidate substitutions: extensions of ``found`` to all ``unknown`` variables. They are solved for by
-    equations ``own == other``, one for each pair ``(own, alternatives)`` in `pairs` that determines a further variable,
-    where `other` is one of the alternatives; further pairs are not checked.
+    """Yield candidate substitutions, which extend ``found`` to all ``unknown`` variables. `pairs` has index forms of
+    the body, each with the forms in the node that may be equal to it: equations between these are solved for the
+    variables.
 
-    ``pairs`` has the forms of the body, each with the possible matches in the node.
+    Only as many pairs are used as determine the variables; the others are not checked.
     """
     waiting = unknown - found.keys()
     if not waiting:

@@ -125,8 +125,9 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the node with these fields from the table, to which it is added if it is new. ``key`` identifies the
-        node among those with the same op and arguments, and ``own`` are its index forms or constraints.
+        """Return the node with these fields from the table; if there is none, add a new one. ``key`` distinguishes
+        nodes of the same op and arguments (usually it is their ``data``), and ``own`` are the index forms or
+        constraints of the node itself.
 
         ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
         """
@@ -163,8 +164,8 @@ class NodeTable:
         return node
 
     def _note_kinds(self, node: Node) -> None:
-        """Add the kinds of `node`, such as its op, to ``self.kinds``. A pass skips a graph without nodes of the kinds
-        that it rewrites.
+        """Add the kinds of `node` to ``self.kinds``: its op, and properties such as "number" or "whole". A pass skips a
+        graph without nodes of the kinds that it rewrites.
         """
         self.kinds.add(node.op)
         if node.has_tensor_ops:

@@ -135,9 +135,9 @@ class Graph(Elementwise):
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Return ``(base, mapping, body)`` for a binder of `variables`: `mapping` maps them to the negative numbers
-        ``-(base + 1)``, ``-(base + 2)``, ..., which differ from those in `outer`, and the body contains these. Usually,
-        ``base`` is the number of binders nested in the body.
+        """Replace the `variables` that a binder is about to bind by the negative numbers ``-(base + 1)``, ``-(base +
+        2)``, ... in `body`. Return ``(base, mapping, body)`` with this substitution and the new body. None of the
+        numbers is in `outer`; usually ``base`` is the number of binders nested in the body.
         """
         base = body.height
         if any(base < -v <= base + len(variables) for v in outer):
@@ -146,9 +146,9 @@ class Graph(Elementwise):
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """Return the sum, comprehension or other binder (`op`) of a `body` in which the bound variables are already
-        negative numbers, the next ones after `base`. `data` are its constraints or extents, `names` the variables'
-        names.
+        """Return the node of a sum, comprehension or other binder (`op`). In the `body`, the bound variables are
+        already the negative numbers ``-(base + 1)``, ``-(base + 2)``, ...; `data` are constraints or extents, `names`
+        the names of the variables for printing.
         """
         count = len(names)
         key = (count, data) if base == body.height else (count, data, base)
@@ -188,8 +188,8 @@ class Graph(Elementwise):
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, with the variables with which it was
-        built; if some of these are in ``taken``, with new variables.
+        """Return ``(variables, constraints, body)`` of a sum or other binder. The bound variables are those from which
+        it was built, which other nodes may contain, too; if one of them is in ``taken``, they are new.
 
         Another node may have been made of the same variables. So use this for a look inside, or for a change of the
         body that is closed again before another node is opened.
@@ -341,8 +341,8 @@ class Graph(Elementwise):
         return self._close_again(node, opening, self.substitute(body, opening), mapping or {})
 
     def over(self, node: Node, variables: Sequence[int], body: Node) -> Node:
-        """Return a sum or other binder like ``node`` with the new ``body``, in which ``variables`` stand for the bound
-        variables.
+        """Return a sum or other binder like ``node`` (with its constraints or extents) that binds ``variables`` in the
+        new ``body``.
         """
         return self._close_again(node, renaming_map(self.bound(node), variables), body, {})
 
@@ -366,8 +366,9 @@ class Graph(Elementwise):
         return renaming_map(self.bound(node), [self.fresh(name) for name in names])
 
     def _close_again(self, node: Node, fresh: Substitution, body: Node, mapping: Substitution) -> Node:
-        """Return a sum or other binder like ``node`` with the new ``body``, which contains the ``fresh`` variables
-        instead of the bound ones; ``mapping`` is substituted in its constraints or extents.
+        """Return a sum or other binder like ``node`` with the new ``body``. ``fresh`` maps the bound variables to those
+        that stand for them in the body; ``mapping`` is a substitution for the other variables in its constraints or
+        extents.
         """
         variables = [form.terms[0][0] for form in fresh.values()]
         data = substitute_all(node.data, {**mapping, **fresh})

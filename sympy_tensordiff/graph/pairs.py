@@ -95,8 +95,8 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Record in ``first`` the einsums in ``parts`` that equal one of its products and occur in the results of
-        ``roots``. Other einsums may then begin with such a product.
+        """Record, for each product in ``first``, the einsums in ``parts`` that are split into exactly this product and
+        that the results of ``roots`` contain. Other einsums can then begin with this product and reuse it.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}
@@ -106,8 +106,9 @@ class _Pairing(TermProducts):
                     self.first[product].add(part)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record the sums of matrices that the result contains as a whole, although they were also multiplied out term
-        by term. Return whether there are any: then all einsums are split again.
+        """Record in ``built`` the sums of matrices that the new graph computes as a whole, although they were
+        multiplied out elsewhere on the assumption that it does not. Return whether there are any; then all einsums are
+        split again.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -115,8 +116,9 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record the products that the result contains. Return whether a new one could change the decision to multiply
-        out a sum: then all einsums are split again.
+        """Record in ``computed`` the products in the new graph with their numbers of uses. Return whether one of them
+        is new and was too expensive as a term of a sum that was therefore not multiplied out; then all einsums are
+        split again.
         """
         if not self.rejected:
             return False
@@ -128,7 +130,9 @@ class _Pairing(TermProducts):
         return is_new
 
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether `product` is also computed for a part of the result other than the current one."""
+        """Return whether the last pass computes `product` for several uses, or for a part of the result other than the
+        current one, so that it costs nothing here.
+        """
         if product not in self.computed:
             return False
         return self.computed[product] > 1 or product not in reachable(self.last[self.current])
@@ -171,8 +175,8 @@ class _Pairing(TermProducts):
         return result
 
     def split_scaled_core(self, coefficient: Number, node: Node) -> Evaluation:
-        """Split ``coefficient*node``, possibly a transposed or scaled einsum, into products of two operands. Return
-        ``(number of operations, new node)``.
+        """Return ``(number of operations, new node)`` for ``coefficient*node``, where the einsum in `node`, which may
+        be transposed or scaled, is split into products of two operands.
         """
         graph = self.graph
         factor, node = (1, node) if node.shape else graph.split_coefficient(node)
@@ -333,6 +337,7 @@ class _Pairing(TermProducts):
         first, *others = orders
 
         def is_small(order: Order) -> bool:
+            """Return whether no product of `order` is an array that grows faster than all stored ones."""
             shapes = [[extents[label] for label in labels] for labels in order.products]
             return not any(map(self.products.is_larger_than_stored, shapes))
 
@@ -386,9 +391,9 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequence[int]) -> list[int]:
-    """Return the labels ``i`` of operands ``inv(A)[i, j]`` to sum over only after a linear system in A is solved for
-    the product over ``j``: no other operand has ``i``, and ``j``, not in `output`, is a label of one other operand or
-    of vectors only. ``uses`` counts the uses of each label.
+    """Return the labels ``i`` of inverses ``inv(A)[i, j]`` in an einsum that are best summed over at the end: the
+    product over ``j`` is then the solution of a linear system in A. This needs a label ``i`` that no other operand has,
+    and a ``j`` of one other operand, or of vectors only. ``uses`` counts the uses of each label.
 
     Left out are inverses next to several operands, or to another inverse, if one of these has an axis of `output`: each
     intermediate result would get the axis ``i``. These operands are multiplied by the sums of the inverse instead.

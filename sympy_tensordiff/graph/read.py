@@ -223,8 +223,9 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Record for integer tensors the axis that their entries index: ``selections`` maps a tensor's name to ``(read,
-        axis)``, such as ``x[p[i]]`` and 0 for ``p``. The axis bounds the entries. All cached nodes are dropped.
+        """Record the axis that the entries of an integer tensor index, so that its extent bounds them: ``selections``
+        maps the name of the tensor, ``p``, to ``(read, axis)``, such as ``x[p[i]]`` and 0. All cached nodes are
+        dropped.
         """
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})

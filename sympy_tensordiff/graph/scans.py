@@ -72,7 +72,9 @@ def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
 
 
 def _placeholder(expr: Any) -> Any:
-    """Return a tensor symbol of the shape of `expr` to stand for it, since it is equal in all steps."""
+    """Return a tensor symbol that stands in the steps of a scan for `expr`, a value that is equal in all steps. It has
+    the shape of `expr` and a name made from it.
+    """
     return TensorSymbol(f"constant_{measures(expr).digest.hex()[:12]}", shape_of(expr))
 
 

@@ -151,8 +151,8 @@ def _permutes(view: Node) -> bool:
 
 
 def _axes_of(term: Node) -> tuple[int, ...]:
-    """Return, for each axis of the operand of the view `term`, which permutes axes, the corresponding axis of the
-    view.
+    """Return the permutation of axes of the view `term`, as the axis of the view for each axis of its operand; the
+    identity for a node that is no view.
     """
     if not is_view(term):
         return tuple(range(len(term.shape)))

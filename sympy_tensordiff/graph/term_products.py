@@ -123,9 +123,9 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Return the terms of `product` with its sum multiplied out, as pairs ``((work, node), sum)`` in which ``sum``
-        is a shared sum that `node` is still to be multiplied by, or None; None if that takes more than `work`
-        multiplications.
+        """Return the terms of `product` with its sum multiplied out, as pairs ``((work, node), sum)``; None if that
+        takes more than `work` multiplications. If ``sum`` is not None, it is a shared sum (a `MultipliedSum`) by which
+        the caller has to multiply `node`.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
@@ -188,8 +188,8 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return the operations saved if ``total`` and all other sums with the same products as terms are multiplied
-        out: a dictionary from each such product to the share of ``total`` in the operations of computing it.
+        """Return the products among the terms of ``total`` that need not be computed if ``total`` and all other sums
+        with these terms are multiplied out, each with the share of ``total`` in the saved operations.
         """
         return {
             part: int(self.work.get(part, 0) * share)
@@ -198,16 +198,17 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the operations that each use of the sum `total` saves if all uses multiply its terms one by one, so
-        that the sum itself is not computed: an equal share of its cost. ``volume`` is its number of entries.
+        """Return the number of operations to compute the sum `total`, divided by the number of its uses: the saving of
+        each use if all of them multiply the terms one by one, so that the sum is never computed. ``volume`` is the
+        number of its entries.
         """
         every = self.private_parts(total).products[-1]
         return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
-        """Return ``((work, node), sum)`` for `product` with `term` in place of its sum, where ``work`` counts
-        operations. If the result contains another shared sum, ``sum`` is this `MultipliedSum`, and ``node`` lacks it:
-        the caller multiplies by it. Otherwise ``sum`` is None. Products in `opened` are multiplied out.
+        """Return ``((work, node), sum)`` for `product` with `term` in place of its sum; ``work`` counts operations. If
+        the new product contains another shared sum, ``sum`` is this `MultipliedSum`, by which the caller has to
+        multiply ``node``; otherwise None. Products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:
@@ -238,8 +239,8 @@ class TermProducts(SumParts):
         return original is not None and self.products.uses[original] > 1 and original not in self.built
 
     def work_with_sum(self, product: MultipliedSum) -> int:
-        """Return the number of multiplications for the last step of `product`, in which its factor and its sum are
-        multiplied.
+        """Return the number of multiplications for multiplying the einsum of all other operands of `product` by its
+        sum, the last step of its evaluation.
         """
         return self.products.volume([*product.axes, *product.operand[1]], product.extents)
 
@@ -283,7 +284,8 @@ class TermProducts(SumParts):
         return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
 
     def split_power(self, node: Node) -> Node:
-        """Return a power, or a view of one, with its base split; other nodes unchanged.
+        """Return the new node, made of products of two operands, for a power or for a view of one: its base is replaced
+        by the new node in ``done``. Other nodes are unchanged unless they are in ``done``.
 
         A product of a term and the other operands may have two equal factors: then it has a power that no node of the
         graph has.

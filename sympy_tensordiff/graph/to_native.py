@@ -177,8 +177,8 @@ class _Native(ExpressionWriter):
     # -------------------------------------------------------------- conditions, which SymPy moves out of its sums
 
     def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
-        """Return those ``indices`` of `node`, as text, that would occur outside of their sum once SymPy merges it with
-        a sum around it; "" if there are none.
+        """Return, as text, the names of those ``indices`` that would occur outside of their sum if SymPy merged the sum
+        in `node` with a sum around it; "" if there are none.
         """
         outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}
@@ -262,9 +262,9 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return `body`, the entry of a tensor with exactly one axis of extent 1, whose index is ``q``, with ``q`` in place
-    of 0 at each axis of extent 1 that it reads: ``u[k, q]`` for ``u[k, 0]``. Axes of operands and result then match;
-    for any other tensor, return `body` unchanged.
+    """Return `body` with index 0 replaced by ``q`` at each axis of extent 1 that it reads, ``u[k, q]`` for ``u[k, 0]``.
+    It is the entry of a tensor with exactly one axis of extent 1, whose index is ``q``; the axes of operands and result
+    then match. For any other tensor, `body` is unchanged.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:
@@ -345,8 +345,8 @@ class _WholeTensors:
             selected = {v: extent for v, extent in selected.items() if work.refused and v not in work.refused}
 
     def if_closed(self, whole: Node | None) -> Node | None:
-        """Return `whole` if the operations on whole tensors in it depend on no index of an outer sum or comprehension;
-        else None, also for None.
+        """Return `whole`, unless an operation on whole tensors in it depends on an index of an outer sum or
+        comprehension: then return None.
         """
         parts = reachable(whole) if whole is not None and self.around else ()
         return None if any(takes_tensors(part) and not self.around.isdisjoint(part.free) for part in parts) else whole

@@ -167,8 +167,8 @@ class Forms:
         return (self.lead(form, scope)[1] if form.terms else form.constant) < 0
 
     def terms(self, form: Affine, scope: Scope) -> tuple[list[WrittenTerm], int]:
-        """Return ``(terms, constant)`` of `form`, the leading term first. A remainder ``Mod(f, m)``, which consists of
-        several, is one term.
+        """Return ``(terms, constant)`` of the affine form `form` for printing, the leading term first. The terms of
+        `form` that make up a remainder ``Mod(f, m)``, such as ``f - m*floor(f/m)``, become one term.
         """
         rest, extrema = extrema_in(form)
         rest, remainders = remainders_in(rest)
@@ -212,8 +212,8 @@ class Forms:
         return relation(_signed_sum([lead], sign), _signed_sum(right, sign), evaluate=False)
 
     def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
-        """Return the lower and upper bound of `variable` that the constraints ``form >= 0`` give, as SymPy
-        expressions.
+        """Return the lower and the upper bound of `variable` as SymPy expressions: the maximum and minimum of the
+        bounds that follow from the constraints ``form >= 0``.
         """
         below, above = bounds_with_divisors(variable, forms)
         lows = [self.rounded(sympy.ceiling, form, divisor, scope) for form, divisor in below]

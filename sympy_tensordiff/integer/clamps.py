@@ -41,8 +41,8 @@ def split_first_clamp(
     names: Sequence[str], variables: frozenset[int], rows: Rows
 ) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
     """Split ``rows`` into disjoint cases by the first maximum or minimum that contains one of ``variables``: ``max(0,
-    i)`` gives i >= 0 and i < 0. Return pairs (constraints, {maximum: value}); None if there is no maximum. Raise
-    UnsupportedError if there are too many, with the ``names`` of the variables.
+    i)`` gives i >= 0 and i < 0. Return a pair ``(constraints, {maximum: value})`` for each case; None if there is no
+    maximum. ``names`` are the names of the variables for the error that is raised if there are too many maxima.
 
     The substitution maps the maximum to its value in that case. Cases without a point are left out.
     """
@@ -86,16 +86,16 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether the equations of ``rows`` contain more of ``variables`` after ``part``, a term ``max(0, form)``,
-    is replaced by 0 than after it is replaced by ``form``.
+    """Return whether replacing ``part``, a term ``max(0, form)``, by 0 leaves more occurrences of ``variables`` in the
+    equations and congruences among ``rows`` than replacing it by ``form``.
 
     They then determine more variables, and `split_first_clamp` puts the tie ``form == 0`` into the case of 0: a clamped
     index has its tie where it is not clamped, and the cases at the ends are as small as possible.
     """
 
     def count_in_equations(value: Affine) -> int:
-        """Return how many of the ``variables`` the equations and congruences contain, added up over all rows, after
-        ``value`` is substituted for the maximum.
+        """Return the number of ``variables`` in the equations and congruences, added up over these rows, after ``part``
+        is replaced by ``value``.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)

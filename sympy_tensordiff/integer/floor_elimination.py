@@ -155,8 +155,8 @@ def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Cons
 
 
 def _upper_estimate(form: Affine, variables: frozenset[Variable]) -> Affine:
-    """Return a form without floors of ``variables`` that is at least as large as some positive multiple of ``form``:
-    where ``form >= 0``, it is also >= 0.
+    """Return a form without floors of ``variables`` that is an upper bound of a positive multiple of ``form``, so that
+    ``form >= 0`` implies that it is not negative.
 
     A quotient by a symbol is eliminated if the symbol multiplies it, as in a remainder.
     """
@@ -201,8 +201,8 @@ def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constrai
 def positive_divisors(
     variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the guards ``M >= 1`` to test before the loop over ``variable``: one for each symbol M by which its bounds
-    are divided and that the loop's ``rows``, but not ``known`` alone, prove to be positive.
+    """Return the guards ``M >= 1`` to test before the loop over ``variable``, whose bounds are divided by symbols M: a
+    guard for each M that is positive by ``rows`` and ``known`` together, but not by ``known`` alone.
 
     These guards are tested outside of the loop: if the loop has no points, a divisor may be 0.
     """
@@ -263,8 +263,9 @@ def bounds_by_multiples(
 
 
 def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Constraint]) -> bool:
-    """Return whether the loop over ``variable`` may be empty although its bounds ``r <= M*i <= s`` in ``rows`` satisfy
-    ``r <= s``: if ``s - r < M - 1``, there may be no multiple of M in between. ``known`` are constraints that hold.
+    """Return whether the loop over ``variable``, here i, may be empty although its bounds ``r <= M*i <= s`` in ``rows``
+    satisfy ``r <= s``: the range from r to s contains no multiple of M if it is short. ``known`` are constraints that
+    hold.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> rest, some = p - times(M, i), [Constraint("ge", M - 1)]

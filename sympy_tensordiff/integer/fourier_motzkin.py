@@ -124,7 +124,7 @@ def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tup
 
 
 def grows(rows: Collection[Constraint], variable: Variable) -> bool:
-    """Return whether eliminating ``variable`` may give more constraints than there are now."""
+    """Return whether eliminating ``variable`` from ``rows`` may give a system of more constraints than ``rows``."""
     return _elimination_cost(rows, variable)[1] > 0
 
 
@@ -217,8 +217,8 @@ def constraints_on_union(
 
 
 def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | None:
-    """Return a form f with ``f >= 0``, implied by ``row``, that bounds the variable from below (``sign`` 1) or above
-    (-1); None without one.
+    """Return a form f that contains ``variable`` and for which ``row`` implies ``f >= 0``, a lower bound of the
+    variable (``sign`` 1) or an upper bound (-1). None if ``row`` is no such bound.
     """
     if row.kind == "mod" or variable in row.form.hidden():
         return None
@@ -227,8 +227,8 @@ def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | N
 
 
 def _simplest_bounds(rows: Iterable[Constraint], variable: Variable, sign: int) -> dict[int, Affine]:
-    """Return the simplest lower (``sign`` 1) or upper bound of ``variable`` in ``rows`` for each coefficient, as a
-    dictionary ``{c: rest}`` for bounds ``c*variable + rest >= 0``.
+    """Return the lower (``sign`` 1) or upper bounds (-1) of ``variable`` in ``rows`` as a dictionary ``{c: rest}``, for
+    bounds ``c*variable + rest >= 0``: for each coefficient c, the simplest one.
     """
     forms = [form for row in rows if (form := _bounding_form(row, variable, sign)) is not None]
     forms.sort(key=lambda form: complexity(Constraint("ge", form)), reverse=True)

@@ -248,8 +248,8 @@ def _tightened(rows: tuple[Constraint, ...] | None, facts: Sequence[Constraint])
 
 
 def _system_with(form: Affine, rows: Sequence[Constraint]) -> System:
-    """Return the `System` of ``rows``, with the definitions of those floors and other nonlinear terms that only
-    ``form`` contains.
+    """Return the `System` of ``rows``, to which the definitions of floors and other nonlinear terms of ``form`` are
+    added if ``rows`` do not contain these terms.
     """
     known = system(tuple(rows))
     if known.is_empty:

@@ -67,7 +67,9 @@ class IndirectIndex(Compound):
         return Constraint("ge", entry), Constraint("ge", self.below - 1 - entry)
 
     def evaluate(self, values: Mapping[Variable, Any]) -> int:
-        """Return the value; ``values`` has the array (or nested sequences) of the tensor under its name."""
+        """Return the entry of the integer array, an int: ``values`` maps the name of the tensor to the array (or nested
+        sequences), and the variables in the index to integers.
+        """
         value = values[self.tensor]
         for form in self.index:
             value = value[form.evaluate(values)]
@@ -268,8 +270,8 @@ def depends_only_indirectly(form: Affine, variables: Collection[Variable]) -> bo
 
 
 def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[Variable]) -> list[Constraint]:
-    """Return the constraints in ``rows`` that no loop bound can express, such as ``idx[i] == p``. The body of the sum
-    over ``variables`` must test them.
+    """Return those constraints in ``rows`` that cannot become bounds of the loops over ``variables``, such as ``idx[i]
+    == p``: the loop body must test them.
 
     An inequality may bound one variable by an entry that others select, ``k >= ptr[i]``, if no other row needs the loop
     over ``i`` inside the one over ``k``.

@@ -176,9 +176,9 @@ def order(
 
 
 def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Variable]) -> None:
-    """Raise LoopBoundError if one of ``rows`` contains a tensor entry selected by the innermost of its loop variables,
-    as ``i <= p[j]`` if the loop over j is inside the one over i: no loop bound expresses this. ``variables`` are those
-    of the loops.
+    """Raise LoopBoundError if the innermost loop variable of one of ``rows`` occurs in the index of a tensor entry, so
+    that no loop bound can express the row: ``i <= p[j]`` if the loop over j is inside the one over i. ``variables`` are
+    those of the loops, outermost first.
     """
     for row in rows:
         innermost = _innermost_selector(row, variables)

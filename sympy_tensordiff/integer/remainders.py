@@ -69,8 +69,9 @@ def _is_kept_by_sympy(dividend: Affine) -> bool:
 
 
 def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affine) -> bool:
-    """Return whether ``short``, which is ``form`` without a remainder ``dividend - multiple``, is a shorter form: it
-    lacks the terms of both, or those of ``multiple`` (divisor times quotient) and at least two in all.
+    """Return whether ``form`` becomes shorter if the remainder ``dividend - multiple`` in it is printed as ``Mod``:
+    ``short`` is ``form`` without the remainder, and ``multiple`` is divisor times quotient. It lacks the terms of both,
+    or those of ``multiple`` and at least two in all.
     """
     if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
         return True
@@ -79,9 +80,9 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)`` for a `form` with a remainder ``f - m*floor(f/m)`` whose floor is written
-    differently, as `quotient`, for instance over a common denominator. Return ``(form, [])`` if there is no such
-    remainder.
+    """Return ``(rest, remainders)`` for a `form` with a remainder ``f - m*floor(f/m)`` whose floor, `quotient`, is
+    written differently, for instance over a common denominator: ``floor((n + 2*p)/(2*n))``. Return ``(form, [])`` if
+    there is no such remainder.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))
@@ -168,8 +169,8 @@ def _as_variable(form: Affine) -> Any:
 
 
 def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
-    """Return whether ``rest + factor*Mod(f, divisor)`` is like ``divisor - 1 - Mod(f, divisor)``, a remainder counted
-    from the other end.
+    """Return whether ``rest + factor*Mod(f, divisor)``, for printing, contains the complement ``divisor - 1 - Mod(f,
+    divisor)`` of a remainder.
     """
     if divisor.is_constant:
         return factor.constant < 0 and rest.constant == divisor.constant - 1
@@ -178,8 +179,8 @@ def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
 
 
 def _with_least_coefficients(form: Affine, modulus: Affine) -> Affine:
-    """Return ``form`` with its coefficients, except -1, reduced modulo a numeric ``modulus``; unchanged if it is
-    symbolic.
+    """Return ``form`` with its coefficients and constant reduced to ``0 … modulus - 1``, where -1 stays; unchanged if
+    ``modulus`` is not a number.
     """
     if not modulus.is_constant:
         return form
@@ -188,8 +189,8 @@ def _with_least_coefficients(form: Affine, modulus: Affine) -> Affine:
 
 
 def _as_quotients(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Affine]]:
-    """Return all pairs (dividend, divisor) whose floor is ``quotient``: ``floor(p/4)`` is also ``floor(q/2)`` with ``q
-    = floor(p/2)`` in ``others``.
+    """Return all pairs ``(dividend, divisor)`` with ``floor(dividend/divisor)`` equal to ``quotient``: for
+    ``floor(p/4)`` also ``(q, 2)`` if ``q = floor(p/2)`` is one of the quotients ``others``.
     """
     result = [(quotient.form, Affine.of(quotient.divisor))]
     for other in others:

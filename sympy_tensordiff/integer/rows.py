@@ -202,8 +202,8 @@ def normalise(row: Constraint) -> Constraint | bool:
 
 
 def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: int) -> Affine:
-    """Return a form without floor that is >= 0 exactly where ``form`` is: ``f - d*e`` for ``floor(f/d) - e``.
-    `quotient` is the floor to eliminate, `sign` its sign in ``form``.
+    """Return a form that is >= 0 exactly where ``form`` is, but without its term ``quotient``: ``f - d*e`` for
+    ``floor(f/d) - e``. `sign`, 1 or -1, is the coefficient of the quotient in ``form``.
     """
     divisor, others = quotient.divisor, form - Affine({quotient: sign})
     rest = others * divisor if isinstance(divisor, int) else times(divisor, others)
@@ -211,8 +211,8 @@ def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: in
 
 
 def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
-    """Return a condition on a single remainder, such as ``p mod 2 == 0``, as a congruence; True or False if it is
-    always or never true; None for other conditions.
+    """Return the condition ``form >= 0`` or ``form == 0`` (``kind`` "ge" or "eq") on a single remainder as a
+    congruence, such as ``p mod 2 == 0``; True or False if it is always or never true; None for other conditions.
     """
     found = remainders(kind, form)
     if found is None:
@@ -224,8 +224,8 @@ def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
 
 
 def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
-    """Return ``(f, m, values)`` for a condition on a single remainder, ``form >= 0`` or ``form == 0``: it holds if ``f
-    mod m`` is in `values`. None for other conditions.
+    """Return ``(f, m, values)`` for a condition on a single remainder, ``form >= 0`` or ``form == 0`` (``kind`` "ge" or
+    "eq"): it holds if and only if ``f mod m`` is in the range `values`. None for other conditions.
 
     The form is in lowest terms, so it differs from the remainder ``f - m*floor(f/m)`` or its negative by a number.
 

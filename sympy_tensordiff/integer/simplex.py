@@ -84,7 +84,7 @@ class Dictionary:
         return value, work
 
     def point(self) -> list[Fraction]:
-        """Return the values of the variables at the current basis."""
+        """Return the values of the variables at the current basic solution, where all nonbasic variables are 0."""
         values = [Fraction(0)] * self.size
         for label, row in zip(self.basis, self.rows, strict=True):
             if label < self.size:
@@ -99,8 +99,8 @@ class Dictionary:
         return copy
 
     def _choose_first_basis(self, rows: Sequence[Sequence[int]]) -> None:
-        """Set up the first basis, in which a variable with a bound ``x + b >= 0`` or ``b - x >= 0`` is already replaced
-        by the slack of that row.
+        """Set up the first dictionary from the inequalities `rows`, one slack variable for each. A variable with a
+        bound ``x + b >= 0`` or ``b - x >= 0`` becomes basic in this row.
         """
         size = self.size
         anchors: dict[int, int] = {}
@@ -132,7 +132,9 @@ class Dictionary:
                     self._pivot(min(found)[2], e)
 
     def _row_of(self, form: Sequence[int]) -> Vector:
-        """Return ``form`` as coefficients over the current nonbasic columns."""
+        """Return the linear form ``form`` (coefficients of the variables, constant last) in terms of the current
+        nonbasic variables: integer coefficients, the constant, and their common denominator.
+        """
         size = self.size
         involved = [(form[x], row) for x, row in zip(self.basis, self.rows, strict=True) if x < size and form[x]]
         scale = lcm(*(row[-1] for _, row in involved))

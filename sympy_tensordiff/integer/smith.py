@@ -34,8 +34,8 @@ Matrix: TypeAlias = tuple[Vector, ...]
 
 
 class SolutionTerm(NamedTuple):
-    """One term ``column*(row . b)/factor`` of a particular solution of ``A x = b``, where the right side b is not known
-    yet.
+    """One term ``column*(row . b)/factor`` of a particular solution x of ``A x = b``, as a function of the right side
+    b.
     """
 
     row: Vector

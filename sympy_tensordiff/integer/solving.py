@@ -63,8 +63,9 @@ Step = tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]]
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Solve one equation or congruence in ``rows`` for a variable in ``kept``. Return the substitution, the rows to
-    apply it to, and the variables that remain, new ones included; None if nothing is left to solve.
+    """Solve one equation or congruence in ``rows`` for a variable in ``kept``. Return ``(substitution, rows,
+    variables)``: the caller has to apply the substitution to the rows, and goes on with the remaining variables, new
+    ones included. None if nothing is left to solve.
     """
     inner = partition(rows, kept)[1]
     for row in inner:
@@ -108,9 +109,9 @@ def _digit_order(floor: FloorQuotient) -> int:
 def _split_into_digits(
     names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
-    """Replace the quotient ``floor(p/M)`` (``floor``) by the variable ``t``, and p by its digits: ``p = M*t + j`` with
-    ``0 <= j < M``. Return the substitution, the new rows and the new variables; None if p has no variable in ``kept``
-    to solve for, or the digits do not simplify ``form``.
+    """Replace ``floor``, the quotient ``floor(p/M)``, by the variable ``t``, and a variable of p so that ``p = M*t +
+    j`` with a new variable j, ``0 <= j < M``. Return the substitution, the new constraints and the new variables; None
+    if no variable in ``kept`` can be solved for, or if ``form`` does not become simpler.
 
     None if no variable can be solved for; and for a number ``M`` unless the form contains ``p`` twice and both digits
     are visible in it then: a single ``floor(p/2)`` leaves the range ``2*t .. 2*t + 1`` of ``p``.
@@ -136,8 +137,8 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Return a row that bounds ``p`` as a bound of the quotient ``t = floor(p/M)``: ``t >= s`` for ``p >= M*s``. Other
-    rows are returned unchanged.
+    """Return ``row`` as constraints on the quotient ``t = floor(p/M)`` (``floor``) if it bounds the dividend ``p``: ``t
+    >= s`` for ``p >= M*s``. Another row is returned unchanged.
 
     To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
     """
@@ -244,8 +245,8 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Return the solutions ``values + kernel*z`` with another origin and other signs, as new ``(values, kernel)``: they
-    are then near 0 and grow with the parameters z, so that loops over them read well.
+    """Return the solutions ``values + kernel*z`` of equations in other parameters, as new ``(values, kernel)``: the new
+    ``values`` are short, so that loops over z begin near 0, and kernel vectors may be negated.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.

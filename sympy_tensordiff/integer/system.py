@@ -74,7 +74,9 @@ class EquationSolver:
         return True
 
     def _substitute(self, k: int, image: Vector) -> None:
-        """Replace column ``k`` by ``image``, a combination of the columns, in all vectors."""
+        """Eliminate column ``k``: in all vectors, replace it by ``image``, an integer combination of the columns, in
+        which column ``k`` may stand for a new unknown.
+        """
         for vectors in (self.images, self.forms, self.equations):
             for i, vector in enumerate(vectors):
                 factor = vector[k]
@@ -286,8 +288,8 @@ class System:
         return tuple(vector), constant
 
     def excess(self, form: Affine) -> int:
-        """Return the least nonnegative integer that ``form`` can equal by the equations alone: 1 for ``2*p + 3``, which
-        is odd.
+        """Return the least nonnegative value of ``form`` that the equations of the system allow, as an integer: 1 for
+        ``2*p + 3``, which is odd. Inequalities do not count.
 
         >>> p = Affine.variable("p")
         >>> System((Constraint("mod", p + 1, 4),)).excess(p), System(()).excess(2 * p + 3)
@@ -343,8 +345,8 @@ def system(rows: tuple[Constraint, ...], also: tuple[Compound, ...] = ()) -> Sys
 
 
 def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constraint, ...]]) -> list[Affine]:
-    """Return sums of inequalities ``forms`` and definitions of floors (``defined``) that rounding to integers tightens:
-    ``p <= 2*q + 1`` thus gives ``floor(p/2) <= q``.
+    """Return further inequalities, as forms that are >= 0: sums of multiples of ``forms`` and of the definitions of
+    floors (``defined``) whose constants can be rounded, so that ``p <= 2*q + 1`` gives ``floor(p/2) <= q``.
 
     ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
     """
@@ -409,8 +411,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return the inequalities ``derived`` except those that cannot help a proof: they contain a product like ``i*j``
-    that is not in ``stated`` and that no other inequality bounds from the opposite side.
+    """Return the inequalities ``derived`` without those that cannot help in a proof, because nothing bounds a product
+    such as ``i*j`` in them from the opposite side. The products ``stated`` occur in other inequalities, too.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -141,7 +141,8 @@ def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) ->
 
 
 def _projection_on(v: int, variables: Sequence[int], rows: Rows) -> Rows:
-    """Return the constraints on ``v`` that follow from ``rows`` when the others of ``variables`` are eliminated.
+    """Return the constraints on ``v`` that follow from the inequalities ``rows``, after elimination of all other
+    variables in ``variables``.
 
     Rows that contain another variable in a compound are left out. Returns nothing if several variables are to be
     eliminated and the rows do not determine ``v``: projecting many variables takes long.
@@ -160,8 +161,8 @@ def _projection_on(v: int, variables: Sequence[int], rows: Rows) -> Rows:
 
 
 def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> bool:
-    """Return whether the constraints determine ``v``: no two points that agree in all variables outside of
-    ``variables`` differ in it.
+    """Return whether the constraints ``rows`` determine ``v``: for given values of the variables that are not in
+    ``variables``, it has at most one value.
 
     The pairs of points are the same cached system for all ``v``.
     """
@@ -207,8 +208,8 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
 
 
 def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
-    """Return whether the ranges ``limits`` are all proved to contain an integer, because upper bounds exceed lower ones
-    by enough, given ``facts`` and the ranges before. False if this is unknown.
+    """Return whether each of the nested ranges ``limits`` is proved to contain an integer for all values of the outer
+    ones, under the constraints ``facts``. False if this is unknown.
     """
     known = facts
     for limit in limits:
@@ -255,8 +256,8 @@ def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
 
 
 def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
-    """Return the values of ``bound`` variables, given innermost first, for which ``row`` is hardest to satisfy within
-    the constraints ``context``: ``j = n`` for ``n - j - 1 >= 0`` and ``j <= n``.
+    """Return values for the ``bound`` variables (given innermost first) at which the inequality ``row`` is hardest to
+    satisfy under the constraints ``context``: ``j = n`` for ``n - j - 1 >= 0`` and ``j <= n``.
 
     A variable whose relevant bound is not a single form is left out.
 
@@ -277,8 +278,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return ``row`` at the values of the ``bound`` variables for which it is hardest to satisfy within the constraints
-    ``context``. The result then implies ``row`` at all values; None if these values are unknown.
+    """Return the inequality ``row`` at the values of the ``bound`` variables for which it is hardest to satisfy under
+    the constraints ``context``: if it holds there, it holds for all of their values. None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst

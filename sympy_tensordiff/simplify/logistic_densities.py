@@ -36,7 +36,9 @@ def with_densities(graph: Graph, roots: Sequence[Node], tables: Mapping[Node, No
 
 
 class _Densities:
-    """The rules of `with_densities`."""
+    """Rewrites ``s(u)*s(-u)`` and ``1/cosh(u)**2`` in a graph as values of `logistic_density`; ``s`` is the logistic
+    function.
+    """
 
     def __init__(self, graph: Graph, parts: Sequence[Node], tables: Mapping[Node, Node]) -> None:
         self.graph = graph

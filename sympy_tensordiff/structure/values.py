@@ -88,8 +88,9 @@ class ValueKernel:
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
     def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
-        """Return views of parts of the flat ``buffer`` in the shapes that the results of the compiled function have at
-        ``points``.
+        """Split the flat ``buffer`` into a view for each value of each group that the compiled function computes at
+        ``points``. The view has the shape of the box if the points of the group are all combinations of index values;
+        otherwise it is a vector with an entry for each point.
         """
         views: list[NDArray[Any]] = []
         parts = np.split(buffer, np.cumsum(self.counts(points))[:-1])

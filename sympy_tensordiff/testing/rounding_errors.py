@@ -67,8 +67,9 @@ class RoundedOperation:
 
 
 class Perturbation(Rewriting):
-    """A traversal that adds to each operation of a formula a symbol for its unknown rounding error. Its scope contains
-    the index ranges around, outermost first.
+    """Rewrites a formula so that each rounded operation has a symbol for its absolute rounding error added, and records
+    a bound of this error as a `RoundedOperation`. The argument ``scope`` of its methods contains the ranges of the
+    enclosing indices, outermost first.
     """
 
     def __init__(self, body: Expr, indices: Sequence[Any]) -> None:
@@ -261,8 +262,9 @@ class Perturbation(Rewriting):
     # ------------------------------------------------------------ unknowns
 
     def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[IndexRange, ...]) -> Any:
-        """Return `value` plus a new symbol for the unknown rounding error of ``part``, at most ``weight*size``
-        roundoffs, which is recorded; `value` itself if ``weight`` is 0. ``scope`` has the ranges of the indices around.
+        """Return `value` plus a symbol for the absolute rounding error of the operation ``part``, and record that this
+        error is at most ``weight*size`` roundoffs; return `value` itself if ``weight`` is 0. ``scope`` contains the
+        ranges of the enclosing indices.
         """
         if weight == 0:
             return value

@@ -17,9 +17,9 @@ from sympy_tensordiff.codegen.ir.walk import values as values_in
 def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
-    """Return ``body`` with fewer accumulators if it ends with a store: for ``y = s + t``, the terms of t are added to
-    s, and t is removed. Two accumulators are joined only if ``axes`` has equal sets of axes for them and neither is in
-    ``fixed``.
+    """Return the statements ``body`` with fewer accumulators: if the stored value is ``s + t``, the terms of t are
+    added to s instead, and t is removed. ``axes`` maps each accumulator to the axes of its array: only accumulators
+    with equal axes are joined, and none whose name is in ``fixed``.
     """
     *rest, store = body
     if not is_store(store):
@@ -64,8 +64,8 @@ def _signed_name(term: Scalar) -> tuple[str, int]:
 
 
 def with_first_additions(lines: list[str], complete: Collection[str]) -> list[str]:
-    """Return the lines of code with ``s = 0`` and a following ``s = s + x`` replaced by ``s = x``. ``complete`` lists
-    those additions that set all entries of ``s``.
+    """Return the lines of code with ``s = 0`` and a following ``s = s + x`` replaced by ``s = x``. ``complete``
+    contains the lines ``s = s + x`` in which x has all axes of ``s``; only these are replaced.
 
     An addition counts as the first if it is the next line that contains the accumulator, in the same block.
 

@@ -33,8 +33,8 @@ Conditions: TypeAlias = frozenset[Condition]
 
 
 class UseConditions(NamedTuple):
-    """The conditions on indices under which a program uses entries of arrays and named values. Where they are false,
-    array code may compute any other number, so that no derivative is infinite there.
+    """The conditions on indices under which a program needs the value of an array entry or of a named value. Elsewhere
+    generated code may compute another number, one at which no derivative is infinite.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
     ``stored`` are the conditions of use, in terms of `axis_name`, of the temporary arrays whose entries are arguments
@@ -151,7 +151,9 @@ class _UsesInKernel:
                 stack.extend((argument, known) for argument in node.arguments)
 
     def _following(self, condition: Scalar) -> Conditions:
-        """Return the conditions on integers that `condition` implies: constraints, and forms that are not 0."""
+        """Return the conditions on integer forms that follow from the boolean expression `condition`: constraints such
+        as ``i >= j``, and forms that are not 0.
+        """
         rows = [row for row in condition_rows(condition, True) if not row.form.compounds()]
         forms = [mapped(form, {}) for form in nonzero_forms(condition) if not form.compounds()]
         return frozenset([*rows, *forms, *_differences(rows, self.inner)])
@@ -261,7 +263,9 @@ def _is_positive(node: Scalar, nonnegative: Collection[str]) -> bool:
 
 
 def is_nonnegative(node: Scalar, names: Collection[str]) -> bool:
-    """Return whether a value is at least 0 by its form: a square, one of ``names``, sums and products of these."""
+    """Return whether the formula of `node` shows that its value is at least 0: it is a square, one of ``names``, or a
+    sum or product of these.
+    """
     if isinstance(node, Name):
         return node.name in names
     if isinstance(node, Operation) and node.function in ("add", "mul"):
@@ -273,7 +277,9 @@ def is_nonnegative(node: Scalar, names: Collection[str]) -> bool:
 
 
 def nonnegative_names(body: Iterable[Statement]) -> frozenset[str]:
-    """Return the names of values and sums of a kernel that are not negative by their forms, as sums of squares."""
+    """Return the names of the values and sums in the statements `body` that cannot be negative, as their formulas show:
+    sums of squares, for example.
+    """
     sets = [s for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Name)]
     found = {s.name for s in sets if is_let(s) or (is_accumulator(s) and reduction_of(s) == "sum")}
     values = [(s.name, s.value) for s in sets if not is_accumulator(s)]

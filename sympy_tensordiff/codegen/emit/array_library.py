@@ -94,8 +94,8 @@ def pure_driver(program: Program, names: FormNames, functions: Functions, dialec
 def pure_module_text(
     program: Program, dialect: Dialect, names: FormNames, pieces: Sequence[str], constants: str = ""
 ) -> str:
-    """Return the text of a module of `dialect`, which consists of the function texts ``pieces`` and the imports that
-    they use. ``names`` are the names of the program in the text.
+    """Return the text of a module of `dialect`: a docstring, the imports, the definitions ``constants`` and the
+    function texts ``pieces``. ``names`` maps the names of the program to identifiers.
     """
     words = set(WORD.findall("\n".join(pieces)))
     arguments = ", ".join(names(argument.name) for argument in program.arguments)

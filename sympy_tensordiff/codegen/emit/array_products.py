@@ -176,8 +176,8 @@ class Arrangement(NamedTuple):
         return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
 
     def work(self) -> float:
-        """The estimated number of operations to compute those operands that are not read from memory: for each, its
-        entries times its factors. A matrix product counts one less, so that it is preferred among equals.
+        """The estimated number of operations to compute the operands that are products: for each, its number of entries
+        times its number of factors. A matrix product counts one less, so that it is preferred among equals.
         """
         made = (operand for operand in self.operands if operand.is_computed)
         return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices
@@ -197,9 +197,9 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Return the grouping of the factors into one or two operands with the fewest operations; more operands are
-        allowed if the library's compiler fuses sums. None if an ordinary sum is as good, or if there are too many
-        factors.
+        """Return the grouping of the factors into one or two operands that takes the fewest operations, or into more if
+        the library's compiler fuses sums. None if no factor is an array, if there are too many factors, or if an
+        ordinary sum is as good.
         """
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]

@@ -130,7 +130,7 @@ class VectorPrinter(ScalarPrinter):
         self.lanes, self._slots, self.context, self.masks, self.frame = outer
 
     def varies(self, node: Scalar) -> frozenset[Span]:
-        """Return the current dimensions on which the value of ``node`` depends."""
+        """Return the vectorised dimensions along which the value of ``node`` may differ."""
         forms: list[Affine] = []
         for part in subexpressions(node):
             forms += [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
@@ -139,8 +139,8 @@ class VectorPrinter(ScalarPrinter):
         return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
-        """Return the text of an integer variable. If it is the index of a current dimension, this is the name of an
-        array of its values.
+        """Return the text of the integer variable `name`: its name or, for the index of a vectorised dimension, the
+        name of an array that contains all values of the index.
         """
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
 
@@ -219,8 +219,9 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return ``(index, shape)`` for reading ``home``, a value that was stored over other dimensions, at the current
-        ones. Along dimensions on which the value does not depend, its index is 0 and its length 1.
+        """Return ``(index, shape)`` for reading the stored array of the value ``home`` in a loop over other dimensions:
+        the index in terms of the current dimensions, and the shape of the array. An axis along which the value does not
+        vary has index 0 and length 1.
         """
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
@@ -262,7 +263,9 @@ class VectorPrinter(ScalarPrinter):
         return self.in_lane_order(f"part({', '.join([self.names(array), *spans])})", dims, texts) if dims else ""
 
     def index_arrays(self, array: str, index: Sequence[Affine]) -> list[str]:
-        """Return the indices of a read as index arrays, clipped if they may be out of bounds."""
+        """Return the texts of the indices of a read, one for each axis of `array`. If the read is masked, indices that
+        may be out of bounds are clipped to the bounds.
+        """
         texts = [self.form(form) for form in index]
         for axis, row in self._outside(array, index):
             function, end = "min", self.form(self.shapes[array][axis] - 1)
@@ -334,8 +337,9 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return ``(name, subscripts)`` of the read ``name[texts]``, transposed so that short axes that are read at a
-        single index come first: ``x.T[0]`` for ``x[:, 0]``. Other reads are unchanged.
+        """Return ``(name, subscripts)`` of the read ``name[texts]``. If short axes are read at single indices, the
+        array is transposed so that these axes come first: ``x.T[0]`` for ``x[:, 0]``; other reads are unchanged.
+        ``along`` has the dimensions along each axis, ``extents`` the lengths.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """
@@ -494,8 +498,8 @@ class VectorPrinter(ScalarPrinter):
         return Operation(node.function, (Operation("guarded", (first, safe)), *rest))
 
     def _guarded_text(self, value: Scalar, safe: Scalar) -> tuple[str, int]:
-        """Return ``(text, precedence)`` of ``value``, with ``safe`` in its place at entries where a current mask is
-        False.
+        """Return ``(text, precedence)`` of ``value``, replaced by the number ``safe`` at entries at which the current
+        masks are False.
         """
         masks, texts = self.masks, list[str]()
         needed = [not self.is_safe_without(mask, value, safe) for mask in masks]
@@ -519,8 +523,8 @@ class VectorPrinter(ScalarPrinter):
             self.mask_conditions[name] = frozenset(conditions) | self.mask_conditions[outer.name]
 
     def is_safe_without(self, mask: Scalar, value: Scalar, safe: Scalar) -> bool:
-        """Return whether `value` needs no guard for `mask`: it is an array entry, and the array contains the number
-        `safe` wherever the mask is false.
+        """Return whether `value` may be read without a guard for the mask `mask`: it is an array entry, and the array
+        is proved to contain the number `safe` wherever the mask is false.
         """
         if not isinstance(value, Load) or value.array not in self.stored_conditions or safe != SAFE_ENTRY:
             return False
@@ -595,8 +599,8 @@ def is_static(condition: Scalar) -> bool:
 
 
 def may_be_static(condition: Scalar) -> bool:
-    """Return whether the text of `condition` may be a Python bool rather than an array, because its operands are known
-    when the code is generated, or are names.
+    """Return whether the generated text of `condition` may be a Python bool rather than an array of booleans: it
+    consists of conditions on integers and of names.
     """
     if isinstance(condition, Operation) and condition.function in ("and", "or", "not"):
         return all(map(may_be_static, condition.arguments))

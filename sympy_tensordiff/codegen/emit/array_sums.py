@@ -98,11 +98,13 @@ class Narrowing:
     # ------------------------------------------------------------------------ loops
 
     def widest(self, loop: Loop, frame: Frame) -> Loop:
-        """Return ``loop`` with one range that contains its ranges at all entries: ``j < n`` for ``j <= i``."""
+        """Return ``loop`` with bounds that do not depend on the array entry, so that its range contains those of all
+        entries: ``j < n`` for ``j <= i``.
+        """
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
-            """Return bounds that are the same for all entries: the least values of lower bounds (``sign=-1``), the
-            greatest of upper ones. ``name`` is used in names of new variables.
+            """Return ``bounds`` of a loop that hold for all array entries: the least values of lower bounds (``sign``
+            -1), the greatest values of upper ones (1). ``name`` becomes part of the names of new variables.
             """
             if self.values.dialect.is_pure:  # the others contain the range
                 bounds = [bound for bound in bounds if bound_of_data(bound.form, sign) is not None] or bounds
@@ -187,9 +189,9 @@ class Narrowing:
         return frame.child(f"if {self.values.condition(some)}:", (some,))
 
     def _extreme(self, frame: Frame, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Frame]:
-        """Return ``(form, frame)`` for the maximum (``sign`` 1) or minimum of forms: one of them if it is proved to be
-        extreme, else a new variable, whose assignment is printed. Constraints on this variable are known in the new
-        frame.
+        """Return ``(form, frame)``: the maximum (``sign`` 1) or minimum (-1) of ``forms`` as an integer form, and the
+        frame for the code that uses it. If none of them is proved to be the extreme one, print the assignment of a new
+        variable, which is named like ``name``; the new frame knows its bounds.
         """
         kept = self.without_dominated(forms, sign, frame.known)
         if len(kept) == 1:
@@ -216,8 +218,8 @@ def _without_data(form: Affine, sign: int) -> Affine:
 
 
 def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
-    """Return the constraints on the variable of `loop` that differ between entries computed together: they contain an
-    index of the current dimensions, as ``j <= i``, or (in a pure dialect) array values.
+    """Return the bounds of `loop` that depend on the array entry that is computed: they contain the index of a
+    vectorised dimension, as ``j <= i`` does, or (in a pure dialect) an entry of an integer array.
     """
     rows = lanes.varying_rows(loop_rows(loop))
     if not dialect.is_pure:
@@ -226,8 +228,9 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((row,), others)``, where ``row`` is the first of the constraints `rows` that depends on a single
-    dimension, on which no other constraint depends. Return ``((), ())`` if there is none.
+    """Return ``((row,), others)``, where ``row`` is the first of the constraints `rows` that contains the index of
+    exactly one vectorised dimension, which no other constraint contains, and ``others`` are the rest. Return ``((),
+    ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -308,8 +311,8 @@ class Additions:
         return lanes.dims[: len(lanes.dims) - len(self.values.stored[name].lanes.dims)]
 
     def add(self, name: str, value: Scalar, reduction: Reduction, frame: Frame) -> None:
-        """Append the addition of ``value`` to an accumulator, reduced along the dimensions that the accumulator does
-        not have.
+        """Append code that adds ``value`` to the accumulator ``name`` (or multiplies, or takes the maximum or minimum,
+        as `reduction` says), after a reduction along the dimensions that the accumulator does not have.
         """
         if not self.applies_to_all_lanes(name, frame):
             assert frame.mask is not None
@@ -322,9 +325,8 @@ class Additions:
     def update(
         self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
     ) -> None:
-        """Append the line of code that combines ``text``, an array expression with the accumulator's dimensions, with
-        the accumulator ``name`` by `reduction`: a sum, product, maximum or minimum. The text is known to have entries
-        along the dimensions ``varies``.
+        """Append a line that combines the accumulator ``name`` with ``text``, an array expression of the same
+        dimensions: ``s += text`` for a sum, or the product, maximum or minimum that `reduction` says.
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """
@@ -397,8 +399,8 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span]]:
-        """Return ``(text, dimensions)``: an array that is added to a part of the accumulator ``name``, padded with
-        neutral values to the shape of the whole accumulator, and the dimensions along which it varies.
+        """Return ``(text, dimensions)`` for adding an array to a part of the accumulator ``name``: the text of the
+        array, padded with neutral values to the shape of the accumulator, and the dimensions along which it varies.
 
         XLA fuses padded arrays. It computes what ``x.at[a:b].add`` adds by an operation of its own, a scatter: programs
         with stencils took 1.14 times as long, and their compilation 1.35 times.

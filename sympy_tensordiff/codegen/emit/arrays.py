@@ -148,15 +148,17 @@ def _body_functions(step: Recurrence, dialect: Dialect) -> list[str]:
 
 
 def print_steps(program: Program, names: FormNames, name: str = "run") -> list[str]:
-    """Return NumPy's functions of all steps of a program, and the function ``name`` that calls them, last."""
+    """Return the texts of the Python functions, in NumPy, that run the steps of a program, one string for each
+    function. The last is the function ``name``, which calls the others.
+    """
     functions, inner = _print_functions(program, names, DIALECTS["numpy"])
     around = 'with np.errstate(all="ignore"):' if name == "run" else ""
     return [*inner, *functions.texts, host_driver(program, names, functions, around, name=name)]
 
 
 def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tuple[Functions, list[str]]:
-    """Return ``(functions, texts)``: the functions of all steps of a program, and the texts of further functions that
-    its recurrences call.
+    """Return ``(functions, texts)``: the functions of all steps of a program, and the texts of the functions for single
+    time steps, which the functions of recurrences call.
     """
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
@@ -324,9 +326,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """Print the statements `body` twice, as the branches of a test whether the rare condition that guards loops in
-        it holds nowhere: without these loops, and with them. Return True then; return False, and print nothing, unless
-        a single condition guards the loops.
+        """If all guarded loops in `body` have the same rare condition, print `body` twice and return True: without
+        these loops, for the case that the condition holds at no entry, and complete, in the ``else`` branch. Otherwise
+        print nothing and return False.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -377,7 +379,9 @@ class KernelPrinter:
     # ------------------------------------------------------------------------ values
 
     def print_store(self, value: Scalar, frame: Frame) -> None:
-        """Append the assignment of the entries of the array, or, in a pure dialect, the line that returns it."""
+        """Append the assignment of `value` to the entries of the array that the kernel fills or, in a pure dialect, the
+        line that returns it.
+        """
         text, varies = self.values.scalar(value), self.values.varies(value)
         if not self.dialect.is_pure:
             frame.block.line(f"{self._array_text()}[...] = {text}")
@@ -466,9 +470,10 @@ class KernelPrinter:
         frame.block.line(f"{function}.at({array}, {places}, {text})")
 
     def slices_filled(self, images: Sequence[Affine], lanes: Lanes) -> list[tuple[Span | None, str]]:
-        """Return the slices to which a scatter adds whose entries are distinct: for each axis of the filled array, the
-        dimension along it, or None for a single index, and the span as text, for the helper ``spread``. [] if the
-        places are no slices in the order of the dimensions.
+        """Return ``(dimension, span)`` for each axis of the filled array if a scatter adds to distinct entries that
+        form a slice: the vectorised dimension along the axis (None for a single index), and the text of the slice, an
+        argument of the helper ``spread``. `images` are the indices of the entries. Return [] if they do not form slices
+        in the order of the dimensions.
         """
         found: list[tuple[Span | None, str]] = []
         if not isinstance(self.kernel, Scatter) or not self.kernel.exclusive:
@@ -490,8 +495,8 @@ class KernelPrinter:
         return found if tuple(dim for dim, _ in found if dim is not None) == lanes.dims else []
 
     def print_spread(self, value: Scalar, spans: Sequence[tuple[Span | None, str]], lanes: Lanes, frame: Frame) -> None:
-        """Append the addition of values to slices of the filled array. It is the sum with a padded array, which XLA
-        fuses, other than an array with additions at index arrays.
+        """Append code that adds `value` to slices of the filled array, as the sum of the array and a padded one: XLA
+        fuses this sum, but no additions at index arrays. `spans` are the slices, as `slices_filled` returns them.
         """
         text, array = self.values.scalar(value), self.names(self.kernel.array)
         varies = self.values.varies(value)
@@ -631,8 +636,8 @@ class KernelPrinter:
         return True
 
     def print_as_dimension(self, loop: Loop, frame: Frame, rows: Rows = ()) -> bool:
-        """Print a loop as a reduction along one more dimension of array operations, in blocks if one array would be
-        large, and return True. Only terms for which the constraints ``rows`` hold are added.
+        """Print a loop as a reduction over one more dimension of array operations, in blocks if an array would be
+        large; return True. Only the terms at which the constraints ``rows`` hold are added.
         """
         span, frame = self.narrowing.span(frame, loop)
         if not _adds_view_entries(loop.body):

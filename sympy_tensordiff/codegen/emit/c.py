@@ -70,8 +70,8 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 class CFile:
-    """Prints a program as a C file. The search for out-of-bounds indices is a program, too; a second `CFile` prints it
-    as static functions of the same file.
+    """Prints a program as a C file. The search for the position of an out-of-bounds index is another program, which a
+    second `CFile` prints as static functions of the same file.
     """
 
     language = "C99"
@@ -179,8 +179,8 @@ class CFile:
         return self.loop_over_time(step, body, self.loop_printer)
 
     def loop_over_time(self, step: Recurrence, body: CFile, printer: type[CRecurrencePrinter]) -> StepText:
-        """Return the C function of a recurrence, printed by ``printer``, preceded by the functions of one time step,
-        whose file is ``body``.
+        """Return the C function of a recurrence, printed by the class ``printer``, together with the functions of one
+        time step, which come before it. ``body`` is the `CFile` that prints the time step.
         """
         name, body.is_body = body.options.name, True
         pieces, entries = body.function_texts()
@@ -206,8 +206,8 @@ class CFile:
 
     @property
     def function_name_pattern(self) -> str:
-        r"""The replacement for a regular expression (``\1`` is the old name) by which the names of the steps' functions
-        become unique in the file.
+        r"""The replacement text for a regular expression that renames functions, in which ``\1`` is the old name:
+        functions of the search for out-of-bounds indices get a suffix, so that all names in the file differ.
         """
         return r"\1_of_search" if self.is_search else r"\1"
 
@@ -275,7 +275,8 @@ class CFile:
 
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
         """Return ``(temporaries, work)``: a dictionary from temporaries to C expressions for their numbers of entries,
-        and the list of C expressions for the scratch memory that single steps need.
+        and a list of C expressions, one for each step that needs scratch memory, for the number of entries of this
+        memory.
         """
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}
@@ -283,7 +284,7 @@ class CFile:
         return {name: size for name, size in tables.items() if name not in rows}, list(dict.fromkeys(work))
 
     def size_lines(self) -> list[str]:
-        """Return declarations of the sizes that are computed from other integers."""
+        """Return the C declarations of the integer sizes that are the maximum or minimum of other expressions."""
         lines = []
         for size in self.program.sizes:
             text = self.forms.extreme("max" if size.lows else "min", size.lows or size.highs)
@@ -364,8 +365,9 @@ class CFile:
         functions: Functions,
         memory: MemoryEntries,
     ) -> str:
-        """Return the text of the function that runs all steps without checking arguments. ``memory`` is the memory for
-        temporaries and for scratch of single steps, as `memory_entries` returns it.
+        """Return the text of the C function that runs all steps without checking its arguments. ``memory`` are the
+        temporaries and the scratch memory of the steps, with their numbers of entries, as `memory_entries` returns
+        them.
         """
         name, allocate = self.options.name, self.options.allocate
         tables, work = memory
@@ -396,8 +398,8 @@ class CFile:
         return text
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that call ``found``, the printed function of a step; they are guarded if its array may be
-        empty.
+        """Yield the lines of C that call the function of `step`, printed as ``found``; a test skips the call if its
+        array is empty.
         """
         text = f"{'code |= ' * found.has_code}{functions(step)};"
         if some := self.temporaries.nonempty_condition(self.temporaries.work_extents(step)):
@@ -408,8 +410,8 @@ class CFile:
             yield INDENT + text
 
     def checked_function(self) -> str:
-        """Return the text of the public function: it checks sizes and data, and calls the unchecked function or returns
-        a code.
+        """Return the text of the public C function: it checks sizes and index data, and returns an error code or calls
+        the unchecked function.
         """
         lines = []
         for condition, code in self.refusals():
@@ -455,15 +457,16 @@ class CFile:
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Return the C expressions of the least and the greatest of the ``count`` entries of an integer array. The
-        method is a generator because a subclass first yields lines that compute both.
+        """Return, as the value of ``yield from``, the C expressions of the least and the greatest of the ``count``
+        entries of an integer array. A subclass first yields pairs ``(C text, return code)`` that compute both.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 
     def search_refusals(self, search: CFile, forms: CForms) -> Iterator[tuple[str, int | str]]:
-        """Yield pairs, as `refusals` does, that search for out-of-bounds data and refuse the call if there are some.
-        ``search`` is the file of the search.
+        """Yield ``(C text, return code)`` pairs, as `refusals` does, that refuse the call if an index read from an
+        integer array is out of bounds. ``search`` is the file with the functions that search for such indices,
+        ``forms`` the printer of conditions.
 
         The search runs only if the range of the data does not rule them out.
         """

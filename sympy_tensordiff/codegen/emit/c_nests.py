@@ -273,8 +273,8 @@ class CPrinter(CForms, NestPrinter):
         return all(entry.index[:1] == (iteration,) for entry in entries if entry.array in written)
 
     def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
-        """Return the scalars to which each iteration of ``loop`` adds one term; [] if the loop has other effects. Such
-        a loop can be summed in parallel.
+        """Return the names of the scalars to which each iteration of ``loop`` adds one term, so that partial sums can
+        be computed in parallel; [] if the loop has other effects.
         """
         own, found = self.declared_in(path), list[str]()
         body = loop.body
@@ -331,7 +331,7 @@ class CPrinter(CForms, NestPrinter):
 
 
 def alloc_size(alloc: Alloc) -> int | None:
-    """Return the number of entries of a local array; None if it depends on sizes."""
+    """Return the number of entries of the local array that `alloc` declares; None if an extent is not a constant."""
     size = 1
     for ends in alloc.shape:
         form = _extent(ends)
@@ -361,8 +361,9 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Return a dictionary from positions of statements (paths) to the names and C types to declare before them, for all
-    names in ``wanted``. A scalar is declared in the innermost block that contains all of its uses.
+    """Return where to declare the scalars ``wanted`` (names with C types): a dictionary from the position of a
+    statement to the names and C types to declare before it. A scalar is declared in the innermost block that contains
+    all of its uses.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """
@@ -382,7 +383,7 @@ def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[
 
 
 def _mentioned_names(body: Sequence[Statement]) -> set[str]:
-    """Return the names of the scalars and arrays that statements use or set."""
+    """Return the names of all scalars, arrays and variables of integer forms that occur in the statements `body`."""
     entries = [node for node in scalars(body) if isinstance(node, Name | Load)]
     entries += [statement.target for statement in statements(body) if isinstance(statement, Set)]
     names = {entry.name if isinstance(entry, Name) else entry.array for entry in entries}
@@ -390,8 +391,8 @@ def _mentioned_names(body: Sequence[Statement]) -> set[str]:
 
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
-    """Return the accumulators to which the innermost ``loop`` adds, for the pragma that lets compilers vectorise a sum;
-    [] if it has other effects. Names ``inside`` are declared in the loop.
+    """Return the accumulators to which the innermost ``loop`` adds, for a pragma by which compilers vectorise the sum;
+    [] if it has other effects. The names ``inside`` are declared in the loop, so they are no accumulators.
     """
     if has_few_steps(loop):
         return []

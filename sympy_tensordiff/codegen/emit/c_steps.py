@@ -36,11 +36,10 @@ from sympy_tensordiff.integer.products import slope
 
 
 class StepText(NamedTuple):
-    """A printed C function of a step: its text, the names of its arguments, its work arrays with their numbers of
-    entries, and whether the function returns an error code.
+    """A printed C function of a step, with the names of its arguments, the sizes of its scratch arrays, and whether it
+    returns an error code.
 
-    ``passed`` are the names of its arguments, ``work`` the numbers of entries of its work arrays by their names, and
-    ``has_code`` says whether it returns a code.
+    ``passed`` are the names of its arguments, and ``work`` maps its scratch arrays to their numbers of entries.
     """
 
     text: str
@@ -132,8 +131,9 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the C function of a step with the body ``lines``. Its parameters are the names of the program that
-        occur in the lines, and the scratch arrays in ``work``.
+        """Return the C function of a step with the body ``lines``. Its parameters are the arrays, numbers and sizes of
+        the program that occur in the lines, and the scratch arrays ``work``, a dictionary from names to numbers of
+        entries.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
@@ -160,8 +160,8 @@ DETERMINANT_KINDS = {"det": 0, "logdet": 1, "logabsdet": 2}
 
 
 class CLibraryCallPrinter:
-    """Prints the C body of a linear-algebra step. It computes the matrices of a batch one after the other, in the
-    scratch memory ``work``.
+    """Prints the C body of the function of a linear-algebra step (inverse, determinant, factors or solution), which
+    handles the matrices of a batch one after the other in the scratch memory ``work``.
     """
 
     def __init__(self, step: Solve | Apply, names: FormNames, shapes: Shapes, factor: str) -> None:
@@ -273,8 +273,8 @@ class CLibraryCallPrinter:
     def solved(
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
-        """Append C code that solves linear systems column by column from the ``factors`` of the matrix, or of its
-        transpose (``is_transposed``): ``source`` is an entry of the right sides, ``target`` one of the solutions.
+        """Append C code that solves linear systems with the triangular ``factors`` of a matrix, or of its transpose if
+        ``is_transposed``. ``source`` and ``target`` are C texts of an entry of the right sides and of the solutions.
 
         ``axes`` are the axes of the columns; the first one is that of the matrix.
         """

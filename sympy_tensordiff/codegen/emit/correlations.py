@@ -140,8 +140,8 @@ class _TiledCorrelation:
         return "\n".join(text.render())
 
     def strides(self, lines: TextBlock, array: str, count: int) -> list[str]:
-        """Append a line that names the strides of the first ``count`` axes of an array, counted in entries; return the
-        names.
+        """Append a line that assigns the strides of the first ``count`` axes of an array, in entries rather than bytes,
+        to new variables; return their names.
         """
         found = [self.names.fresh(f"{array}_{axis}") for axis in range(count)]
         if found:
@@ -150,7 +150,9 @@ class _TiledCorrelation:
         return found
 
     def loops(self, lines: TextBlock) -> TextBlock:
-        """Append loops over the labels outside the blocks, longest first, and return the innermost body."""
+        """Append the loops, longest first, over the indices that neither a block nor the number of the task determines;
+        return the text block inside of the innermost loop.
+        """
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
         known.update(label for label in self.extents if own_axis(output, label) in tiles.tasks)
@@ -185,8 +187,8 @@ class _TiledCorrelation:
         return lines.child(f"if {test}:")
 
     def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
-        """Return the text of the call that adds one block of the product of ``left`` and ``right`` to ``own``, the sums
-        of the block. ``strides`` are the texts of the arrays' strides.
+        """Return the text of the call that adds one block of the product of ``left`` and ``right`` to a block of the
+        array ``own``, which contains the sums of one task. ``strides`` maps arrays to the texts of their strides.
         """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}

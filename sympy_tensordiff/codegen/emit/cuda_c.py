@@ -135,7 +135,9 @@ class CudaCPrinter(CudaTexts):
         self.print_threads(body)
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that compute the axes from the position of the thread in the grid, then the nest."""
+        """Append the lines that compute the indices along the kernel's axes from the position of the thread in the
+        grid, and then the loop nest of one thread.
+        """
         axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
         heads = [f"for (ptrdiff_t {axis} = THREAD_Y; {axis} < {extent}; {axis} += THREADS_Y) {{"
                  for axis, extent in zip(axes[-2:-1], extents[-2:-1], strict=True)]  # fmt: skip
@@ -165,8 +167,9 @@ class CudaCPrinter(CudaTexts):
 
 
 class CudaLoopKernelPrinter(CudaCPrinter):
-    """Prints a kernel for blocks that run a loop over time: their threads share the entries. ``batch`` is the number of
-    the axis of the batch, None if there is none.
+    """Prints a kernel that is part of a recurrence as CUDA C for a block of threads that runs the whole loop over time;
+    the threads divide the entries of each array among them. ``batch`` is the number of the batch axis, None without
+    one.
     """
 
     def __init__(
@@ -182,7 +185,9 @@ class CudaLoopKernelPrinter(CudaCPrinter):
         super().__init__(names, prover, step, bare, single)
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that compute the axes from the position of the thread in its block, then the nest."""
+        """Append the lines that compute the indices along the kernel's axes from the position of the thread in its
+        block, and then the loop nest of one thread.
+        """
         axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
         heads = []
         if self.batch is not None:
@@ -236,7 +241,7 @@ class CudaStepPrinter(CStepPrinter):
     """The axes of the batch of a recurrence that blocks run, see `BlockRecurrence`."""
 
     def step(self, step: Step) -> StepText:
-        """Return the CUDA kernel of a step; raise NotInCError for a routine of linear algebra."""
+        """Return the CUDA kernel of a kernel or of fused kernels; raise NotInCError for a step of linear algebra."""
         if isinstance(step, Kernel | FusedKernels):
             return self.nest(step)
         raise NotInCError(
@@ -264,7 +269,9 @@ class CudaStepPrinter(CStepPrinter):
 
 
 class CudaLoopStepPrinter(CudaStepPrinter):
-    """Prints the kernels of a step of a recurrence as functions for blocks that run the loop over time."""
+    """Prints the kernels in a time step of a recurrence as CUDA device functions, which a block of threads calls in its
+    loop over time.
+    """
 
     storage = "static __device__"
 
@@ -402,8 +409,8 @@ class CudaFile(CFile):
         return host._replace(text=f"{found.text}\n\n{host.text}", work={name: f"greatest({size}, {most})"})
 
     def in_blocks(self, loop: BlockRecurrence) -> StepText:
-        """Return the kernel in which blocks of threads run the recurrence `loop`, and store the text of its launch in
-        `loops`.
+        """Return the CUDA kernel in which blocks of threads run the whole recurrence `loop`; the recurrence and the
+        text of the kernel's launch are added to `loops`.
         """
         step = loop.step
         name = f"{self.options.name}_{step_function(step)}_in_block"
@@ -477,8 +484,9 @@ class CudaFile(CFile):
         yield found, 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield the lines that compute the least and the greatest of the ``count`` entries of an integer array on the
-        device, with return codes. As the value of the generator, return the C expressions of both.
+        """Yield ``(C text, return code)`` pairs, as `refusals` does, that compute the least and the greatest of the
+        ``count`` entries of an integer array on the device; return the C expressions of both (the value of ``yield
+        from``).
         """
         found = self.names.fresh(f"{array}_range")
         yield f"{INDENT}int64_t {found}[2];", 0
@@ -511,7 +519,9 @@ class CudaLoopBody(CudaFile):
     printer: CudaLoopStepPrinter
 
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
-        """Return the program unchanged: `block_loop` has prepared it."""
+        """Return the program unchanged, since `block_loop` has scheduled it, and a prover of constraints for its loop
+        nests.
+        """
         return program, Prover(program)
 
     def step_text(self, step: Step) -> StepText:

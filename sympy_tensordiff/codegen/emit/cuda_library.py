@@ -72,7 +72,7 @@ def require_library(step: Step) -> None:
 
 
 def _computed_value(step: Step) -> str:
-    """Return words for the result of a library step, such as "a matrix product", for an error message."""
+    """Return a description of the result of a library step, such as "a determinant", for an error message."""
     names = {
         "inv": "an inverse",
         "cofactor": "a cofactor",

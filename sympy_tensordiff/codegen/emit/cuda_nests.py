@@ -86,7 +86,9 @@ class CudaPrinter(NestPrinter):
         return form.atoms().isdisjoint(self.own_variables) and not data_entries([form])
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that compute the axes from the position of the thread in the grid, then the nest."""
+        """Append the lines that compute the indices along the kernel's axes from the position of the thread in the
+        grid, and then the loop nest of one thread.
+        """
         for _ in self.axes:
             (loop,) = body
             assert isinstance(loop, Loop)
@@ -233,8 +235,9 @@ class CudaPrinter(NestPrinter):
 
 
 class CudaPythonLoopPrinter(CudaPrinter):
-    """Prints a kernel as a function for blocks that run a loop over time: their threads share the entries. ``batch`` is
-    the number of the axis of the batch, None if there is none.
+    """Prints a kernel that is part of a recurrence as a Python function for ``cuda.jit``, called by a block of threads
+    that runs the whole loop over time; the threads divide the entries of each array among them. ``batch`` is the number
+    of the batch axis, None without one.
     """
 
     def __init__(self, names: FormNames, step: Kernel | FusedKernels, shapes: Shapes, batch: int | None) -> None:
@@ -242,7 +245,9 @@ class CudaPythonLoopPrinter(CudaPrinter):
         self.batch = batch
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that compute the axes from the position of the thread in its block, then the nest."""
+        """Append the lines that compute the indices along the kernel's axes from the position of the thread in its
+        block, and then the loop nest of one thread.
+        """
         for _ in self.axes:
             (loop,) = body
             assert isinstance(loop, Loop)
@@ -284,7 +289,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
         self.own_variables = list(dict.fromkeys([*coordinates, *own]))
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that declare shared arrays and compute the coordinates of the thread, then the nest."""
+        """Append the lines that declare the arrays in shared memory and compute the coordinates of the thread, and then
+        the loop nest.
+        """
         nest = self.nest
         for alloc in nest.shared:
             self.line(1, f"{self.names(alloc.name)} = cuda.shared.array({shared_size(alloc)}, real)")
@@ -307,8 +314,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the extents that a GPU kernel needs to compute offsets of array entries and its number of threads: those
-    of its threads (also of blocks, for a ``nest`` with shared memory), and those of the arrays that it uses.
+    """Return the extents that the printed GPU kernel of a step contains: those of its grid of threads, and those of its
+    arrays, except along their first axes, for the offsets of entries. `nest` is given if blocks of threads share
+    memory.
     """
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
@@ -349,7 +357,7 @@ class KernelText(NamedTuple):
 
 
 class GpuKernel(NamedTuple):
-    """A step with its loop nest for threads or for blocks of threads, and the names used in it."""
+    """A step of a program, its loop nest for threads or for blocks of threads, and the identifiers for its names."""
 
     step: Kernel | FusedKernels
     nest: tuple[Statement, ...] | BlockNest
@@ -373,8 +381,8 @@ def gpu_kernels(
 
 
 def kernel_functions(kernels: Sequence[GpuKernel], shapes: Shapes) -> Iterator[KernelText]:
-    """Yield the function of each kernel. Kernels that are equal up to constants get the same function, with these
-    constants as parameters.
+    """Yield the printed function of each GPU kernel. Kernels that are equal up to integer constants, such as strides,
+    get equal texts, with these constants as parameters.
     """
     open_ = [_kernel_text(*kernel, shapes, None) for kernel in kernels]
     patterns = [text_up_to_renaming(printed.text, printed.names.texts) for printed in open_]

@@ -99,9 +99,9 @@ def loop_text(step: Recurrence, names: FormNames) -> str:
 
 
 class _DeviceLoop:
-    """The printer of the function by which the host runs a recurrence on the device. ``states``, ``results`` and
-    ``spare`` map names of a time step's arrays to variables of this function: for arguments, for results, and for the
-    second buffers of results that become states.
+    """Prints the function by which the host runs a recurrence, whose steps are computed on the device. ``states``,
+    ``results`` and ``spare`` map names of arrays of a time step (its arguments, its results, and those results that
+    become states) to names of variables; those in ``spare`` are second buffers.
     """
 
     last_parameters: tuple[str, ...] = ("stream", "memory")
@@ -200,8 +200,9 @@ class _DeviceLoop:
 
 
 class BlockLoopPrinter(_DeviceLoop):
-    """Prints the kernel in which blocks of threads run a recurrence (see `BlockRecurrence`). For a recurrence in the
-    steps of another one, it prints the function called by the outer one. ``axes`` are the axes of the batch.
+    """Prints the GPU kernel in which blocks of threads run a recurrence (see `BlockRecurrence`). For a recurrence
+    nested in the time steps of another one, it prints a device function. ``axes`` maps arrays to the numbers of their
+    batch axes.
     """
 
     last_parameters = ("work",)

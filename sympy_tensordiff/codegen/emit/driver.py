@@ -26,7 +26,10 @@ STANDARD_MODULES = ("contextlib", "functools", "itertools", "math")
 
 
 def module_names(program: Program, own: Iterable[str], kind: type[FormNames] = FormNames) -> FormNames:
-    """Return the identifiers for a module of ``program``, distinct from ``own`` and the names of step functions."""
+    """Return the identifiers that stand for the names of ``program`` in the generated module. They differ from ``own``,
+    the names that the module defines or imports otherwise, and from the names of its functions. ``kind`` is the class
+    of the result.
+    """
     names = [a.name for a in program.arguments] + list(array_shapes(program))
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
     for kernel in program.nests:
@@ -74,9 +77,9 @@ class Functions:
         passed: Sequence[str] | None = None,
         names: FormNames | None = None,
     ) -> None:
-        """Add the function of a step, given as ``text``, unless a function that is equal up to names was added before.
-        ``passed`` are its arguments (by default `passed_names`), ``names`` the identifiers in which equal functions may
-        differ.
+        """Add the function of a step, given as ``text``; if an added function is equal up to names, that one is called
+        instead. ``passed`` are the arguments of the call (by default `passed_names`), ``names`` the identifiers in
+        which equal functions may differ.
         """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)
@@ -100,7 +103,8 @@ _SUBSCRIPTS = re.compile(rf'"[\w,.]*->\w*"|{WORD.pattern}')
 
 
 def text_up_to_renaming(text: str, names: Collection[str]) -> str:
-    """Return ``text`` with numbers in place of ``names``, so that functions that differ in names only have equal texts.
+    """Return ``text`` with each of ``names`` replaced by a number, counted by first occurrence: the results for two
+    functions are equal if and only if these differ in names only.
 
     >>> text_up_to_renaming("x = f(y, x)", {"x", "y"}) == text_up_to_renaming("u = f(x, u)", {"u", "x"})
     True
@@ -160,9 +164,9 @@ def module_text(
     library: str = "",
     constants: str = "",
 ) -> str:
-    """Return the text of a module: a header, imports, the texts ``library`` and ``constants`` of definitions, and the
-    function texts ``pieces``. Only names that occur in the pieces are imported, from the standard library, NumPy and
-    ``modules``.
+    """Return the text of a generated module: a header, imports, the definitions ``library`` and ``constants``, and the
+    function texts ``pieces``. ``modules`` maps further modules to names that may be imported from them; only names that
+    occur in the pieces are.
     """
     text = "\n".join(pieces)
     lines = [f"import {module}" for module in STANDARD_MODULES if f"{module}." in text]
@@ -251,8 +255,8 @@ class Temporaries:
         return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
 
     def work_extents(self, step: Step) -> Sequence[Affine]:
-        """Return the extents that must all be positive for a step to have any work; otherwise its call is skipped.
-        Return () if the function of the step makes this test itself.
+        """Return the extents of a step's result: if one of them is not positive, there is nothing to compute, and the
+        call is skipped. Return () for a step that is always called.
         """
         if isinstance(step, Scatter):
             return step.extents if step.exclusive else ()
@@ -260,7 +264,9 @@ class Temporaries:
         return () if array is None else array.shape
 
     def work_constraints(self, step: Step) -> list[Constraint]:
-        """Return the constraints on sizes under which a step has anything to compute; [] if it always has."""
+        """Return the constraints on sizes under which a step computes any entry: its extents are positive. Extents that
+        are always positive are left out.
+        """
         return [Constraint("ge", form - 1) for form in self.work_extents(step) if not self.is_positive(form)]
 
     def nonempty_condition(self, extents: Iterable[Affine]) -> str:

@@ -28,8 +28,8 @@ from sympy_tensordiff.codegen.schedule.angles import MAX_NEAR_ANGLE
 
 @dataclass(frozen=True)
 class Precision:
-    """A floating-point type, single or double, with the constants that elementary functions need in it. Called with a
-    number, it returns the text of the number in this type.
+    """A floating-point type, single or double, with the coefficients and constants of elementary functions in this
+    precision. Called with a number, it returns the literal of the number as Python text.
     """
 
     name: str
@@ -279,16 +279,16 @@ def _sinh(a: Precision) -> str:
 
 
 def _nearest_integer(a: Precision) -> str:
-    """Return lines of code that round ``c/log(2)`` to the nearest integer n, where ``c`` is the argument of an
-    exponential; ``shifted`` is n plus a large constant, so that its last bits are n.
+    """Return lines of code that define ``n``, the integer nearest to ``c/log(2)``, where ``c`` is the argument of an
+    exponential, and ``shifted``, n plus a large constant, whose last bits are n.
     """
     return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
     n = shifted - {a(a.round)}"""
 
 
 def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
-    """Return code for the integer ``n - less + times*bias``, the exponent field of a power of 2, with n taken from the
-    last bits of ``shifted``.
+    """Return code for the integer ``n - less + times*bias``, where n is read from the last bits of ``shifted``. It is
+    the exponent field of a power of 2.
     """
     return f"natural(real(shifted).view(natural) - natural({a.round_bits + less - times * a.bias}))"
 
@@ -440,8 +440,8 @@ def _softplus(a: Precision) -> str:
 
 
 def _sine_near(a: Precision, quarters: int) -> str:
-    """Return the body, as Python text, of ``sin(x + quarters*pi/2)`` for the floating-point type ``a``, valid for
-    angles that are not large. A large angle is taken as 0; an infinite one gives nan.
+    """Return the body, as Python text, of the function ``sin(x + quarters*pi/2)`` (so cosine for ``quarters`` 1) for
+    the floating-point type ``a``. It is valid for angles that are not large: a large one is taken as 0.
     """
     rest = "t - n*{1!r} - n*{2!r}" if a.bits == 64 else "real(t - n*{1!r})"
     value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"

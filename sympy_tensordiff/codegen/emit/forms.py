@@ -23,7 +23,9 @@ RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset
 
 
 class FormNames:
-    """The identifiers of one generated module: program names, changed where they clash with names of the module."""
+    """The identifiers of one generated module. Called with a name of the program, it returns the identifier: the same
+    name, with underscores appended if the module uses it otherwise.
+    """
 
     def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
         self._below: FormNames | None = None
@@ -246,7 +248,9 @@ class TextBlock:
         return inner
 
     def slot(self, lines: TextBlock | None = None) -> TextBlock:
-        """Append the block ``lines`` at the same indentation, or an empty block to be filled later, and return it."""
+        """Append the block ``lines`` at the same indentation, or an empty block, and return it, so that lines can be
+        inserted there later.
+        """
         inner = TextBlock() if lines is None else lines
         self._items.append(inner)
         return inner

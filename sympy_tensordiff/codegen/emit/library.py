@@ -268,7 +268,9 @@ class LibraryCall:
         return self.cofactor_tangent(step)
 
     def title(self, array: str) -> str:
-        """Return a quoted description of a matrix for error messages, such as ``'the matrix A'``."""
+        """Return the Python literal of a description of a matrix for error messages, such as ``'the matrix A'``. An
+        array that the user has not named is described by its name in the plan.
+        """
         label = self.given.get(array)
         return ascii(f"the matrix {label}" if label is not None else f"the matrix {array} (see .plan)")
 
@@ -329,8 +331,8 @@ class LibraryCall:
         return what, f"cofactor_tangent({matrix}, {direction})"
 
     def grouped(self, operand: Operand, batch: Sequence[int], groups: Groups) -> str:
-        """Return the text of an operand reshaped to one axis per ``batch`` label and one per group of labels, as matrix
-        products need it.
+        """Return NumPy text that transposes and reshapes an operand for a matrix product: first one axis for each label
+        in ``batch``, then one axis for each group of labels, whose axes are merged.
         """
         text, labels = self.names(operand.array), operand.labels
         distinct = tuple(dict.fromkeys(labels))
@@ -341,8 +343,8 @@ class LibraryCall:
         return self.reshaped(text, batch, groups)
 
     def reshaped(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return the text of an array with one axis per label reshaped to the ``batch`` axes and one axis per group of
-        labels.
+        """Return NumPy text that merges axes of the array ``text``, which has one axis for each label: the axes of each
+        group become one, those in ``batch`` stay.
         """
         if all(len(group) == 1 for group in groups):
             return text
@@ -351,8 +353,8 @@ class LibraryCall:
         return f"{text}.reshape({', '.join(axes)})"
 
     def split(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return the text of an array with one axis per group of labels, reshaped to one axis per label, after the
-        ``batch`` axes.
+        """Return NumPy text that undoes `reshaped`: the axis of each group of labels is split into one axis for each
+        label.
         """
         if all(len(group) == 1 for group in groups):
             return text
@@ -372,7 +374,7 @@ def lengths(step: ProductStep, names: FormNames) -> dict[int, str]:
 
 
 def entries_text(names: FormNames, operand: Operand) -> str:
-    """Return an entry of an operand as text, for comments."""
+    """Return the general entry of an operand as text for a comment, such as ``A[i, j]``: a letter for each label."""
     letters = "ijklmnopqrstuvwxyzabcdefgh"
     return f"{names(operand.array)}[{', '.join(letters[n % 26] for n in operand.labels)}]"
 
@@ -412,7 +414,9 @@ def as_matrices(step: ContractionStep | Trapezoid) -> LibraryMatrices:
 
 
 def _with_axis_order(text: str, labels: Sequence[int], wanted: Sequence[int]) -> str:
-    """Return the text of an array with axes ``labels``, transposed to the order ``wanted``."""
+    """Return the text of the array ``text``, whose axes have the ``labels``, transposed so that its axes are in the
+    order ``wanted``.
+    """
     if list(labels) == list(wanted):
         return text
     places: Mapping[int, int] = {label: n for n, label in enumerate(labels)}

@@ -62,13 +62,15 @@ class Module:
         return name
 
     def define(self, name: str, text: str) -> str:
-        """Define a function unless its name is defined already, and return its symbol."""
+        """Add the function ``name`` with the LLVM ``text`` to the module, unless it has a function of this name; return
+        the name.
+        """
         self.functions.setdefault(name, text)
         return name
 
     def shared(self, name: str, text: str) -> str:
-        """Define a function and return its symbol, which replaces ``{name}`` in ``text``. If an equal text is defined
-        already, return the symbol of that function instead.
+        """Add a function to the module and return its symbol, which replaces ``{name}`` in ``text``: ``name``, with a
+        number if that is in use. If a function with an equal text was added before, return the symbol of that one.
         """
         if text not in self._known:
             own = name if name not in self.functions else f"{name}.{len(self.functions)}"
@@ -202,8 +204,8 @@ class Builder:
         self.start(after)
 
     def choice(self, condition: str, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
-        """Emit a branch that executes ``yes()`` or ``no()``, and return the value of the one that is executed, as
-        double if the value of either is.
+        """Emit a branch that executes the code of ``yes()`` if ``condition`` is true, else that of ``no()``, and return
+        the value of the executed one. If one value is a float and the other a double, the result is a double.
         """
         first, second, after = self.labels("yes", "no", "chosen")
         self.branch(condition, first, second)

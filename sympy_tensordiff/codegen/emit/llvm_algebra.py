@@ -72,8 +72,8 @@ class _MatrixFunction(Builder):
             self.store(self.compute("fsub", self.load(target), product), target)
 
     def exchanged(self, row: str) -> str:
-        """Emit the read of the row number with which row ``row`` was exchanged in the factorization, and return its
-        value.
+        """Emit the read of a row exchange of the factorization: the number of the row with which row ``row`` was
+        exchanged. Return the integer value.
         """
         return self.new(f"fptosi {self.real} {self.entry('%n', row)} to i64")
 
@@ -237,8 +237,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
                 self.solve(factors, axes, index)
 
     def right_axes(self, step: Solve) -> list[tuple[str, Affine]]:
-        """Return the names and extents of the axes of the right sides: first the rows of the matrix, then the columns.
-        Batch axes are left out.
+        """Return the axes of the right sides of a system as pairs of name and extent: the axis along the rows of the
+        matrix, then the axes of the columns. Batch axes are left out.
         """
         *batch, first, second = step.left.labels
         self.summed, self.free = (second, first) if first in step.output else (first, second)
@@ -290,8 +290,9 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             columns = [label for label in step.output if label != self.free and label not in labels]
 
             def full_index(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
-                """Return the index of an entry of an array whose axes have the labels `of`: the batch index for the
-                batch labels of the matrix, and `index` for the axis of the system and the columns of its right sides.
+                """Return the index of an array entry, in the order of the array's axes, whose labels are `of`: the
+                batch labels have the current batch index; the axis of the system and the columns of the right sides
+                have the values in `index`.
                 """
                 known = dict(zip([*labels, self.summed, *columns], [*batch, *index], strict=True))
                 return [known[self.summed if label == self.free else label] for label in of]
@@ -307,8 +308,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
                 return self.new(f"select i1 {is_one}, {self.real} 1.0, {self.real} 0.0")
 
             def target(index: Sequence[Affine]) -> Sequence[Affine]:
-                """Return the index in the result at which entry `index` of the solution is stored: the axes of the
-                result may be in another order.
+                """Return the index in the array of the result for the entry `index` of the solution: batch index and
+                `index` in the order of the axes of the result.
                 """
                 found = [*batch, *index]
                 return [found[axis] for axis in step.axes] if step.axes else found

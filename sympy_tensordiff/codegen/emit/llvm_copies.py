@@ -41,9 +41,9 @@ def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
 def matrix_order(
     labels: Sequence[int], both: Sequence[int], first: Sequence[int], second: Sequence[int]
 ) -> bool | None:
-    """Return whether BLAS can read an array with the axes `labels` as transposed matrices, one for each index along the
-    batch axes ``both``. False if ``first`` are the rows and ``second`` the columns in memory, True if it is the
-    opposite, None if BLAS needs a copy.
+    """Return how an array with the axes `labels` stores a matrix for each index along the batch axes ``both``: False if
+    the axes ``first`` are its rows and ``second`` its columns, True if the matrix is transposed, None if BLAS cannot
+    read the array without a copy.
     """
     rest = [label for label in labels if label not in both]
     is_turned = bool(first and second) and rest == [*second, *first]

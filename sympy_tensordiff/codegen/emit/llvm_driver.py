@@ -73,7 +73,7 @@ class ModuleText:
     driver: str = ""
 
     def whole(self) -> str:
-        """Return the text of the module for display, followed by the Python driver as comments."""
+        """Return the text of the module for display: the Python driver as comments, then the LLVM code."""
         return "".join(f"; {line}\n" for line in self.driver.splitlines()) + self.text
 
 
@@ -150,7 +150,9 @@ class LlvmStepPrinter:
         return self.shared_function(step, product, product.function(), (LOW, HIGH), part_count(step, shapes), division)
 
     def recurrence_function(self, step: Recurrence) -> StepFunction:
-        """Return the function of a recurrence, which calls the functions of a time step in a loop."""
+        """Define the LLVM function of a recurrence, which calls the functions of a time step in a loop, and return its
+        `StepFunction`.
+        """
         body = step.body
         copies = Copies(fuse(body, Prover(body)), BYTES // self.module.size)
         body = copies.program
@@ -162,8 +164,8 @@ class LlvmStepPrinter:
         return self.shared_function(step, loop, loop.function())
 
     def nest_function(self, step: Kernel | FusedKernels) -> StepFunction:
-        """Return the function of a kernel or fused kernels. If it runs on several cores, the function computes one
-        block of rows.
+        """Define the LLVM function of a kernel or of fused kernels, and return its `StepFunction`. If the step runs on
+        several cores, each call of the function computes one block of rows.
         """
         shapes, integers, bare = self.site
         names = self.names.copy()
@@ -195,9 +197,9 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         division: int | str = BLOCKS,
     ) -> StepFunction:
-        """Add the printed function ``text`` of `step` to the module, unless it has an equal one, and return the
-        function's record. If the function computes a range of parts, `ends` are its parameters for the range, `extent`
-        is the number of all parts, and `division` says how threads share the parts.
+        """Add the LLVM function ``text`` of `step` to the module, unless it has an equal one, and return its
+        `StepFunction`. If the function computes a range of parts of the result, `ends` are the names of its parameters
+        for the range, `extent` is the number of all parts, and `division` says how threads divide them.
         """
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}
@@ -211,8 +213,8 @@ class LlvmStepPrinter:
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
-    """Return a module with one entry point per compiled step, and a driver in Python that calls these and libraries.
-    ``found`` has the compiled function of each step, None for a step that Python computes.
+    """Return a module with an entry point for each compiled step, and a driver in Python that calls these and the
+    functions of libraries. ``found`` has the compiled function of each step, None for a step that Python computes.
     """
     names = module_names(program, LIBRARY_NAMES)
     calls, pieces, entries = {}, [], {}

@@ -69,7 +69,9 @@ class EntryPrinter(LlvmNestPrinter):
     # ------------------------------------------------------------------------ arguments
 
     def argument_object(self, place: int) -> str:
-        """Emit the load of the Python object that was passed as argument number `place`, and return its value."""
+        """Emit the load of the pointer to the Python object that is argument number `place` of the call, and return the
+        pointer.
+        """
         pointer = self.new(f"getelementptr inbounds ptr, ptr %args, i64 {place}")
         return self.new(f"load ptr, ptr {pointer}")
 
@@ -117,8 +119,9 @@ class EntryPrinter(LlvmNestPrinter):
             self.values[size.name] = self.greatest(forms, "smax" if size.lows else "smin")
 
     def read_passed(self, passed: Mapping[str, str]) -> None:
-        """Append code that reads the Python arguments of a single step's function. ``passed`` maps each name to its
-        kind: ``a`` for an array, ``i`` for an integer, ``r`` for a real number.
+        """Emit code that reads the Python arguments of the entry point of a single step into pointers and values.
+        ``passed`` maps each argument, in order, to its kind: ``a`` for an array, ``i`` for an integer, ``r`` for a real
+        number.
         """
         for place, (name, kind) in enumerate(passed.items()):
             found = self.argument_object(place)
@@ -140,8 +143,8 @@ class EntryPrinter(LlvmNestPrinter):
         return self.new(f"and i64 {mask}, {-ALIGNMENT}")
 
     def size_function(self, groups: Sequence[Sequence[Array]]) -> EntryPrinter:
-        """Print the entry point that returns how many bytes the temporaries need; the arrays of a group share memory.
-        Return this printer.
+        """Print the body of the entry point that returns the number of bytes of memory for all temporaries, where the
+        arrays of one group share memory. Return this printer.
         """
         self.read_arguments()
         total = str(ALIGNMENT)
@@ -168,8 +171,8 @@ class EntryPrinter(LlvmNestPrinter):
     def driver_function(
         self, steps: Sequence[tuple[Step, StepFunction]], groups: Sequence[Sequence[Array]]
     ) -> EntryPrinter:
-        """Print the function that runs all ``steps``, with temporaries in the memory passed last, where the arrays of a
-        group share memory. Return this printer.
+        """Print the body of the entry point that runs all ``steps``. The last argument of its call is the memory for
+        temporaries; the arrays of one group share memory. Return this printer.
         """
         self.read_arguments()
         if groups:
@@ -338,13 +341,13 @@ def _sorted_extents(array: Array) -> tuple[int, tuple[str, ...]]:
 
 
 class TaskPrinter(LlvmNestPrinter):
-    """Prints the function that each thread runs: it computes the ranges of a step's entries that are assigned to the
-    thread.
+    """Prints the LLVM function that each thread of a parallel step runs: it calls the function of the step for each
+    range of rows, entries or blocks that is assigned to the thread.
     """
 
     def range_count(self, driver: LlvmNestPrinter, function: StepFunction) -> str:
-        """Emit, in the function ``driver``, the number of ranges into which a step is divided for threads; return its
-        value.
+        """Emit the number of ranges into which the work of a step is divided for threads, as code of the function that
+        ``driver`` prints; return the value.
         """
         extent = driver.form(function.extent)
         if function.division == "strips":
@@ -380,8 +383,8 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def passed_value(name: str, kind: str) -> str:
-                """Return the value that is passed for the step's argument ``name``: for an array the pointer to it, or
-                to its copy for this range.
+                """Return the LLVM value that the thread passes for the step's argument ``name``: for an array in
+                ``totals``, the pointer to the copy for this range.
                 """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (

@@ -108,7 +108,9 @@ class LlvmNestPrinter(LlvmScalarPrinter):
             self.print_range(loop, low, stop, mark)
 
     def print_range(self, loop: Loop, low: str, stop: str, mark: str) -> None:
-        """Append the instructions of a loop over the values from ``low`` up to ``stop``, marked for LLVM by `mark`."""
+        """Append the instructions of `loop` over the values from ``low`` up to, but not including, ``stop``. ``mark``
+        is a hint for LLVM how to vectorise it, see `LOOP_MARK`.
+        """
         assert isinstance(loop.step, int)
         around = self.is_branch_free
         self.is_branch_free = not any(isinstance(s, If) for s in statements(loop.body)) and all(
@@ -143,9 +145,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return self.new(f"add nsw i64 {low}, {whole}")
 
     def hoist_quotients(self, loop: Loop) -> bool:
-        """Compute those quotients by sizes that do not change in `loop` before it, if it contains conditions. Return
-        False if one of them cannot be computed there: the loop must then not be vectorised, because LLVM 22.1
-        miscompiles it.
+        """If `loop` contains conditions, emit the integer quotients that do not change in it before the loop. Return
+        False if one of them cannot be computed there: LLVM 22.1 miscompiles such a loop if it vectorises it.
         """
         if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
             isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)
@@ -162,8 +163,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return len(ready) == len(same) and all(Affine.variable(part) in self.known for part in ready)
 
     def interleaved_vectors(self, count: int, body: Sequence[Statement]) -> str:
-        """Return a mark for LLVM (see `LOOP_MARK`) that says how many vectors of entries one iteration of a loop over
-        `count` entries should compute; "0" to let LLVM decide.
+        """Return the number of vectors that one iteration of a vectorised loop over `count` entries should compute, as
+        a hint for LLVM (see `LOOP_MARK`); "0" lets LLVM decide.
         """
         is_entrywise = all(isinstance(one, Set) and isinstance(one.target, Load) for one in body)
         whole = count * self.module.size // MAX_VECTOR_BYTES

@@ -181,8 +181,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, pitches, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def row_step(self, labels: Sequence[int], groups: tuple[Sequence[int], Sequence[int]], is_turned: bool) -> str:
-        """Emit the distance, in entries, between neighbouring rows of a matrix, an operand of a product, and return its
-        value. ``labels`` are the axes of its array; ``groups`` are those along its rows and those along its columns,
+        """Emit the distance, in entries, between the first entries of neighbouring rows of an operand as a matrix, and
+        return its value. ``labels`` are the axes of its array, ``groups`` the axes along rows and those along columns,
         exchanged if `is_turned`.
         """
         first, second = reversed(groups) if is_turned else groups
@@ -222,10 +222,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
     def multiply(
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
-        """Emit one matrix product with a sum of ``terms`` products per entry: a BLAS call, or loops if it is small.
-        ``pointers`` and ``steps`` are the first entries and row strides of the result and of both operands, `turned`
-        says which operands are stored transposed. ``rows`` is -1 if the left operand is a vector, ``columns`` if the
-        right one is.
+        """Emit one matrix product of ``rows`` x ``terms`` by ``terms`` x ``columns``: a BLAS call, or loops if it is
+        small. ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the right
+        operand; `turned` says for each operand whether it is stored transposed. ``rows`` or ``columns`` is -1 if that
+        operand is a vector.
         """
         out, left, right = pointers
         own, other = ("1" if length == "-1" else length for length in (rows, columns))

@@ -59,8 +59,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return reduce(self.times, [self.greatest(["0", self.form_in_body(extent)]) for extent in shape], "1")
 
     def body_variable(self, name: str) -> Affine:
-        """Return the variable for an integer `name` of a time step. It differs from all variables of the enclosing
-        program.
+        """Return the integer `name` of a time step as a variable under a new name, so that it differs from all
+        variables of the enclosing program.
         """
         return Affine.variable(f"body {name}")
 
@@ -110,7 +110,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
 
     def point(self, name: str, pointer: str) -> None:
-        """Set the address, ``pointer``, at which a time step reads its argument `name`, a scalar or an array."""
+        """Record that a time step reads its argument `name` (an array or a scalar) at the address ``pointer``."""
         (self.pointers if self.given[name] else self.numbers)[name] = pointer
 
     def prepare_results(self) -> None:
@@ -133,8 +133,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.fill_zeros(self.base(one.array), self.count_entries_in_body(self.results[one.result]))
 
     def move_to(self, time: str) -> None:
-        """Set the current time: the body then reads and fills the rows for this time of the arrays that store values at
-        all times.
+        """Begin the time step ``time``: emit the addresses of its rows in the arrays that store values for all times;
+        the body reads and fills these rows.
         """
         self.set_time(time)
         for name, array in self.step.rows:
@@ -143,7 +143,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.pointers[name] = self.row(array, time, self.results[name])
 
     def set_time(self, time: str) -> None:
-        """Set the time of the current step, and emit the sizes of the step that depend on it."""
+        """Record ``time`` as the time of the current step, and emit the sizes in the step that depend on it."""
         if self.step.time:
             self.forms[self.step.time] = self.body_variable("time")
             self.values["body time"] = time
@@ -156,8 +156,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.pointer_at(self.base(array), self.times(time, self.count_entries_in_body(shape)))
 
     def record(self, time: str) -> None:
-        """Emit code that adds the results of one time step to the results of the whole recurrence: to a sum, as a row
-        of a stack, or as the pointer to the last value.
+        """Emit code that stores the results of one time step in the results of the recurrence: adds them to a sum,
+        copies them to the row for ``time`` of a stack, or notes the pointer to a last value.
         """
         for one in self.step.recorded:
             shape = self.results[one.result]
@@ -200,7 +200,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.new(f"load {self.module.real}, ptr {pointer}")
 
     def place(self, name: str) -> str:
-        """Return the pointer at which an array of the recurrence's body is stored in the current time step."""
+        """Return the pointer to the memory in which the time step has its array `name`; emit its load if it is in a
+        stack slot, since buffers are exchanged.
+        """
         pointer = self.pointers[name]
         return self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
 

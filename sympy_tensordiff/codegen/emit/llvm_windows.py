@@ -25,9 +25,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """Emit the instructions of a correlation, divided into blocks as ``tiles`` says, in wide vectors if
-        ``is_wide``. ``copy`` is the entry of the right operand's copy that a block reads, without the last index, along
-        which a block computes with vectors.
+        """Emit the instructions of a correlation, divided into blocks by ``tiles``, in vectors of 64 bytes if
+        ``is_wide``, else 32. ``copy`` is a read of the copied right operand, without its last index, along which blocks
+        are computed with vectors.
         """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)
@@ -56,7 +56,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             self.print_store(out, lane_out)
 
     def enter_loops(self, stack: ExitStack) -> None:
-        """Emit the loops over the labels that are outside of blocks, longest first; closing ``stack`` ends them."""
+        """Emit the heads of the loops, longest first, over the indices that neither a block nor the number of the task
+        determines. The loops are entered on ``stack``, and end when it is closed.
+        """
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
         for label in self.extents:
@@ -88,7 +90,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def call_tile(self, own: Load, left: Load, right: Load) -> None:
-        """Emit the call of the function that adds a block of the product of ``left`` and ``right`` to ``own``."""
+        """Emit the call of the function that adds one block of the product of the reads ``left`` and ``right`` to a
+        block of ``own``, a read of the array with the sums of one task.
+        """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.
@@ -153,8 +157,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
 
 def tile_function(module: Module, is_wide: bool) -> str:
-    """Define the function that adds a product of two small blocks to a block of the result, in vector registers (of 64
-    bytes if ``is_wide``, else 32); return its symbol.
+    """Define the LLVM function that adds the product of two small blocks of matrices to a block of sums, in vector
+    registers (of 64 bytes if ``is_wide``, else 32), and return its symbol.
     """
     name = "tile"
     if name in module.functions:

@@ -122,9 +122,9 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Print a loop over blocks of rows of the triangular contraction ``step``. One matrix product per block sums
-        the terms that all of its rows have; the remaining terms are not added here. ``matrices`` are the texts of the
-        left and right operand and of the result, ``found`` has the roles of the labels.
+        """Append a loop over blocks of rows of a triangular contraction, with one matrix product for each block. It
+        sums only over the summation indices that all rows of the block have; other code adds the rest. ``matrices`` are
+        the texts of the left operand, the right operand and the result; ``found`` has the labels by role.
         """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]
         for name, text in zip(names, matrices, strict=True):

@@ -154,8 +154,8 @@ class NumbaPrinter(NestPrinter):
 
 
 def function_text(step: Kernel | FusedKernels, nest: Nest, names: FormNames, block: tuple[str, str] | None) -> str:
-    """Return the text of the Numba function of a step, without decorator. With ``block``, a pair of parameter names, it
-    computes only the rows between these.
+    """Return the text of the Numba function that runs a step with the loop nest ``nest``, without decorator. ``block``,
+    a pair of parameter names (first row, row after the last one), restricts it to a range of rows; None for all rows.
     """
     printer = NumbaPrinter(names, nest.bare)
     printer.line(0, _head_text(step, names, block or ()))

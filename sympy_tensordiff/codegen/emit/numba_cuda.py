@@ -78,8 +78,8 @@ class _Printed(NamedTuple):
 
 
 def _printed(program: Program, step: str = "") -> _Printed:
-    """Return `program` printed for a device; if ``step`` is given, the program is the body of a recurrence, and its
-    function has this name.
+    """Return `program` printed for a device. If ``step`` is not empty, the program is the body of a recurrence, and
+    ``step`` is the name of the function that runs it.
     """
     program, whole, products, deals = on_device(program)
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
@@ -169,9 +169,9 @@ def compute_text(
     block_loops: Mapping[str, BlockRecurrence],
     step: str = "",
 ) -> str:
-    """Return the text of the function that launches the kernels of all steps, for arrays in device memory. Four
-    mappings describe the steps that are not plain kernels, such as library calls and loops over time; their keys are
-    the arrays that the steps fill.
+    """Return the text of the function that launches the GPU kernels of all steps, for arrays in device memory. The
+    mappings ``whole``, ``by_library``, ``blocks`` and ``block_loops`` describe the steps that are not plain kernels, by
+    the arrays that they fill.
 
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
 
@@ -263,9 +263,9 @@ def loop_pieces(
 def loop_lines(
     loop: BlockRecurrence, host: Sequence[str], names: FormNames, temporaries: Temporaries, dtype: str, in_step: bool
 ) -> list[str]:
-    """Return the lines that run a recurrence on the GPU. Usually one launch runs the whole loop over time; if the steps
-    turn out to be large, the lines ``host`` are executed, by which the host runs the loop. ``in_step`` says whether the
-    recurrence is itself a step of another one, ``dtype`` is the text of the number type.
+    """Return the lines that run a recurrence on the GPU: one launch runs the whole loop over time, or, if the steps
+    turn out to be large in a call, the lines ``host`` run the loop on the host. ``in_step`` says that the recurrence is
+    inside a step of another one, ``dtype`` is the text of the number type.
     """
 
     def entries(extents: Sequence[Affine]) -> str:

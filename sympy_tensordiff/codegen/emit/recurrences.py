@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the texts of a recurrence's functions, ``pieces`` and ``entries``, with the functions that `pieces` define
-    renamed, so that no other recurrence in the module has functions of the same names.
+    """Return the function texts of a recurrence, ``pieces`` and ``entries``, in which the functions that `pieces`
+    define have the array of the recurrence as a prefix of their names, so that names in the module are unique.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]

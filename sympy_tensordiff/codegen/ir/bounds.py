@@ -80,8 +80,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return the constraints in ``rows`` that limit the first axis to the rows of one thread, such as ``i < stop``,
-        with the end of the whole axis in place of the thread's end: ``i < n``. Other constraints are left out.
+        """Return the bounds of the first axis in ``rows`` that hold for the rows of one thread only, such as ``i <
+        stop``, with the end of the whole axis in place of the thread's: ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(
@@ -102,8 +102,8 @@ class _BoundsChecker:
 
 
 def unproved_arrays(step: Kernel | FusedKernels, prover: Prover) -> set[str]:
-    """Return the arrays that are read at indices which loops and guards do not prove to be in bounds, before scheduling
-    changes the step. The conditions of selects prove it, or each call checks the indices.
+    """Return the arrays that the step, as it was before scheduling, reads at indices that loops and guards do not prove
+    to be in bounds: the conditions of selects prove it, or a check in each call refuses indices out of bounds.
     """
     unproved = (prover.unproved(kernel) for kernel in kernels_of(step))
     return {read.load.array for found in unproved for read, *_ in found}

@@ -120,7 +120,7 @@ class Prover:
 
     def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
         """Return ``(sizes, facts)`` for a proof about ``rows``: the computed sizes (maxima or minima of others) on
-        which they depend, and the known constraints that contain no other computed sizes.
+        which the rows depend, and those known constraints that contain no further computed sizes.
         """
         used = self._sizes_in(rows)
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
@@ -174,8 +174,8 @@ def loop_rows(loop: Loop) -> Rows:
 
 
 def _bound_rows(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
-    """Return the constraints that a loop with the bounds of `ends` includes the values `first` and `last`: ``low <=
-    first`` and ``last <= high`` for each of its lower and upper bounds.
+    """Return the constraints that `first` is at least each lower bound in `ends`, and `last` at most each upper bound
+    in it.
     """
     lows = [Constraint("ge", bound.divisor * first - bound.form) for bound in ends.lows]
     return (*lows, *(Constraint("ge", bound.form - bound.divisor * last) for bound in ends.highs))
@@ -315,8 +315,8 @@ def integer_form(node: Scalar) -> Affine | None:
 
 
 def as_integer_or_condition(value: Scalar) -> Scalar | None:
-    """Return an index form or a condition on integers by which a scalar variable with the value `value` can be replaced
-    in proofs; None if the value is a real number.
+    """Return `value`, the value of a scalar variable, as an integer form or a condition on integers, by which proofs
+    can replace the variable; None for a real number.
     """
     form = integer_form(value)
     return IndexValue(form) if form is not None else value if _is_condition(value) else None
@@ -383,9 +383,9 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """Yield the reads of a single statement, without those in its body, and the array entry that it sets. The
-    constraints ``rows`` are true there. ``integers`` has the values of scalars that depend on integers only; the scalar
-    that the statement sets is added to them.
+    """Yield the array entries that a single statement, without its body, reads and sets, where the constraints ``rows``
+    hold. ``integers`` maps scalars to their values if these are integers or conditions on integers; a scalar that the
+    statement defines is added or removed.
     """
     own = statement.index if isinstance(statement, Set) else head_forms(statement)
     yield from (Read(load, statement, rows) for load in data_reads(own))

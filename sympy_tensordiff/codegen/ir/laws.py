@@ -193,8 +193,9 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError unless the last statement of a kernel sets its entry, and none of the others (``inside``
-    are all) sets or adds to an entry. In a scatter, statements may only add to entries.
+    """Raise VerificationError unless the last statement of a kernel, and none of its other statements, sets the entry.
+    In a scatter, no statement may set an entry, and some must add to entries. ``inside`` are all statements of the
+    kernel.
     """
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):
@@ -340,7 +341,9 @@ class NestLaws:
         self.known = outside
 
     def check_loop(self, loop: Loop) -> None:
-        """Raise VerificationError if a loop breaks a rule of this class, or its variable has a meaning outside."""
+        """Raise VerificationError if a loop breaks a rule of this class: it lacks bounds, its variable is in use
+        outside of it, or a statement in its body breaks one.
+        """
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
             raise VerificationError(f"{self.where} has a loop without bounds on both sides with positive divisors")
         if loop.variable in self.known:

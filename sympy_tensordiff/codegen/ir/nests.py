@@ -60,7 +60,8 @@ def real(value: Scalar) -> Scalar:
 
 
 def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) -> tuple[Statement, ...]:
-    """Return a nest with the scalars in ``names`` replaced by other names or by array entries.
+    """Return the statements ``body`` with each scalar in ``names`` replaced by the name or array entry to which it is
+    mapped.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> with_scalars([Set(Name("s"), Number(2), "sum")], {"s": Name("t")})
@@ -70,8 +71,8 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
 
 
 def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
-    """Return a nest in which scalars replace the ``arrays``, each of which is used at one entry only, such as ``t[i]``
-    in a loop over i.
+    """Return the statements ``body`` with scalar variables in place of ``arrays``. Only one entry of each of these
+    arrays is used, such as ``t[i]`` in a loop over i.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> (found,) = with_entries_as_scalars([Set(Load("x", ()), Number(2))], {"x"})
@@ -84,7 +85,7 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statement ``old`` with scalars in place of the arrays of which only one entry is used."""
+        """Return the statement ``old`` in a tuple, with scalar variables in place of the entries of ``arrays``."""
         new = with_parts(old, lambda value: rewrite_scalar(value, as_scalar))
         if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:
             new = Set(Name(new.target.array), real(new.value))

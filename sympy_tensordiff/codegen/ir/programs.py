@@ -215,7 +215,9 @@ class Trapezoid(ProductStep):
         return label
 
     def end(self, row: Affine) -> Affine:
-        """Return the last summed index (the first one if ``is_upper``) that all rows in the block of ``row`` have."""
+        """Return the last index of the sum (the first one if ``is_upper``) that all rows of a block have in common,
+        where ``row`` is in the block.
+        """
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
 
@@ -290,8 +292,8 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class FusedKernels:
-    """Several kernels that share a loop over their first axis: at each value of ``axis``, all of them compute their
-    row.
+    """Several kernels fused into one loop nest: at each value of the first axis, ``axis``, each kernel computes its
+    part of its array.
 
     Each fills its array at the first index ``axis``, and reads earlier arrays only there. The arrays ``totals`` are
     sums (or other reductions) over ``axis`` instead, which no kernel here reads. Of the arrays ``rows``, which no other

@@ -182,9 +182,9 @@ def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return statements that run `loop` without the inner loops that a rare condition guards, and then run the whole
-    `loop` again if the condition was true anywhere. None if there are no such inner loops, or if `loop` adds to values
-    from before it, so that it cannot run twice.
+    """Return statements that first run `loop` without those inner loops that a rare condition guards, and then run the
+    complete `loop` if the condition was true for any entry. None if there is no such condition, or if `loop` adds to
+    values from before it, so that it cannot run twice.
 
     All entries are computed again then: they are set, not added to earlier values.
     """

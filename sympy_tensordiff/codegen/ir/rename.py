@@ -79,9 +79,9 @@ class Renaming:
 
 
 def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: dict[str, int] | None = None) -> Kernel:
-    """Return a kernel with its loop variables and scalars renamed, so that it can be merged with other kernels: as the
-    mapping ``common`` says, else to new names, which are added to ``taken``. ``tried`` stores the last number used for
-    each name, see `unique`.
+    """Return a kernel with its axes, loop variables and scalars renamed, so that it can be merged with other kernels:
+    by the mapping ``common`` or, for other names, to unused ones, which are added to ``taken``. ``tried`` stores the
+    last number used for each name, see `unique`.
     """
     names = dict(common)
     for name in own_names(kernel):
@@ -128,8 +128,8 @@ def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> 
 
 
 def _with_array_names(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """Return an affine form with the names ``arrays`` in place of integer tensors, as in ``p[i] + 1``. The indices of
-    their entries are converted by `named`.
+    """Return `form` with each integer tensor replaced by its name in ``arrays``, as in ``p[i] + 1``. `names` maps
+    variables to names; only those in declared ranges are replaced here.
     """
     found: dict[Variable, Affine] = {}
     for entry in data_entries([form]):

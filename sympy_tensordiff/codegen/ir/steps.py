@@ -270,9 +270,7 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return the `shape` of an array of the time steps as forms in the sizes of the outer program, which passes
-        them to the steps.
-        """
+        """Return a `shape` in a time step as forms in the sizes of the enclosing program."""
         return tuple([form.substitute(forms) for form in shape])
 
     given = {a.name: over(a.shape) for a in step.body.arguments}

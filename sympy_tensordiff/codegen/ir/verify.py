@@ -85,8 +85,8 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
-    """Yield systems of constraints that together cover all cases in which a read happens out of bounds: its ``context``
-    and the select conditions ``choices`` hold, but its bound ``row`` does not.
+    """Yield systems of constraints that together describe all out-of-bounds executions of a read: the constraints
+    ``context`` and the select conditions ``choices`` under which it is executed hold, and its bound ``row`` does not.
     """
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
@@ -134,8 +134,8 @@ def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
 
 
 def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``rows`` with each quotient or congruence that contains an ``inner`` name expressed by a new variable, and
-    the set of new variables.
+    """Return ``(rows, variables)``: the rows without quotients and congruences of the ``inner`` names, which new
+    ``variables`` with their defining constraints replace.
     """
     result: list[Constraint] = []
     fresh: dict[Compound, Affine] = {}
@@ -157,8 +157,8 @@ def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[lis
 
 
 def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``rows`` with each product that contains an ``inner`` name replaced by a new variable, and the set of new
-    variables. The new constraints are weaker (a relaxation).
+    """Return ``(rows, variables)``: the rows with new ``variables`` in place of the products that contain an ``inner``
+    name. The new system is weaker (a relaxation).
     """
     products = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
     loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(products)}
@@ -222,9 +222,9 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Return a guard whose conditions read integer arrays as nested guards: an inner condition is tested only where the
-    outer ones imply that its reads are in bounds. Other statements are unchanged. The constraints ``start``, and those
-    of the loops and guards ``enclosing``, hold around it.
+    """Return a guard as nested guards if its conditions read integer arrays: an inner condition is only tested where
+    the outer ones make its reads in bounds. Other statements are unchanged. The constraints ``start``, and those of the
+    loops and guards ``enclosing``, hold around it.
     """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement

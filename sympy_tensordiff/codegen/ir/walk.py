@@ -93,7 +93,8 @@ def rewrite(
     change: Callable[[Statement, Around], Iterable[Statement]],
     around: Around = (),
 ) -> tuple[Statement, ...]:
-    """Return ``body`` with each statement replaced by the statements that ``change`` returns.
+    """Return ``body`` with each statement replaced by the statements ``change(statement, enclosing)``, inner statements
+    first; ``enclosing`` are the loops and guards around it.
 
     ``change`` gets a statement with its body already rewritten, and the original enclosing loops and guards.
     """
@@ -118,8 +119,9 @@ def with_parts(
     name: Callable[[str], str] = _unchanged,
     target: Callable[[Name | Load], Name | Load] = _unchanged,
 ) -> Statement:
-    """Return a statement with the given functions applied to its value, integer forms, loop variable or scalar name,
-    and target. Its body is left alone.
+    """Return a statement with functions applied to its components: ``value`` to its scalar expression, ``form`` to its
+    integer forms, ``name`` to a loop variable or scalar name, ``target`` to the target. The statements in its body are
+    unchanged.
 
     ``value`` is not called for integers; ``target`` gets a target whose index has the new forms.
     """
@@ -306,8 +308,8 @@ def loops(body: Iterable[Statement]) -> Iterator[Loop]:
 
 
 def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the names of the integers (loop variables, axes and sizes) on which ``value`` depends. ``depends`` gives
-    them for the scalar variables that it contains.
+    """Return the names of the integers (loop variables, axes and sizes) on which ``value`` depends. ``depends`` maps
+    scalar variables to the integers on which they depend.
     """
     found: set[str] = set()
     for node in subexpressions(value):

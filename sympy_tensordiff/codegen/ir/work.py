@@ -70,7 +70,7 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
 
 def _body_work(body: Iterable[Statement], values: dict[str, Any]) -> int:
     """Return the approximate number of operations of the statements ``body``, at least 1. ``values`` has the values of
-    sizes and loop variables; those of inner loops are added to it.
+    sizes and outer loop variables; for inner loop variables, the middle of the range is added.
     """
     total = 0
     for statement in body:

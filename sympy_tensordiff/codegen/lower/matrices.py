@@ -420,9 +420,9 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return the formula of an entry of `matrix`: the product of its factors, summed over the variables that the
-        other operand does not contain. `roles` are the product's labels: in both operands and the result, in `matrix`
-        only, and summed.
+        """Return the formula of an entry of `matrix`: the product of its factors, summed over the summed labels that
+        the other operand does not contain. `roles` are three lists of labels of the matrix product: batch labels (in
+        both operands and the result), labels in `matrix` and the result only, and summed labels.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
@@ -468,8 +468,9 @@ class Matrices(Storage):
     def _known_array(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> tuple[str, tuple[Affine, ...]] | None:
-        """Return ``(name, labels)`` of an existing array that stores `matrix`; None if there is none. `roles` are the
-        product's labels: in both operands and the result, in `matrix` only, and summed.
+        """Return ``(name, labels)`` of an existing array that stores `matrix`; None if there is none. `roles` are three
+        lists of labels of the matrix product: batch labels (in both operands and the result), labels in `matrix` and
+        the result only, and summed labels.
         """
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):

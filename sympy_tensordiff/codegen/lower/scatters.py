@@ -470,7 +470,9 @@ class _Diagonal:
             self.stride(*strided)
 
     def replace(self, row: Constraint, axis: int, form: Affine) -> None:
-        """Substitute `form`, the solution of the equation `row` for `axis`, in the index of the diagonal."""
+        """Eliminate `axis`: substitute `form`, the solution of the equation `row` for it, in the index of the entries
+        and in the remaining tests, and drop `row` from the tests.
+        """
         new = {axis: form}
         self.tests = tuple(test.substitute(new) for test in self.tests if test is not row)
         self.index = {key: place.substitute(new) for key, place in self.index.items()}

@@ -82,7 +82,7 @@ def _out_of_memory_message(program: Program, prepared: PreparedArguments, sizes:
     """
 
     def bytes_text(shapes: Sequence[Sequence[int]]) -> str:
-        """Return the number of bytes of arrays with the shapes `shapes`, added up, as text."""
+        """Return the total size of arrays with these `shapes` as text for the message, such as ``1,024 bytes``."""
         return f"{sum(prod(max(n, 0) for n in shape) for shape in shapes) * prepared.dtype.itemsize:,} bytes"
 
     made = [tuple([form.evaluate(dict(sizes)) for form in array.shape]) for array in program.temporaries]

@@ -35,7 +35,7 @@ class Sum(NamedTuple):
 
 
 class Divisor(NamedTuple):
-    """A divisor of an elementwise product, with its rank."""
+    """A tensor by which an elementwise product is divided entry by entry, and the number of its axes (rank)."""
 
     tensor: Any
     rank: int

@@ -60,7 +60,7 @@ class ReductionForms(PrintedForms):
 
 
 class SumForms(ReductionForms):
-    """The printed forms of a sum, with one sum sign for each range."""
+    """The LaTeX and pretty forms of a sum over index ranges, with one sum sign for each range."""
 
     _sign = r"\sum"
 
@@ -92,7 +92,7 @@ class SumForms(ReductionForms):
 
 
 class ProductForms(SumForms):
-    """The printed forms of a product: one product sign per range."""
+    """The LaTeX and pretty forms of a product over index ranges, with one product sign for each range."""
 
     _sign = r"\prod"
 
@@ -103,7 +103,9 @@ class ProductForms(SumForms):
 
 
 class ExtremumForms(ReductionForms):
-    """The printed forms of a maximum or minimum: the word, with all ranges below it."""
+    """The LaTeX and pretty forms of a maximum or minimum over index ranges: the word ``max`` or ``min`` with all ranges
+    below it.
+    """
 
     @property
     def _word(self) -> str:
