@@ -63,8 +63,8 @@ class AccessContext(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """All constraints that hold where the read is evaluated: the ranges of the enclosing loops, the conditions of
-        enclosing guards, and `tested_together`.
+        """All constraints that hold where the node is evaluated: the ranges of the enclosing loops, the conditions of
+        enclosing guards, and constraints of the same test, `tested_together`.
         """
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.tested_together)
 
@@ -125,8 +125,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` for each unproven read below `roots`, as `unproven` does, but in a single walk
-        that skips the nodes already recorded in ``self.safe``.
+        """Yield ``(access, axis, row)`` for each unproven read below `roots`, as `unproven` does, but skip the nodes
+        recorded in ``self.safe``, whose reads are known to be in bounds.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """
@@ -188,8 +188,9 @@ class Accesses:
                 yield from ((arg, around) for arg in node.args)
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the entry that `read` takes from a comprehension, with its context: the body at the indices of `read`.
-        For another computed tensor, yield its arguments.
+        """Yield ``(node, context)`` for the node that the entry `read` evaluates: the body of the comprehension that it
+        reads, at the indices of `read`; for an entry of another computed tensor, each argument of the tensor. `around`
+        is the context of `read`.
 
         The arguments instead, if the tensor is not a comprehension; nothing, if it is in `safe`.
         """

@@ -115,9 +115,9 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the constraints ``i >= 0`` and ``n - 1 - i >= 0`` on the indices of reads ``p[i]`` in `rows`, where n is
-    the length of p. A constraint is left out if `rows` without `tests` already bound each of `variables` in it from
-    this side.
+    """Return the constraints ``i >= 0`` and ``n - 1 - i >= 0`` by which the reads ``p[i]`` of an integer tensor of
+    length n in `rows` are in bounds. Those are left out that `rows`, without the rows in `tests`, already give for
+    ``i``, one of the summed `variables`: a bound from the same side.
     """
     bounds = [row for row in rows if row not in tests]
     found = []

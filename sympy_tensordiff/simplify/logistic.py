@@ -155,8 +155,9 @@ class _Logistic(PairJoiner):
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """Return an addition with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; other additions and long ones are
-        unchanged. With ``numbers``, ``-a*tanh(u/2)`` replaces ``a - 2*a*sigmoid(u)``, and is exact around 0.
+        """Return an addition with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; with ``self.numbers`` also with
+        ``-a*tanh(u/2)``, accurate near 0, in place of ``a - 2*a*sigmoid(u)``. Additions without such terms, or with too
+        many terms, are unchanged.
 
         Of whole tensors ``s*(1 - s)`` stays.
         """

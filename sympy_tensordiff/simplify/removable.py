@@ -81,8 +81,8 @@ _LARGEST_FRACTION = 10**6
 
 
 class Powers(dict[Node, Number]):
-    """The variable ``u`` of a power series, as a dictionary from bases to exponents: ``{x: 1, y: -1}`` for ``u = x/y``.
-    It also caches the series of nodes in ``u``.
+    """The variable ``u`` of a power series, as the exponents of its bases: ``{x: 1, y: -1}`` for ``u = x/y``; with a
+    cache of the series of nodes in ``u``.
     """
 
     def __init__(self, exponents: Mapping[Node, Number]) -> None:
@@ -321,8 +321,9 @@ def _is_inside_of_term(
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
-    """Return the choice by which one series near 0 replaces the whole entry `node`, a sum of `terms`. None if `groups`,
-    the terms that cancel, do not share one variable, or lack terms that may themselves be infinite at 0.
+    """Return a choice that replaces the entry `node`, a sum of `terms`, as a whole: near 0 by the series of the
+    `groups` of cancelling terms plus the other terms. None if the groups have different variables, or if one of the
+    other terms may be infinite at 0.
     """
     series = {n for group in groups for n in group.members}
     others = [term for n, term in enumerate(terms) if n not in series]
@@ -476,8 +477,8 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Split the dictionary `groups`, from common factors to numbered terms, into as many dictionaries as possible such
-    that no two of them have terms with the same number. The number of a term is that of the addend that contains it.
+    """Join the entries of `groups` (common factor: terms, as pairs of the number of an addend and a term) that contain
+    terms of the same addend: return a list of dictionaries, no two of which have terms of one addend.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
@@ -604,8 +605,8 @@ def _is_logarithm(node: Node) -> bool:
 
 
 class ArithmeticParts(dict[Node, frozenset[Node]]):
-    """A dictionary from each node to the nodes that it is made of by arithmetic operations and functions, computed on
-    demand; an empty set if there are `MAX_NODES` or more.
+    """A dictionary from a node to the set of all nodes that it is computed from by arithmetic and functions of scalars,
+    itself included, filled on demand. The set is empty for a node with `MAX_NODES` or more.
 
     `accurate` are the sums that laws have made accurate.
     """

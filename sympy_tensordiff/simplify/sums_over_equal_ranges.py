@@ -127,7 +127,8 @@ def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], se
 
 
 def _shortened(graph: Graph, addition: Node) -> Node:
-    """Return `addition` with a sum ``Sum w*(f + 1)`` taken term by term, if that leaves fewer terms; else unchanged.
+    """Return `addition` with a sum ``Sum w*(f + 1)`` in it split into ``Sum w*f + Sum w``, if terms then cancel so that
+    fewer remain; else unchanged.
 
     ``Sum w*(f + 1)/Sum w - 1`` is ``Sum w*f/Sum w``.
     """

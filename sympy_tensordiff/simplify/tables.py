@@ -194,8 +194,9 @@ def _tree_size(tensor: Node) -> int:
 
 
 def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Return whether nothing else uses the operation `tensor`: it is made of comprehensions and of operations on these
-    (the nodes that `mixed` maps to True), each with one use. `users` has the number of uses of each node.
+    """Return whether the tensor operation `tensor` and all tensors that it is computed from have one use each, so that
+    writing out an entry computes nothing twice. Only the nodes that `mixed` maps to True, comprehensions and operations
+    on these, are checked; `users` has the number of uses of each node.
     """
     stack = [tensor]
     while stack:
