@@ -182,8 +182,9 @@ def _is_square(power: Node) -> bool:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how often loops over `variables`, with the given `lengths`, evaluate the functions, divisions and inner
-    sums in `parts`. Each of these counts as hoisted out of the loops in which it does not change.
+    """Return how often loops over `variables`, outermost first, with the given `lengths`, evaluate the functions,
+    divisions and inner sums in `parts`, if each is hoisted out of the inner loops on whose variables it does not
+    depend.
     """
     total = 0
     for part in parts:

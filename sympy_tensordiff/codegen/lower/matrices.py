@@ -152,7 +152,9 @@ class Matrices(Storage):
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
-        """Return the index at which an existing array stores the value of `node`; None if no array stores it."""
+        """Return the index of the entry of an existing array that is the value of `node` in the loops of `context`;
+        None if no array stores it. (The array itself is not returned.)
+        """
         candidate = self.planner.candidate(node, context) if node in self._structures else None
         stored = None if candidate is None else self._array_containing(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
@@ -240,8 +242,8 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return how many reads in the operands ``first`` and ``second`` of a product are contiguous along a summed
-        index, because it is in their last axis. This decides between products of equal cost.
+        """Return the number of reads in the operands ``first`` and ``second`` of a matrix product whose last index
+        contains a summed variable, so that they are contiguous along it. It decides between products of equal cost.
         """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)

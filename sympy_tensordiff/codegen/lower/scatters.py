@@ -24,8 +24,8 @@ from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 @dataclass(frozen=True)
 class ScatterTerm:
-    """A term computed as ``array[index] += value`` (or as a maximum or minimum, by its ``reduction``) in loops over
-    ``variables``, with the constraints ``rows`` as bounds.
+    """Loops over ``variables``, bounded by ``rows``, that compute ``array[index] += value`` at each point (or the
+    maximum or minimum of both, by ``reduction``) where ``conditions`` hold.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
     ``exclusive``: no two points have one entry.
@@ -486,8 +486,8 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return the scatter that adds `value` to the entries of the diagonal; None if no equation or congruence
-        restricts the axes. Conditions that follow from `facts` are left out.
+        """Return the scatter that adds `value`, the formula of the entries, at each entry of the diagonal; None if no
+        equation or congruence restricts the axes. Conditions that follow from `facts` are not tested.
         """
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):
             return None

@@ -81,12 +81,16 @@ class _TensorExponentials(Exponentials):
         return graph.with_args(node, args)
 
     def _power(self, shift: Mapping[Node, Any]) -> Node:
-        """Return ``exp`` of the sum ``shift``, given as a mapping from nodes to factors; 1 for a sum of 0."""
+        """Return the exponential of the sum of ``factor*node`` over the items of the dictionary ``shift``; 1 if the sum
+        is 0.
+        """
         exponent = self.sum_of(shift)
         return self.graph.call(sympy.exp, (exponent,)) if shift and exponent is not self.graph.zero else self.graph.one
 
     def _times(self, one: Node, other: Node, like: Node) -> Node:
-        """Return the product, entry by entry, of two tensors with the shape of `like`, or numbers."""
+        """Return the entrywise product of `one` and `other`, each a number or a tensor with the shape of the node
+        `like`.
+        """
         labels = tuple(range(len(like.shape)))
         operands = [(factor, labels if factor.shape else ()) for factor in (one, other)]
         return self.graph.ein(1, operands, labels, dict(enumerate(like.shape)))

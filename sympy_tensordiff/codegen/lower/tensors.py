@@ -120,8 +120,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _results_without_copies(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Return a dictionary from arrays that are only the transposed or scaled result of a library call to this result,
-    if nothing else uses it. The call can then fill the array directly.
+    """Return a dictionary from `arrays` that are a transposed or scaled result of a library call to the node of this
+    result, if nothing else uses the result. The call then fills the array directly.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -228,8 +228,8 @@ class _Definitions:
         return Definition(name, array, trampoline(self.as_comprehension(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
-        """Return the definitions of the arrays for all results (`nodes`) of one scan. The first one has the step that
-        fills them all.
+        """Return one definition for each of the arrays that store the results `nodes` of one scan: the first one has
+        the step that fills all of them, the others are marked as filled.
         """
         assert self.recurrence is not None
         names = [self.names[node] for node in nodes]
