@@ -384,8 +384,8 @@ def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
     """
 
     def share(extent: int, most: int) -> int:
-        """Return the length of the parts if `extent` is divided into equal parts of at most ``most``, as few as
-        possible; rounded up.
+        """Return the length of each part if `extent` is divided into as few equal parts as possible of at most
+        ``most``, rounded up.
         """
         return ceil(extent / ceil(extent / most))
 

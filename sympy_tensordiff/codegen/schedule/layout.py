@@ -315,8 +315,9 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that copies ``array`` into `copy` so that the entry ``factor*q + r`` of its last axis is at
-    ``[r, q]``. Reads with the stride `factor` along this axis are contiguous in the copy.
+    """Return the kernel that fills `copy` from ``array`` with the last axis split by remainders: the entry ``factor*q +
+    r`` along the last of the axes `order` is stored at ``[..., r, q]``. Reads with the stride `factor` along this axis
+    are contiguous in the copy.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)

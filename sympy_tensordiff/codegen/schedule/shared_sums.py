@@ -60,7 +60,9 @@ class SharedLoop:
 
     @property
     def is_across(self) -> bool:
-        """Whether neighbouring threads (along x) compute neighbouring entries instead of iterations of the loop."""
+        """Whether threads that are neighbours along x compute neighbouring entries of the result; if not, they compute
+        terms of the same sum.
+        """
         return self.width > 0
 
 

@@ -224,8 +224,8 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, tuple(shared), tuple(blocks), tiles=tuple(tiles))
 
     def extreme(self, form: Affine, sign: int) -> Affine:
-        """Return the greatest value (least for ``sign=-1``) that `form`, a bound of the summed loop, takes among the
-        entries of a tile.
+        """Return the greatest value (for ``sign=-1`` the least) of `form`, a bound of the summed loop, among the rows
+        and columns of a tile, in terms of the first row and column.
         """
         for axis, start in self.starts.items():
             form = form.substitute({axis: start + (self.size[axis] - 1) * (sign * form.coefficient(axis) > 0)})
