@@ -256,8 +256,8 @@ def _whole_arrays(program: Program) -> list[programs.Array]:
 
 
 def _growth(shape: Sequence[Affine]) -> Counter[Affine]:
-    """Return the sizes with which the memory of an array of this `shape` grows: those of its extents, without
-    constants.
+    """Return the terms with sizes in the extents of an array of this `shape`, each with its number of axes: ``{n: 2}``
+    for the shape ``(n, n + 1, 3)``. An array with fewer of them is smaller for large sizes.
     """
     return Counter(extent - extent.constant for extent in shape if not extent.is_constant)
 
@@ -488,7 +488,8 @@ def _checks_of_assumptions(
 
 
 def _length_checks(program: Program) -> tuple[Check, ...]:
-    """Return the run-time checks that no axis of an array passed to a library is empty.
+    """Return the run-time checks that no axis of an array passed to a library call, other than a matrix product, is
+    empty; those that the sizes imply are left out.
 
     Products of matrices may be empty, or sums of no terms, which are 0.
     """

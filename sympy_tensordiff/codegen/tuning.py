@@ -47,8 +47,8 @@ class Alternative:
 
 
 def _alternatives(function: CompiledFunction) -> Iterator[Alternative]:
-    """Yield the decisions that could be changed to make a function faster. Some of them do not change its text; the
-    caller finds this out and drops them.
+    """Yield the decisions about a function that `tune` may change to make it faster. Some of them do not change its
+    code; the caller drops those.
     """
     options = _recipe(function)[3]
     names = {

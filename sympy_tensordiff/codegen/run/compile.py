@@ -99,7 +99,9 @@ def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> 
 def _compile_for_empty_axes(
     build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
 ) -> CompiledFunction:
-    """Return the compiled function built again for ``sizes`` at which some axis has no entries."""
+    """Return the compiled function for ``sizes`` at which some axis has no entries; ``build(sizes)`` returns its
+    program. ``functions`` are the user's implementations.
+    """
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
 
@@ -346,7 +348,7 @@ class CompiledFunction:
 
     @functools.cached_property
     def _blockable(self) -> frozenset[str]:
-        """The names of the functions that can run in parallel blocks."""
+        """The names of the functions that can compute a block of rows, so that several cores share the rows."""
         return blockable(self._fused)
 
     def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Runs:
