@@ -151,6 +151,5 @@ class ArrayFunction:
 
 
 def _never_traced() -> bool:
-    """Return False: the array libraries that use this function have no compiler that traces calls, as `jax.jit` does.
-    """
+    """Return False: the libraries that use this function have no compiler that traces calls, as `jax.jit` does."""
     return False
