@@ -190,8 +190,8 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program of ``exprs`` built again for ``sizes`` at which some axis has no entries. The function can be
-    pickled as part of a compiled function.
+    """Return the program of ``exprs``, for the symbols ``args`` and the same ``options``, built again for ``sizes`` at
+    which some axis has no entries. A compiled function can be pickled with a reference to this function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
@@ -426,7 +426,9 @@ def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[st
 
 
 def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
-    """Return the program with the loop nests and library calls of all definitions on which the results depend."""
+    """Return the program with the loop nests and library calls, made by ``lowering``, of all definitions in
+    ``simplified`` on which the results depend.
+    """
     graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
     tight = simplified.entries
     choices = repeated_choices(lowering.planner, tight) if lowering.temporaries else set()

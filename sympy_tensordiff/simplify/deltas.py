@@ -86,8 +86,8 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], bod
 
 
 def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
-    """Return the constraints that the loop body must test: they contain tensor entries, such as ``p[i]``, and are not
-    safe as loop bounds.
+    """Return those constraints among `rows`, the range of a sum over `variables`, that the loop body must test: they
+    contain tensor entries, such as ``p[i]``, that loop bounds might read out of bounds.
     """
     found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)

@@ -96,8 +96,8 @@ class Keys:
 
 
 def _contraction(node: Node, args: Sequence[Key]) -> Key:
-    """Return a hash of an einsum's structure and hashes of its axes. Labels are distinguished by colour refinement, as
-    in graph isomorphism.
+    """Return a hash of the structure of the einsum `node`, and a hash for each of its axes; ``args`` are the hashes of
+    its operands. Labels are distinguished by colour refinement, as in graph isomorphism.
     """
     coefficient, inputs, output, extents = node.data
     if is_view(node) and inputs and sorted(inputs[0]) == sorted(output):
@@ -151,7 +151,7 @@ class CommonFactor(NamedTuple):
 
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
     """Return `roots` with common factors of sums taken out, ``a*(b + c)`` for ``a*b + a*c``, if the result is no longer
-    and, by the cost `model`, no more costly.
+    as text and, by the cost `model`, no more costly. Arrays that grow no faster than `given` are not counted as a cost.
 
     `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
     store.

@@ -39,7 +39,9 @@ def tighten_to_equations(rows: Sequence[Constraint], facts: Rows, sizes: frozens
 
 
 def _as_equation(row: Constraint, known: Rows, sizes: frozenset[int]) -> Constraint:
-    """Return ``p <= 0`` as ``p == 0`` where `known` implies ``p >= 0``; other constraints are unchanged."""
+    """Return the constraint `row`, ``p <= 0``, as ``p == 0`` if `known` implies ``p >= 0``. Other constraints are
+    unchanged, and so are those that contain no variable except `sizes`.
+    """
     meets = row.kind == "ge" and not row.form.atoms() <= sizes and is_implied(Constraint("ge", -row.form), known)
     return Constraint("eq", row.form) if meets else row
 

@@ -231,8 +231,9 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[IndirectIndex, Rows] | None:
-        """Return the first read ``p[i]`` of an integer tensor in an index of `node` without a proof that ``i`` is in
-        bounds, with the constraints known at that place; None if all are proved.
+        """Return ``(entry, constraints)`` for the first integer-tensor entry ``p[i]`` in the indices or constraints of
+        `node` that is not proved to be in bounds, with the constraints known where it is read; None if all are proved.
+        `variables` and `rows` are those that `node` binds.
         """
         if not self.graph.integers:
             return None

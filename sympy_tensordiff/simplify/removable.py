@@ -306,8 +306,8 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
 def _is_inside_of_term(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
-    """Return whether all `members`, terms that cancel, come from one term of the addition `node`. This term alone then
-    gets the series.
+    """Return whether all `members`, terms that cancel, are terms of a single term of the addition `node` after
+    multiplying it out; the series is then used in this term alone. `whole` maps terms to their formulas without reads.
     """
     if node.op != "add":
         return False
@@ -436,9 +436,9 @@ def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Vari
 def _series_of_group(
     graph: Graph, parts: ArithmeticParts, terms: Sequence[SeriesTerm], few: Series, rest: Node, variable: Variable
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series is used where ``abs(u)`` is below the
-    radius. None if the terms do not cancel near 0, or if another rule has already made their sum accurate. ``few`` has
-    the first coefficients of the sum.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series, a polynomial in `variable`, is used
+    where ``abs(u)`` is below the radius. None if the terms do not cancel near 0, or if another rule has already made
+    their sum accurate. ``few`` has the first coefficients of the sum.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -529,8 +529,8 @@ def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
 
 
 def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return the term `node` as a sum of terms ``rest*u**order*f(u)*...`` in ``u = 1/b``, for large ``b``; a logarithm
-    of a sum such as ``b + 1`` gives two terms.
+    """Return the term `node` as a sum of terms ``rest*u**order*f(u)*...``, for large values of ``b``, where ``u = 1/b``
+    is `variable`. A logarithm of a sum such as ``b + 1`` gives two terms, all else one.
     """
     base = variable.lead
     if base not in parts[node]:

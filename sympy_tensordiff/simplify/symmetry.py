@@ -376,8 +376,8 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
 def _ordered_product(
     graph: Graph, parts: Sequence[Operand], output: Labels, extents: Mapping[Label, Affine], known: Mapping[Node, bool]
 ) -> Node:
-    """Return the product of `parts` as a node, with the two labels of each symmetric operand (one that `known` maps to
-    True) in a standard order.
+    """Return the einsum of `parts` with the result labels `output`; the two labels of each symmetric operand (one that
+    `known` maps to True) are in a standard order, so that equal products are equal nodes.
     """
     return graph.ein(1, in_order(parts, output, known), output, dict(extents))
 

@@ -268,8 +268,8 @@ def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]
 
 
 def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the running reductions (`carried_variables`) that occur in several loops or sums, so that storing them in
-    arrays pays. Their outer indices have standard names.
+    """Return the running reductions below `roots` that occur in several loops or sums, so that storing them in arrays
+    pays. Their outer indices have standard names.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):

@@ -43,8 +43,9 @@ def in_memory_order(
     context: Context,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
-    """Return ``(variables, constraints)`` of a reduction with its loops in an order that reads memory contiguously, the
-    innermost loop last. Each variable is bounded by those before it. ``hints`` gives expected lengths.
+    """Return ``(variables, constraints)`` of a reduction of `body` over `variables` in the range `rows`, with its loops
+    in an order that reads memory contiguously, the innermost loop last. Each variable is bounded by those before it;
+    ``hints`` gives expected lengths. Unchanged if no order is better.
 
     Both are returned as they are where another order does not read fewer cache lines, calls functions more often, or
     has no bounds.

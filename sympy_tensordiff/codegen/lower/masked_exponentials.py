@@ -87,9 +87,9 @@ def common_scale(
     term: Node,
     finite: Callable[[Graph, Node], Node],
 ) -> CommonScale | None:
-    """Return the scale of all terms of a sum of exponentials of `term`, a choice between an exponent and a very
-    negative number. None if the exponent depends on as many indices as the choice, so that nothing is gained. `finite`
-    replaces an infinite exponent by 0.
+    """Return the `CommonScale` of a sum, over `variables` in the range `rows`, of exponentials of `term`: a select
+    between an exponent and a very negative number. None for other terms, and if the exponent depends on as many indices
+    as the condition. `finite` replaces an infinite maximum by 0.
     """
     if term.op != "select":
         return None

@@ -387,9 +387,9 @@ def _with_loops_in_order(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return the scatter that adds `value` at `index`, with its loops in an order in which each is bounded by outer
-    ones: first those bounded by sizes alone, then the `free` axes, then the others. The constraints ``tests`` are
-    tested at each point.
+    """Return the scatter that adds `value` at `index` where ``tests`` hold, in loops over `variables` and the `free`
+    axes, bounded by ``rows``. The outermost loops are those bounded by sizes alone, then come the `free` axes, then the
+    others, each bounded by outer ones.
 
     The first ones run in the memory order of the integer array.
     """

@@ -211,8 +211,8 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that sets each entry of the array `name` to `body` where ``guard`` is true, and to 0
-        elsewhere. Terms of `body` that are scatters, or 0 off a diagonal, get kernels of their own.
+        """Add the kernel that sets the entries of the array `name`, at the indices `axes`, to `body` where ``guard`` is
+        true, and to 0 elsewhere. Terms of `body` that are scatters, or 0 off a diagonal, get kernels of their own.
         """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)

@@ -213,9 +213,9 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
-    """Return whether an operand of a contraction should not be shifted: along summed indices, it is divided by
-    exponentials already, or contains exponentials outside of its shift. Such products occur in Sinkhorn's iteration,
-    where another shift would need arrays for each step.
+    """Return whether no maximum should be subtracted in the exponents of this operand of a contraction, given its
+    `value` as ``exp(shift)*rest``: along summed indices it is divided by exponentials already, or contains exponentials
+    in the rest. Sinkhorn's iteration has such products; it would need more arrays for each step.
     """
     if value.shift:
         return value.below and any(not set(_core(part, labels)[1]) <= set(output) for part in value.shift)

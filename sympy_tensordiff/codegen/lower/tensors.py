@@ -75,8 +75,9 @@ def define_arrays(
     factorizes: bool = True,
     recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
-    """Return the definitions of all arrays that are needed to compute the tensors `roots`, in the order of computation:
-    the call of a library, or a formula for the entries.
+    """Return the definitions of all arrays that a program needs to compute the tensors `roots`, in the order of
+    computation. Each has a library call or a formula for the entries. ``results`` are the names of the arrays of the
+    roots.
 
     `results` are the names of the roots, `arrays` maps tensors' names to arrays, and no array gets a name in `taken`.
     `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several

@@ -387,10 +387,9 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices: Set[Node] = frozenset()) -> set[Node]:
-    """Return the costly calls with a sum in them, such as ``exp(Sum ...)``, that several loops or sums evaluate, with
-    standard names of indices. If ``large``, also return such calls without a sum that depend on more indices than each
-    array that they read has axes. Calls in the branches of the stored `choices` only are left out, since one branch is
-    computed.
+    """Return the costly calls below `roots` that several loops evaluate and that contain a sum, such as ``exp(Sum
+    ...)``; with `large`, also calls without a sum, of more indices than each array that they read. Calls only in
+    branches of the stored `choices` do not count, since one branch is computed. Indices have standard names.
     """
     places: Counter[Node] = Counter()
 
@@ -413,10 +412,9 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
 
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
-    """Return the sums and extrema that occur in several sums or comprehensions, or in one of these and in a costly call
-    in `calls`, so that storing them pays; their outer indices have standard names. Sums with more outer indices than
-    each array that they read, such as distances, only count if ``large``. Extrema in the branches of a choice, which
-    may be taken rarely, do not count.
+    """Return the sums and extrema below `roots` that several loops compute, or a loop and a costly call in `calls`, so
+    that storing them pays; their outer indices have standard names. Sums with more outer indices than each array that
+    they read, such as distances, count only if ``large``; extrema in branches of a choice do not count.
     """
     seen: set[Node] = set()
     found: dict[Node, list[set[Node]]] = {}
@@ -458,8 +456,8 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
 
 
 def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the choices that occur in several sums or comprehensions, have sums in their branches, and have a
-    condition that is the same for many indices. The kernel of an array of their values computes one branch only. Their
+    """Return the selects below `roots` that occur in several sums or comprehensions, if their branches contain sums
+    over indices that the condition lacks, so that a kernel that stores their values computes one branch only. Their
     outer indices have standard names.
     """
     places: Counter[Node] = Counter()

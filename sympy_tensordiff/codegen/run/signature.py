@@ -217,7 +217,9 @@ def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool =
 
 
 def check_complete(graph: Graph, nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
-    """Raise ArgumentError if a tensor or scalar of the expressions is not an argument."""
+    """Raise ArgumentError if a tensor or scalar below ``nodes`` is not an argument: it is not in ``arrays`` (by tensor
+    name) or ``names`` (by scalar).
+    """
     missing: dict[str, None] = {name: None for name in graph.integers if name not in arrays}
     for node in reachable(*nodes):
         if node.op == "tensor" and node.data[0] not in arrays:

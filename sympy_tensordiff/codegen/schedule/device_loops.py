@@ -236,8 +236,9 @@ def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str
 
 
 def _is_batch(axes: Mapping[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `axes` are batch axes of all arrays that change from step to step: each kernel reads these arrays
-    only at its own batch index (the law of `batch_axes`).
+    """Return whether `axes`, a dictionary from arrays to axes, are batch axes of all arrays that change from step to
+    step: each kernel of ``body`` reads such arrays only at its own index along this axis. ``states`` are pairs of the
+    argument and the result of a state.
     """
     shapes, moving = array_shapes(body), _moving(body, states)
     if moving != axes.keys() or len({shapes[array][axis] for array, axis in axes.items()}) > 1:

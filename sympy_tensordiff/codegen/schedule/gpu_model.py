@@ -117,7 +117,9 @@ def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]
 
 
 def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list[LaunchCosts]:
-    """Return the predicted costs of each launch of a program at the given sizes."""
+    """Return the predicted costs of each launch of the program of ``device`` at the given sizes, for numbers of
+    ``itemsize`` bytes.
+    """
     program = device.program
     known, shapes = computed_sizes(program, sizes), array_shapes(program)
     found, taken = [], all_names(program)

@@ -191,8 +191,8 @@ def _never_holds(statement: Statement, outer: Sequence[Constraint], lengths: Len
 def _parts(
     loop: Loop, found: Guards, begin: list[Statement], fresh: Callable[[str], str], lengths: Lengths
 ) -> tuple[Statement, ...]:
-    """Return the loops before, inside and after the interior of `loop`, where all guards in `found` are true and are
-    not tested.
+    """Return the loops before, inside and after the interior of `loop`, in which all guards in `found` are true and are
+    not tested. Statements that compute the ends of the interior are appended to `begin`.
 
     Statements that compute the ends are added to `begin`.
     """
