@@ -142,8 +142,9 @@ class Task:
 
 @no_collection()
 def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
-    """Return the verified program that computes one or several expressions. With `search`, it finds instead the first
-    position of bad data for each of the data checks with these numbers. ``given`` are fields of `Options`.
+    """Return the verified program that computes the expression (or nested tuple of expressions) ``expr`` from the
+    symbols ``args``. With `search`, it finds instead the first position of bad data for each of the data checks with
+    these numbers. ``given`` are fields of `Options`.
     """
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
@@ -403,7 +404,9 @@ def _assemble(
 
 
 def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...]) -> Program:
-    """Return the program that computes one step of a scan: the expressions ``exprs`` of ``args``."""
+    """Return the program that computes one time step of a scan: the values ``exprs`` for the arguments ``args``, with
+    the scan's ``options``.
+    """
     return build_program(args, exprs, **{**vars(options), "sizes": None, "at": {}})
 
 

@@ -201,7 +201,9 @@ def _ratio(one: Callable[..., Any], other: Callable[..., Any], arrays: Sequence[
 
 
 def _seconds(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
-    """Return the mean time of a call of ``function``, over calls that take `ROUND_SECONDS` in all."""
+    """Return the mean time in seconds of a call of ``function`` with ``arrays``, over calls that take `ROUND_SECONDS`
+    in all.
+    """
     calls, begun = 0, time.perf_counter()
     while True:
         function(*arrays)

@@ -319,8 +319,8 @@ class _Check:
     # -------------------------------------------------------------- the message
 
     def message(self, access: Access, axis: int, inside: Constraint) -> str:
-        """Return the error message for `access`, whose index along `axis` is out of bounds; it suggests a range to
-        write instead if one is known.
+        """Return the error message for `access`, whose index along `axis` violates its bound `inside`; it suggests a
+        range to write instead if one is known.
         """
         tensor, index, place = access
         around, bound = place.rows, place.variables[::-1]

@@ -196,8 +196,8 @@ def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> li
 
 
 def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split `body` by an equation ``p == 0`` in a guard inside of a function, as in ``f([p == 0])``: return three
-    guarded terms for ``p == 0``, ``p > 0`` and ``p < 0``. None without such guards, or with too many.
+    """Split `body` by an equation ``p == 0`` on `variables` in a guard inside of a function, as in ``f([p == 0])``:
+    return three guarded terms, for ``p == 0``, ``p > 0`` and ``p < 0``. None without such guards, or with too many.
     """
     guards, rows = _nested_rows(variables, body)
     equations = [row for row in rows if row.kind == "eq"]
@@ -213,8 +213,8 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
 
 
 def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split `body` by an inequality in a guard inside of a function. Return two guarded terms, for the cases that it is
-    true and false; None if there is no such inequality, or too many.
+    """Split `body` by an inequality on `variables` in a guard inside of a function: return two guarded terms, one where
+    it is true and one where it is false. None if there is no such inequality, or too many.
 
     So no loop tests it.
     """

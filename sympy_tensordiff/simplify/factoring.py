@@ -121,7 +121,9 @@ def _contraction(node: Node, args: Sequence[Key]) -> Key:
 
 
 def _hash_of_operand(key: Key, labels: Sequence[str]) -> str:
-    """Return a hash of an operand whose axes carry `labels`, which is the same for every order of the axes."""
+    """Return a hash of an operand, given its hashes ``key`` and the `labels` of its axes; it is the same for every
+    order of the axes.
+    """
     return _digest(key[0], *sorted(_digest(axis, label) for axis, label in zip(key[1], labels, strict=True)))
 
 

@@ -142,7 +142,8 @@ def regular_at_zero(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> list[Node]:
     """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced there by a
-    series. `arrays` maps stored tensors to the comprehensions that they store.
+    series. `arrays` maps stored tensors to the comprehensions that they store, `choices` maps differences that are
+    accurate already to formulas that have a series.
 
     An entry inside of one that is replaced stays as it is.
 
@@ -751,7 +752,7 @@ def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series 
 
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
-    """Return whether a factor of `term`, other than a divisor of ``u`` itself, is infinite where ``u`` is 0."""
+    """Return whether a factor of `term`, other than a power of `variable` itself, is infinite where `variable` is 0."""
     found = [variable.powers.series(factor, _COEFFICIENTS_TO_TELL) for factor in term.factors]
     is_divisor = variable.powers.get(variable.lead, 1) < 0
     return (term.order < 0 and not is_divisor) or any(one is not None and one.order < 0 for one in found)
@@ -761,8 +762,8 @@ def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
 
 
 def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tuple[float, int] | None:
-    """Return ``(radius, number of coefficients)`` with the smallest error bound for a choice between `terms` and their
-    `series`, used below the radius. None if no radius is accurate enough.
+    """Return ``(radius, number of coefficients)`` with the smallest error bound for a choice that takes the `series`
+    where the variable of `powers` is below the radius, and `terms` elsewhere. None if no radius is accurate enough.
     """
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]

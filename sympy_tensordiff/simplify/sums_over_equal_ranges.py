@@ -87,7 +87,7 @@ def _common_outside(graph: Graph, body: Node) -> Node:
 
 def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
     """Return the sum `total` with factors that depend on no index in front of it: ``Sum e*f[i]`` becomes ``e*Sum
-    f[i]``. Reads at fixed indices stay inside.
+    f[i]``. Reads at fixed indices stay inside. Variables in `sizes` are not indices.
 
     The sum may be empty, and tensors too small for an entry at a number then: such an entry stays.
     """

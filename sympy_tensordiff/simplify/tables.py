@@ -162,8 +162,9 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool =
 
 
 def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
-    """Return the reads among `nodes` such as ``exp(-D)[i, j]``: entries of an element-wise operation on comprehensions,
-    of which only entries are used. They can be written out as ``exp(-D[i, j])``.
+    """Return the reads among `nodes` of entries of an element-wise operation on comprehensions, such as ``exp(-D)[i,
+    j]``, if only entries of the operation are used, by nodes or as `roots`. They can be written out as ``exp(-D[i,
+    j])``.
 
     Those that are read at several indices, or share comprehensions with others, are small: what they are made of is
     computed, and written, at each of them.

@@ -34,7 +34,8 @@ class ScaledSum(NamedTuple):
 
 def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
     """Return `roots`, numbers and comprehensions, with covariances ``mean(x*y) - mean(x)*mean(y)`` computed as
-    ``mean((x - mean(x))*(y - mean(y)))``, which loses no digits. Those inside of sums are unchanged.
+    ``mean((x - mean(x))*(y - mean(y)))``, which loses no digits; those inside of sums are unchanged. `arrays` maps
+    stored arrays, which terms may read, to the formulas of their entries.
 
     `arrays` maps arrays that are computed before to their entries.
     """
@@ -95,7 +96,7 @@ def _products_of_sums(
     graph: Graph, product: Node, arrays: Mapping[Node, Node]
 ) -> Iterator[tuple[Node, ScaledSum, ScaledSum]]:
     """Yield each way to write `product` as ``c*s*t`` with two sums s and t, as tuples ``(c, s, t)``; for a square
-    ``c*s**2`` both are s.
+    ``c*s**2`` both are s. A read of a stored sum, found in `arrays`, counts as a sum.
     """
     factors = graph.factors(product)
     for n, factor in enumerate(factors):

@@ -259,8 +259,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the axes `order` of an array that stores running reductions, with the axis along which they continue from
-    entry to entry moved to the end. None if there is no such axis.
+    """Return `order`, the order of axes of an array for the running reduction `candidate`, with the axis along which
+    the reduction continues from entry to entry moved to the end. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]

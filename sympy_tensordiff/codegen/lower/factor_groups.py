@@ -49,8 +49,8 @@ class TriangularBound(NamedTuple):
 
     @staticmethod
     def of(terms: Terms, around: Sequence[int]) -> TriangularBound | None:
-        """Return the bound, such as ``j <= i``, that relates the only variable of a sum to one index of the loops
-        `around` it. None if there is no such bound or more than one.
+        """Return the bound, such as ``j <= i``, that relates the only variable of the sum `terms` to one index of the
+        loops `around` it. None if there is no such bound or more than one.
         """
         if len(terms.variables) != 1:
             return None

@@ -232,7 +232,9 @@ class Lowering(Matrices):
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 
     def _entry(self, tensor: Node, place: Sequence[Affine], block: Block) -> Node:
-        """Return the formula of a comprehension's entry at the index `place`. It is 0 out of bounds."""
+        """Return the formula of the entry of the comprehension `tensor` at the index `place`, 0 out of bounds, as a
+        node to be computed in `block`.
+        """
         variables, rows, body = self.graph.open(tensor)
         forms = dict(zip(variables, place, strict=True))
         known = (*self.facts, *block.context.rows)

@@ -122,7 +122,9 @@ class ScaleChoices:
         """The exponentials in the scale of all terms: they are at most 1."""
 
     def choice(self, are_close: Node, near: Node, usual: Node) -> Node:
-        """Return the choice between ``near``, if the exponents are close together, and `usual`."""
+        """Return the select of ``near`` where the condition `are_close` holds (all exponents are close together), and
+        of `usual` elsewhere; `sum` recognises it later.
+        """
         node = self.graph.select(are_close, near, usual)
         self.found.add(node)
         return node
@@ -143,7 +145,9 @@ class ScaleChoices:
         return graph.select(are_close, quick, self.sum(node, variables, usual))
 
     def _where(self, node: Node, are_close: Node, which: int, done: dict[Node, Node]) -> Node:
-        """Return `node` with the branch ``which`` in place of each choice by the condition ``are_close``."""
+        """Return `node` with each select by the condition ``are_close`` replaced by its argument number ``which``: 1
+        where the exponents are close, 2 elsewhere. ``done`` caches results.
+        """
         if node in done:
             return done[node]
         if node in self.found and node.args[0] is are_close:

@@ -434,8 +434,9 @@ def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes` where ``guard`` holds, into a node for all entries,
-    and terms that are 0 off a diagonal. The latter are written as scatters over the diagonal.
+    """Split `body`, the formula of an array's entries over `axes` (of lengths ``extents``) where ``guard`` holds, into
+    ``(node, scatters)``: a node for all entries, and the terms that are 0 off a diagonal, as scatters over the
+    diagonal.
 
     ``facts`` are the constraints on the sizes.
     """

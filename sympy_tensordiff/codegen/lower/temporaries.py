@@ -136,8 +136,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Register the nodes that will be computed, which must be known before the first kernel is built. With
-        `shares`, also choose values to store in arrays because several loops use them.
+        """Register `results`, the nodes that will be computed, which must be known before the first kernel is built.
+        With `shares`, also choose values to store in arrays because several loops use them.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:

@@ -243,7 +243,7 @@ class _Definitions:
     # -------------------------------------------------------------- library calls
 
     def step(self, node: Node, name: str) -> ProductStep | Apply | None:
-        """Return the library call that computes `node`; None if loops compute it."""
+        """Return the library call that fills the array `name` with the value of `node`; None if loops compute it."""
         if (found := determinant(node)) is not None:
             return self.step_of_factors(name, found[0], found[1])
         match node.op:

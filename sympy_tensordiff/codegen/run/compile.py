@@ -323,7 +323,9 @@ class CompiledFunction:
                 raise data_error(self.program, check, int(places[check.number]), args, self._checker.known_sizes())
 
     def _run_translating_errors(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
-        """Call ``run`` to fill ``results``. NumPy's `LinAlgError` is raised as an error of this package."""
+        """Call ``run`` with the argument ``values`` and the arrays ``results``, which it fills. NumPy's `LinAlgError`
+        is raised as an error of this package.
+        """
         try:
             run(*values, *results)
         except np.linalg.LinAlgError as error:

@@ -196,7 +196,8 @@ def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument,
 
 
 def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Argument, ...]:
-    """Return the `Argument` records of the symbols ``args``, without compiling anything."""
+    """Return the `Argument` records of the symbols ``args`` of the expressions ``exprs``, without compiling anything.
+    """
     reader = Reader(Graph())
     reader.use((*exprs, *args))
     arguments, _, _ = read_arguments(reader, args)

@@ -231,7 +231,9 @@ def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
 
 
 def _reads_along_rows(body: Sequence[Statement], variable: str) -> bool:
-    """Return whether all reads in a loop over ``variable`` are contiguous, or the same in all iterations."""
+    """Return whether each read in the statements `body` of a loop over ``variable`` is contiguous along this loop, or
+    loop-invariant.
+    """
     for load in loads(body):
         own = [n for n, form in enumerate(load.index) if variable in map(str, form.atoms())]
         if own and (own != [len(load.index) - 1] or load.index[-1].coefficient(variable) not in (1, -1)):

@@ -217,8 +217,8 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Return whether reading sliding windows in place is faster than copying them for a library: the copies (`kept` has
-    their shapes) are large compared with the number of multiplications.
+    """Return whether the correlation `step`, which reads sliding windows in place, is faster than a library product of
+    copies of the windows: the copies (`kept` has their shapes) are large compared with the number of multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """

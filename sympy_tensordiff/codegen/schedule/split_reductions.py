@@ -340,7 +340,7 @@ class _Stages:
 
     def share_loop(self, kernel: Kernel, chosen: ChosenLoop, array: str) -> None:
         """Record that the threads of a block share the iterations of the kernel's `chosen` loop, unless one thread is
-        enough.
+        enough. Sizes that this needs are named after `array`, which the kernel fills.
         """
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return

@@ -163,7 +163,7 @@ def _is_short(length: Affine, least: int) -> bool:
 
 
 def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a kernel whose sums are computed in tiles through shared memory."""
+    """Return the GPU nest of `kernel`, whose sums are computed in tiles through shared memory, as `plan` says."""
     return _TileNest(kernel, plan, shapes, fresh).nest()
 
 
@@ -251,8 +251,8 @@ class _TileNest:
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 
     def copies(self, load: Load, axis: str) -> Iterator[Statement]:
-        """Yield the statements by which a thread copies entries of ``load`` into the tile in shared memory.
-        Neighbouring threads copy neighbouring entries.
+        """Yield the statements by which a thread copies entries of ``load``, an operand with the result's axis `axis`,
+        into its tile in shared memory. Neighbouring threads copy neighbouring entries.
         """
         name = self.fresh(f"{load.array}_tile")
         self.tiles[load] = name, axis
