@@ -157,8 +157,8 @@ class Accesses:
             yield from ((axis, row) for row in without_implied(shape_rows([form], [extent]), known))
 
     def parts(self, node: Node, around: AccessContext) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Yield each tensor read that `node` itself makes, and each argument of `node` with the context it is evaluated
-        in, given the context `around` of `node`.
+        """Yield each tensor read that `node` itself makes, as an `Access`, and each argument of `node` as ``(argument,
+        context)``, with the context it is evaluated in. `around` is the context of `node`.
         """
         match node.op:
             case "guard":
@@ -346,9 +346,9 @@ class _Check:
         return f"{text}; {mend}"
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
-        """Return the values of the loop indices in `bound`, innermost first, at which the constraint `inside` is
-        closest to being violated. None if they are not unique, or if not every size has such a point in the loops
-        (whose constraints are `around`).
+        """Return a dictionary from the loop indices in `bound`, innermost first, to the values at which the constraint
+        `inside` is closest to being violated. None if they are not unique, or if not every size has such a point in the
+        loops (whose constraints are `around`).
         """
         found = least_slack_point(inside, bound, around)
         known = substitute_all(around, found)

@@ -236,8 +236,8 @@ def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: No
 
 
 def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
-    """Return all guards in `body`, also those in arguments of functions, and their constraints on `variables`; ((), ())
-    if `body` contains a sum or other binder.
+    """Return ``(guards, constraints)``: all guards in `body`, also those in arguments of functions, and their
+    constraints on `variables`; ((), ()) if `body` contains a sum or other binder.
 
     Constraints on data that the variables select are left out: they are tested in any case.
     """

@@ -118,7 +118,9 @@ class ProductsOfSums:
         return self.graph.mul([*outside, *(self.group(*group, facts) for group in groups)])
 
     def groups(self, limits: Limits, factors: Sequence[Node]) -> list[tuple[list[Bounds], list[Node]]]:
-        """Partition `limits` and `factors` into groups that share no summed variable."""
+        """Partition the loop bounds `limits` and the `factors` of a sum: return pairs ``(limits, factors)`` of which no
+        two share a summed variable, so that the sum is the product of the sums of the groups.
+        """
         classes: list[set[int]] = []
         used = [factor.free for factor in factors]
         for linked in [*(_atoms(limit) for limit in limits), *used]:

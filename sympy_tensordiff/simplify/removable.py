@@ -478,8 +478,8 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Join the entries of `groups` (common factor: terms, as pairs of the number of an addend and a term) that contain
-    terms of the same addend: return a list of dictionaries, no two of which have terms of one addend.
+    """Partition the dictionary `groups`, from common factors to numbered terms: return dictionaries of which no two
+    have terms with the same number, that of the addend that contains the term.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():

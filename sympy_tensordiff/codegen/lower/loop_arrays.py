@@ -229,8 +229,8 @@ class LoopArrays:
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
     def symmetries(self, stored: LoopArray) -> list[dict[int, Affine]]:
-        """Return the index permutations under which the stored expression is unchanged, such as ``(i, j)`` to ``(j,
-        i)``.
+        """Return the substitutions of the axes, dictionaries from axes to index forms, under which the stored formula
+        is unchanged, without the identity: ``{i: j, j: i}`` for a symmetric array.
 
         Affine ones need not be inside of the array.
         """
@@ -293,8 +293,9 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield substitutions of indices that turn the stored formula into `value` where the constraints `known` are
-        true. Quotients in indices may differ in form if they are provably equal.
+        """Yield dictionaries from the axes of the array `stored` to index forms, by whose substitution the stored
+        formula becomes `value` where the constraints `known` hold. Quotients in indices may differ in form if they are
+        provably equal.
         """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)

@@ -286,8 +286,8 @@ class Planner:
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
-        """Return independent index forms of which all indices in `node` are integer combinations, and each variable as
-        a combination of these.
+        """Return ``(forms, combinations)``: independent index forms of which all indices in `node` are integer
+        combinations, and a dictionary from each loop variable to its coefficients on these forms.
         """
         used = [v for v in context.variables if v in node.free]
         # In their own directions, which no substitution of the variables changes.

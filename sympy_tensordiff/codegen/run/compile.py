@@ -245,7 +245,7 @@ class CompiledFunction:
         return run
 
     def _announced(self, is_compiled: bool) -> AbstractContextManager[None]:
-        """Return a context manager that prints a note if compilation takes long. It does nothing if the code is
+        """Return a context manager that prints a note if compilation takes long; it does nothing if the code is
         compiled already (`is_compiled`), or if the backend does not compile.
         """
         is_quick = is_compiled or self.backend not in COMPILED

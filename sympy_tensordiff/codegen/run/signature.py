@@ -30,7 +30,9 @@ OPTIONS = ("out", "stream")
 
 
 def parameters(arguments: Sequence[Argument]) -> dict[str, Argument]:
-    """Return the program's arguments by names that can be used as keywords: valid and distinct Python identifiers."""
+    """Return a dictionary from keywords, which are valid and distinct Python identifiers, to the program's arguments,
+    in order.
+    """
     found: dict[str, Argument] = {}
     for argument in arguments:
         found[unique(argument.label, found, OPTIONS)] = argument
@@ -196,8 +198,7 @@ def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument,
 
 
 def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Argument, ...]:
-    """Return the `Argument` records of the symbols ``args`` of the expressions ``exprs``, without compiling anything.
-    """
+    """Return the `Argument` records of the symbols ``args`` of the expressions ``exprs``; nothing is compiled."""
     reader = Reader(Graph())
     reader.use((*exprs, *args))
     arguments, _, _ = read_arguments(reader, args)
