@@ -70,7 +70,7 @@ def in_order(arguments: Sequence[Argument], args: Sequence[Any], named: Mapping[
 
 
 def documentation(program: Program, backend: str) -> str:
-    """Return the docstring of a callable."""
+    """Return the docstring of the callable that computes `program`: its parameters and results with their shapes."""
     given = parameters(program.arguments)
     options = ["out : optional", f"    What is filled in place of new results: {_results(program.structure)}."]
     if backend == "cuda":

@@ -196,7 +196,9 @@ class _TileNest:
         }
 
     def nest(self) -> BlockNest:
-        """Return the nest: loops over tiles, copies into shared memory, barriers, sums and stores."""
+        """Return the GPU loop nest of the kernel: loops over tiles that copy entries into shared memory and add up
+        their products, with barriers in between, and then the stores of the sums.
+        """
         start, _, *rest = self.kernel.body
         (term,) = self.last.body
         assert isinstance(start, Set) and isinstance(term, Set)
