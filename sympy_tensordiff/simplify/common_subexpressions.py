@@ -429,8 +429,9 @@ class Parts:
         return axes if next(Accesses(self.graph, self._facts).unproven([table]), None) is None else None
 
     def _box(self, rows: Rows, bound: frozenset[int]) -> dict[int, tuple[int, Affine]]:
-        """Return ``{variable: (first, last)}`` for the variables in `bound` that `rows` restrict to one such range,
-        whatever the other variables in `bound`: `first` is a number, `last` a form of sizes.
+        """Return ``{variable: (first, last)}``: the range of each variable in `bound` that follows from `rows` whatever
+        values the others in `bound` have. ``first`` is a number, ``last`` a form of sizes; variables without such a
+        range are left out.
         """
         found = {}
         plain = [row for row in rows if row.kind == "ge" and not row.form.compounds()]

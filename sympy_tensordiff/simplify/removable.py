@@ -587,8 +587,8 @@ class _LeadingPower(NamedTuple):
 
 
 def _leading_power(graph: Graph, total: Node, variable: Variable) -> _LeadingPower | None:
-    """Return the sum `total` as a power of the variable times a factor that tends to 1 for large values of the
-    variable; None if it has no such form.
+    """Return the sum `total` as a power of the large base ``b`` of `variable` times a factor that tends to 1 for large
+    ``b``; None if it has no such form.
     """
     series = variable.powers.series(total, _COEFFICIENTS_TO_TELL) if total.op == "add" else None
     if series is None or series.order >= 0 or series.coefficients[0] != 1:

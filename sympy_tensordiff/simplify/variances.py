@@ -43,7 +43,9 @@ def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, 
 
 
 def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> Node:
-    """Return `root` with its covariances computed from differences from the means."""
+    """Return `root`, a number or comprehension, with the covariances in it, except inside of sums, computed from
+    differences from the means. `arrays` maps stored arrays to the formulas of their entries.
+    """
     is_table = root.op == "comprehension"
     if not any(map(_may_have_covariance, breadth_first(root.args[0] if is_table else root, outside_of_binders))):
         return root

@@ -334,7 +334,8 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     """Return `kernel` with each read replaced by ``visit(read, variable, loops)``: ``variable`` is that of the
-    innermost loop around the read, and ``loops`` are those of all loops around it.
+    innermost loop around the read that is not unrolled, or the row's axis if its loop will be innermost; ``loops`` are
+    the variables of all longer loops around the read.
     """
     extents = kernel.box(prover.shapes)
     axes = list(zip(kernel.axes, extents, strict=True))
