@@ -100,7 +100,7 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     symbols: dict[Any, Any] = {}
 
     def symbol(variable: Any) -> Any:
-        """Return the SymPy symbol or expression for a variable of a cost polynomial."""
+        """Return the SymPy symbol or expression for a variable of a cost polynomial, its given value if it has one."""
         form = Affine.variable(variable)
         if variable not in symbols:
             symbols[variable] = values.get(form) or write(reader, graph.index(form))

@@ -142,8 +142,9 @@ class Task:
 
 @no_collection()
 def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
-    """Return the verified program that computes one or several expressions. With `search`, it finds instead the first
-    position of bad data for each of the data checks with these numbers. ``given`` are fields of `Options`.
+    """Return the verified program that computes the expression (or nested tuple of expressions) ``expr`` from the
+    symbols ``args``. With `search`, it finds instead the first position of bad data for each of the data checks with
+    these numbers. ``given`` are fields of `Options`.
     """
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
@@ -190,8 +191,8 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program of ``exprs`` built again for ``sizes`` at which some axis has no entries. The function can be
-    pickled as part of a compiled function.
+    """Return the program of ``exprs``, for the symbols ``args`` and the same ``options``, built again for ``sizes`` at
+    which some axis has no entries. A compiled function can be pickled with a reference to this function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
@@ -256,8 +257,8 @@ def _whole_arrays(program: Program) -> list[programs.Array]:
 
 
 def _growth(shape: Sequence[Affine]) -> Counter[Affine]:
-    """Return the sizes with which the memory of an array of this `shape` grows: those of its extents, without
-    constants.
+    """Return the terms with sizes in the extents of an array of this `shape`, each with its number of axes: ``{n: 2}``
+    for the shape ``(n, n + 1, 3)``. An array with fewer of them is smaller for large sizes.
     """
     return Counter(extent - extent.constant for extent in shape if not extent.is_constant)
 
@@ -403,7 +404,9 @@ def _assemble(
 
 
 def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...]) -> Program:
-    """Return the program that computes one step of a scan: the expressions ``exprs`` of ``args``."""
+    """Return the program that computes one time step of a scan: the values ``exprs`` for the arguments ``args``, with
+    the scan's ``options``.
+    """
     return build_program(args, exprs, **{**vars(options), "sizes": None, "at": {}})
 
 
@@ -426,7 +429,9 @@ def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[st
 
 
 def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
-    """Return the program with the loop nests and library calls of all definitions on which the results depend."""
+    """Return the program with the loop nests and library calls, made by ``lowering``, of all definitions in
+    ``simplified`` on which the results depend.
+    """
     graph, expand, program = simplified.task.graph, simplified.task.options.expand, simplified.program
     tight = simplified.entries
     choices = repeated_choices(lowering.planner, tight) if lowering.temporaries else set()
@@ -488,7 +493,8 @@ def _checks_of_assumptions(
 
 
 def _length_checks(program: Program) -> tuple[Check, ...]:
-    """Return the run-time checks that no axis of an array passed to a library is empty.
+    """Return the run-time checks that no axis of an array passed to a library call, other than a matrix product, is
+    empty; those that the sizes imply are left out.
 
     Products of matrices may be empty, or sums of no terms, which are 0.
     """

@@ -47,8 +47,8 @@ class Alternative:
 
 
 def _alternatives(function: CompiledFunction) -> Iterator[Alternative]:
-    """Yield the decisions that could be changed to make a function faster. Some of them do not change its text; the
-    caller finds this out and drops them.
+    """Yield the decisions about a function that `tune` may change to make it faster. Some of them do not change its
+    code; the caller drops those.
     """
     options = _recipe(function)[3]
     names = {
@@ -201,7 +201,9 @@ def _ratio(one: Callable[..., Any], other: Callable[..., Any], arrays: Sequence[
 
 
 def _seconds(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
-    """Return the mean time of a call of ``function``, over calls that take `ROUND_SECONDS` in all."""
+    """Return the mean time in seconds of a call of ``function`` with ``arrays``, over calls that take `ROUND_SECONDS`
+    in all.
+    """
     calls, begun = 0, time.perf_counter()
     while True:
         function(*arrays)

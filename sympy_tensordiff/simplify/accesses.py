@@ -63,8 +63,8 @@ class AccessContext(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """All constraints that hold where the read is evaluated: the ranges of the enclosing loops, the conditions of
-        enclosing guards, and `tested_together`.
+        """All constraints that hold where the node is evaluated: the ranges of the enclosing loops, the conditions of
+        enclosing guards, and constraints of the same test, `tested_together`.
         """
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.tested_together)
 
@@ -125,8 +125,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` for each unproven read below `roots`, as `unproven` does, but in a single walk
-        that skips the nodes already recorded in ``self.safe``.
+        """Yield ``(access, axis, row)`` for each unproven read below `roots`, as `unproven` does, but skip the nodes
+        recorded in ``self.safe``, whose reads are known to be in bounds.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """
@@ -157,8 +157,8 @@ class Accesses:
             yield from ((axis, row) for row in without_implied(shape_rows([form], [extent]), known))
 
     def parts(self, node: Node, around: AccessContext) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Yield each tensor read that `node` itself makes, and each argument of `node` with the context it is evaluated
-        in, given the context `around` of `node`.
+        """Yield each tensor read that `node` itself makes, as an `Access`, and each argument of `node` as ``(argument,
+        context)``, with the context it is evaluated in. `around` is the context of `node`.
         """
         match node.op:
             case "guard":
@@ -188,8 +188,9 @@ class Accesses:
                 yield from ((arg, around) for arg in node.args)
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the entry that `read` takes from a comprehension, with its context: the body at the indices of `read`.
-        For another computed tensor, yield its arguments.
+        """Yield ``(node, context)`` for the node that the entry `read` evaluates: the body of the comprehension that it
+        reads, at the indices of `read`; for an entry of another computed tensor, each argument of the tensor. `around`
+        is the context of `read`.
 
         The arguments instead, if the tensor is not a comprehension; nothing, if it is in `safe`.
         """
@@ -318,8 +319,8 @@ class _Check:
     # -------------------------------------------------------------- the message
 
     def message(self, access: Access, axis: int, inside: Constraint) -> str:
-        """Return the error message for `access`, whose index along `axis` is out of bounds; it suggests a range to
-        write instead if one is known.
+        """Return the error message for `access`, whose index along `axis` violates its bound `inside`; it suggests a
+        range to write instead if one is known.
         """
         tensor, index, place = access
         around, bound = place.rows, place.variables[::-1]
@@ -345,9 +346,9 @@ class _Check:
         return f"{text}; {mend}"
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
-        """Return the values of the loop indices in `bound`, innermost first, at which the constraint `inside` is
-        closest to being violated. None if they are not unique, or if not every size has such a point in the loops
-        (whose constraints are `around`).
+        """Return a dictionary from the loop indices in `bound`, innermost first, to the values at which the constraint
+        `inside` is closest to being violated. None if they are not unique, or if not every size has such a point in the
+        loops (whose constraints are `around`).
         """
         found = least_slack_point(inside, bound, around)
         known = substitute_all(around, found)

@@ -136,8 +136,9 @@ class _Tighten:
         return self.decided(new, facts) if new.op == "compare" else new
 
     def on_one_side(self, node: Node, facts: Rows) -> Node | None:
-        """Return a choice by ``i != j`` as ``[i > j]*a + [i == j]*b`` if `facts` exclude ``i < j``; None if `node` is
-        not such a choice.
+        """Return the select `node`, ``a if i != j else b``, as ``[i > j]*a + [i == j]*b`` if `facts` exclude ``i < j``,
+        and likewise with ``[i < j]`` if they exclude ``i > j``. None if they exclude neither, or if the condition is
+        not ``i != j``.
         """
         graph = self.graph
         condition, value, otherwise = node.args
@@ -164,8 +165,9 @@ class _Tighten:
         return self.graph.truth(False) if is_implied(Constraint("ge", -difference - 1), facts) else node
 
     def read_through(self, node: Node, read: Node) -> Node:
-        """Return the entry that `read` copies, such as ``x[i, j]`` for ``[x[b, a]]_ab[j, i]``. If its comprehension
-        computes something, or the user wrote it, return `read`.
+        """Return the entry that `read` copies: ``x[i, j]`` if it reads the entry ``[j, i]`` of a comprehension over (a,
+        b) with the body ``x[b, a]``. If the body is not a read or a number, or if the user wrote the comprehension,
+        return `read`. `node` is `read` before its arguments were tightened.
         """
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
@@ -258,8 +260,8 @@ class _Tighten:
         return rewrite_in_fewest_indices(self.graph, body, row, solution, self.sizes)
 
     def needed_rows(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
-        """Return the constraints `rows` of a guard around `body` without superfluous ones. A constraint is superfluous
-        if it fails only where a sum in `body` is empty: `body` is 0 there without a test.
+        """Return the constraints `rows` of a guard around `body` without redundant ones. A constraint is redundant if
+        `body` is 0 wherever only this constraint fails, for instance because a sum in it is empty there.
 
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
         tensor.

@@ -293,8 +293,8 @@ class _Rewriter:
         return node
 
     def with_plain_exponentials(self, node: Node) -> Node:
-        """Return `node`, a logarithm or a product with exponentials, with rewritten differences ``exp(a) - exp(b)`` in
-        it written as differences again, since a later pass divides all exponentials by the largest one.
+        """Return `node`, a logarithm or a product with exponentials, in which differences ``exp(a) - exp(b)`` that a
+        rule has rewritten are plain differences again: a later pass divides all exponentials by the largest one.
         """
         graph, args = self.graph, node.args
         for n, arg in enumerate(args):
@@ -374,9 +374,9 @@ class _Rewriter:
         return None
 
     def of_terms_multiplied_out(self, node: Node) -> Node | None:
-        """Return the addition `node` with its products multiplied out and a rule applied to a pair of the terms:
-        ``expm1(x) + x*exp(x)`` for ``(1 + x)*exp(x) - 1``. If terms cancel so that there are no more than before, no
-        rule is needed. None if no rule applies, or if it adds more than one function call.
+        """Return the addition `node` with its products multiplied out, if a rule then applies to a pair of the terms,
+        as in ``(1 + x)*exp(x) - 1``, which becomes ``expm1(x) + x*exp(x)``, or if so many terms cancel that no more
+        than before remain. Else None; also None if the result has at least two function calls more.
         """
         graph = self.graph
         terms: list[Node] = []
@@ -395,7 +395,8 @@ class _Rewriter:
         return None if found is whole or _calls(found) > _calls(node) + 1 else found
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with the terms of log(cosh(u)) in a form that is accurate near 0, too; None without such terms.
+        """Return the addition `node` with three of its `terms` that add up to ``c*log(cosh(u))``, ``c*softplus(2*u) -
+        c*u - c*log(2)``, replaced by a form that is accurate near 0, too; None without such terms.
 
         With ``m = min(abs(u), 30)`` it is ``abs(u) - m + log(cosh(m))``, and ``cosh(m) - 1`` is
         ``expm1(m)**2/(2*exp(m))``.
@@ -529,8 +530,8 @@ class _Rewriter:
         return None
 
     def opposite_terms(self, factor: Number, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other``, two terms with opposite coefficients, by the first rule for a difference ``factor*(a
-        - b)``; None if none applies.
+        """Return ``one + other``, two terms with opposite coefficients ``factor*a`` and ``-factor*b``, without
+        cancellation, by the first rule for a difference ``a - b`` that applies; None if none does.
         """
         graph = self.graph
         if (found := difference_of_powers_by_one(graph, one.base, other.base)) is not None:
@@ -556,8 +557,8 @@ class _Rewriter:
         return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def close_logarithms(self, one: Node, other: Node) -> Node | None:
-        """Return ``one - other``, accurate for close arguments too, for logarithms like ``log(k + c*u**2)`` that a rule
-        has already written without overflow; None for other nodes.
+        """Return ``one - other``, accurate also for close arguments, for two logarithms like ``log(k + c*u**2)`` that
+        an earlier rule has replaced by a form without overflow; None for other nodes.
         """
         if one not in self.written_logarithms or other not in self.written_logarithms:
             return None
@@ -836,7 +837,7 @@ def _is_positive_number(node: Node) -> bool:
 
 
 def _is_multiple(node: Node) -> bool:
-    """Return whether `node` is a number times one array entry, to which no rule needs to be applied."""
+    """Return whether `node` is a number times one array entry. The rules need not examine such a product."""
     return node.op == "mul" and len(node.args) == 2 and node.args[0].op == "const" and node.args[1].op == "read"
 
 
@@ -870,5 +871,5 @@ def is_difference_power(power: object) -> bool:
 
 
 def _as_int(number: Fraction) -> Number:
-    """Return a fraction with denominator 1 as an int."""
+    """Return a fraction with denominator 1 as an int, another one unchanged."""
     return number.numerator if number.denominator == 1 else number

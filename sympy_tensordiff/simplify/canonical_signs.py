@@ -47,8 +47,9 @@ class Signed(NamedTuple):
 def with_canonical_signs(
     graph: Graph, nodes: Sequence[Node], *, for_readers: bool = True, mixed: bool = False
 ) -> list[Node]:
-    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, which is computed once. Nodes of whole
-    tensors are unchanged; so are the expressions that read entries of these, unless `mixed`.
+    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, which is computed once; for printing
+    (`for_readers`), common divisors of terms are taken out, too. Nodes of whole tensors are unchanged; so are the
+    expressions that read entries of these, unless `mixed`.
 
     With `for_readers`, common divisors of terms are taken out, too, and indices that are bound outside come first.
     Without it, the sign of ``x[i] - y[j]`` is the same whichever indices a sum binds, so that all results agree,

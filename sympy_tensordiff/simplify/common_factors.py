@@ -122,8 +122,8 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
     length = quotients_of(graph).length
 
     def factored(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
-        """Return the sum of `terms` with the factors `common` in front of it; None if this is no shorter than the
-        terms.
+        """Return the sum of `terms`, which all have the factors `common`, as ``common*(sum of the rest)``; None unless
+        its text is shorter than that of the terms.
         """
         content = common_number([term.number for term in terms])
         scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]

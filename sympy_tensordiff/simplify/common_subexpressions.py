@@ -77,8 +77,8 @@ class NamedPart(NamedTuple):
         return (*(self.axes[n].extent for n in self.order), *own)
 
     def in_order(self, graph: Graph, node: Node) -> Node:
-        """Return `node`, which equals this subexpression up to the order of axes, with its axes in the order of the
-        named tensor that stores it.
+        """Return the tensor `node`, an occurrence of this subexpression in which the axes may have another order, with
+        its axes in the order of the named tensor that stores the subexpression.
         """
         return graph.ein(1, [(node, range(len(node.shape)))], self.turned) if self.turned else node
 
@@ -309,9 +309,9 @@ class Parts:
         return found[0] if found else None
 
     def _conditions_on_entries(self, node: Node) -> tuple[Node, ...] | None:
-        """Return the conditions under which the table that stores the values of `node` computes an entry; other entries
-        of the table are 0. None if `node` gets no table, because its value may be undefined and its uses are under
-        different conditions.
+        """Return the conditions under which an entry of the table that stores `node` is computed; entries where they
+        are false are 0. The tuple is empty if `node` may be computed everywhere. None if `node` gets no table, because
+        its value may be undefined and its uses are under different conditions.
         """
         if node.op == "comprehension" or node in self._numbers:
             return ()
@@ -323,8 +323,9 @@ class Parts:
         return self.graph.select(self.graph.logic("and", conditions), node, self.graph.zero) if conditions else node
 
     def _key_over(self, node: Node, bound: frozenset[int]) -> tuple[Key, tuple[Axis, ...]] | None:
-        """Return ``(key, axes)`` of `node`, whose variables in `bound` are renamed in order of occurrence; None if the
-        range of one depends on another.
+        """Return ``(key, axes)`` of `node`: its variables in `bound`, in order of occurrence, are renamed in the key
+        and are the axes of a table of its values. None if the ranges of the variables cannot be those of axes, for
+        instance since one depends on another, or if `node` is a tensor.
         """
         guarded = self._under(self._conditions_on_entries(node) or (), node)
         if not bound:
@@ -401,8 +402,9 @@ class Parts:
         return tuple(Axis(v, 0, only[v]) for v in self._occurring(node, bound))
 
     def _axes_of_box(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """Return the bound variables as tensor axes that contain all ranges of the variables, such as ``0 <= j < n``
-        for ``j < i`` and ``j > i``; None if there are no such bounds.
+        """Return the bound variables as tensor axes whose ranges contain all values that the variables take, such as
+        ``0 <= j < n`` for ``j < i`` and ``j > i``. None if there are no such ranges, or if `node` may be undefined or
+        read out of bounds there.
 
         That is for parts that are numbers everywhere and read inside their tensors there.
         """
@@ -427,8 +429,9 @@ class Parts:
         return axes if next(Accesses(self.graph, self._facts).unproven([table]), None) is None else None
 
     def _box(self, rows: Rows, bound: frozenset[int]) -> dict[int, tuple[int, Affine]]:
-        """Return ``{variable: (first, last)}`` for the variables in `bound` that `rows` restrict to one such range,
-        whatever the other variables in `bound`: `first` is a number, `last` a form of sizes.
+        """Return ``{variable: (first, last)}``: the range of each variable in `bound` that follows from `rows` whatever
+        values the others in `bound` have. ``first`` is a number, ``last`` a form of sizes; variables without such a
+        range are left out.
         """
         found = {}
         plain = [row for row in rows if row.kind == "ge" and not row.form.compounds()]
@@ -552,7 +555,9 @@ class Parts:
         return self.graph.comprehension(variables, [axis.extent for axis in axes], moved)
 
     def _condition(self, node: Node) -> Node:
-        """Return the condition `node` of a choice, or the negation of one, with named tensors in it."""
+        """Return `node`, the condition of a choice or the negation of such a condition, with the named subexpressions
+        in it replaced by reads of the named tensors.
+        """
         if node.op == "not" and node not in self._done:
             return self.graph.logic("not", [self._done[node.args[0]]])
         return self._done[node]

@@ -86,8 +86,8 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], bod
 
 
 def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
-    """Return the constraints that the loop body must test: they contain tensor entries, such as ``p[i]``, and are not
-    safe as loop bounds.
+    """Return those constraints among `rows`, the range of a sum over `variables`, that the loop body must test: they
+    contain tensor entries, such as ``p[i]``, that loop bounds might read out of bounds.
     """
     found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)
@@ -115,9 +115,9 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the constraints ``i >= 0`` and ``n - 1 - i >= 0`` on the indices of reads ``p[i]`` in `rows`, where n is
-    the length of p. A constraint is left out if `rows` without `tests` already bound each of `variables` in it from
-    this side.
+    """Return the constraints ``i >= 0`` and ``n - 1 - i >= 0`` by which the reads ``p[i]`` of an integer tensor of
+    length n in `rows` are in bounds. Those are left out that `rows`, without the rows in `tests`, already give for
+    ``i``, one of the summed `variables`: a bound from the same side.
     """
     bounds = [row for row in rows if row not in tests]
     found = []
@@ -196,8 +196,8 @@ def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> li
 
 
 def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split `body` by an equation ``p == 0`` in a guard inside of a function, as in ``f([p == 0])``: return three
-    guarded terms for ``p == 0``, ``p > 0`` and ``p < 0``. None without such guards, or with too many.
+    """Split `body` by an equation ``p == 0`` on `variables` in a guard inside of a function, as in ``f([p == 0])``:
+    return three guarded terms, for ``p == 0``, ``p > 0`` and ``p < 0``. None without such guards, or with too many.
     """
     guards, rows = _nested_rows(variables, body)
     equations = [row for row in rows if row.kind == "eq"]
@@ -213,8 +213,8 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
 
 
 def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split `body` by an inequality in a guard inside of a function. Return two guarded terms, for the cases that it is
-    true and false; None if there is no such inequality, or too many.
+    """Split `body` by an inequality on `variables` in a guard inside of a function: return two guarded terms, one where
+    it is true and one where it is false. None if there is no such inequality, or too many.
 
     So no loop tests it.
     """
@@ -236,8 +236,8 @@ def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: No
 
 
 def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
-    """Return all guards in `body`, also those in arguments of functions, and their constraints on `variables`; ((), ())
-    if `body` contains a sum or other binder.
+    """Return ``(guards, constraints)``: all guards in `body`, also those in arguments of functions, and their
+    constraints on `variables`; ((), ()) if `body` contains a sum or other binder.
 
     Constraints on data that the variables select are left out: they are tested in any case.
     """

@@ -234,5 +234,7 @@ def _has_divisor(graph: Graph, product: Node) -> bool:
 
 
 def _degree(graph: Graph, product: Node) -> Fraction:
-    """Return the sum of the exponents of the divisors of `product`."""
+    """Return the degree of the denominator of `product`: the sum of the exponents of its divisors, 3 for
+    ``x/(y*z**2)``.
+    """
     return sum((-Fraction(part.args[1].data) for part in graph.factors(product) if _is_divisor(part)), Fraction(0))

@@ -51,7 +51,9 @@ def _is_made_by_program(node: Node, written: Collection[Node]) -> bool:
 
 
 def _as_einsum(graph: Graph, node: Node) -> Node:
-    """Return the sum or comprehension `node` as an einsum; parts without that form stay comprehensions."""
+    """Return the sum or comprehension `node` as an einsum, or as an addition of einsums and comprehensions: those terms
+    that no einsum computes stay comprehensions.
+    """
     if node.op == "sum":
         return scalar_of(graph, node)
     axes, _, body = graph.open(node)

@@ -88,14 +88,16 @@ class Keys:
         return _digest(node.op, data, *order(key for key, _ in args), *sorted(colours)), colours
 
     def _indexed(self, node: Node) -> str:
-        """Return the data of a node of index notation as text that does not depend on the numbers of its variables."""
+        """Return a text for the hash of a node of index notation: the names of its free indices, or its data if it has
+        none. (The numbers of variables differ between graphs.)
+        """
         names = sorted(self.graph.names[v] for v in node.free if v >= 0)
         return repr(names) if names else repr(node.data)
 
 
 def _contraction(node: Node, args: Sequence[Key]) -> Key:
-    """Return a hash of an einsum's structure and hashes of its axes. Labels are distinguished by colour refinement, as
-    in graph isomorphism.
+    """Return a hash of the structure of the einsum `node`, and a hash for each of its axes; ``args`` are the hashes of
+    its operands. Labels are distinguished by colour refinement, as in graph isomorphism.
     """
     coefficient, inputs, output, extents = node.data
     if is_view(node) and inputs and sorted(inputs[0]) == sorted(output):
@@ -119,7 +121,9 @@ def _contraction(node: Node, args: Sequence[Key]) -> Key:
 
 
 def _hash_of_operand(key: Key, labels: Sequence[str]) -> str:
-    """Return a hash of an operand whose axes carry `labels`, which is the same for every order of the axes."""
+    """Return a hash of an operand, given its hashes ``key`` and the `labels` of its axes; it is the same for every
+    order of the axes.
+    """
     return _digest(key[0], *sorted(_digest(axis, label) for axis, label in zip(key[1], labels, strict=True)))
 
 
@@ -133,8 +137,9 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """The key by which terms of a sum are searched for a common factor: the factor, the roles of its axes (an axis of
-    the result, or summed), and those of the other factors' axes. Terms with equal keys can share the factor.
+    """The key by which the terms of a sum are grouped that may share a factor: the factor (``base``), the ``roles`` of
+    its axes in the term (an axis of the result, or summed), and the roles of the axes of the ``others``, the other
+    factors of the term.
 
     `power` is True for a divisor, else None: ``1/s`` is a factor of ``1/s`` and ``1/s**3``. Equal candidates of several
     terms are a common factor.
@@ -148,7 +153,7 @@ class CommonFactor(NamedTuple):
 
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
     """Return `roots` with common factors of sums taken out, ``a*(b + c)`` for ``a*b + a*c``, if the result is no longer
-    and, by the cost `model`, no more costly.
+    as text and, by the cost `model`, no more costly. Arrays that grow no faster than `given` are not counted as a cost.
 
     `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
     store.
@@ -297,9 +302,8 @@ class _Sum:
         return CommonFactor(base, power, own, others)
 
     def _merge_repeated(self) -> None:
-        """Add to the terms of each common factor those whose other factors lack some axes: ``c*A`` joins terms such as
-        ``A*B`` with the factor ``A``, because their sum is ``A*(B + c)``. This includes divisors along some axes of the
-        result.
+        """Add terms with fewer axes to the terms of each common factor: ``c*A`` joins terms such as ``A*B`` with the
+        factor ``A``, because their sum is ``A*(B + c)``. This includes divisors along some axes of the result.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
@@ -414,8 +418,8 @@ class _Sum:
         return sum(heaviest.values())
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
-        """Return whether computing `product` takes no more operations than computing the terms `old` that it replaces,
-        whichever size is the largest. ``leaves`` are computed in both cases.
+        """Return whether computing `product` takes about as many operations as computing the terms `old`, or fewer,
+        whichever size is the largest. ``leaves`` are the nodes that both forms compute.
         """
         known = leaves.difference(old)
         before, after = self.model.of([self.graph.add(old)], known), self.model.of([product], known)

@@ -124,8 +124,8 @@ def iterate_unconditional(
 
 
 def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[Node]) -> None:
-    """Raise `UnsupportedError` if a divisor in an index, as ``k`` in ``i//k``, may be negative. If it may be 0, assume
-    in the graph that it is positive.
+    """Raise `UnsupportedError` if one of the `divisors` in indices below `roots`, as ``k`` in ``i//k``, may be
+    negative. For one that may be 0, record in the graph the assumption that it is positive.
 
     The assumptions are added to ``graph.granted``. The constraints of a read at such a quotient are known only where
     its divisor is positive.

@@ -39,7 +39,9 @@ def tighten_to_equations(rows: Sequence[Constraint], facts: Rows, sizes: frozens
 
 
 def _as_equation(row: Constraint, known: Rows, sizes: frozenset[int]) -> Constraint:
-    """Return ``p <= 0`` as ``p == 0`` where `known` implies ``p >= 0``; other constraints are unchanged."""
+    """Return the constraint `row`, ``p <= 0``, as ``p == 0`` if `known` implies ``p >= 0``. Other constraints are
+    unchanged, and so are those that contain no variable except `sizes`.
+    """
     meets = row.kind == "ge" and not row.form.atoms() <= sizes and is_implied(Constraint("ge", -row.form), known)
     return Constraint("eq", row.form) if meets else row
 
@@ -122,8 +124,8 @@ def _choose_fewest_indices(
 
 
 def _nth(forms: Sequence[Node], n: int) -> Node:
-    """Return the node that rewriting number `n` has made of a part: entry `n` of ``forms``, or its only entry, the part
-    itself, if no rewriting changes the part.
+    """Return the result of rewriting number `n` for a subexpression: ``forms[n]``, or ``forms[0]`` if ``forms`` has a
+    single entry, the unchanged subexpression, which is then the result of all rewritings.
     """
     return forms[n] if len(forms) > 1 else forms[0]
 
@@ -157,7 +159,9 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
 
 
 def _with_value(graph: Graph, v: Variable, value: Affine, part: Node) -> Node:
-    """Return `part` with `value` for `v`; unchanged if a range or a condition in it depends on `v`."""
+    """Return `part` with `value` substituted for the variable `v`; `part` unchanged if a range or a condition in it
+    depends on `v`.
+    """
     keys = v.atoms() if isinstance(v, Compound) else frozenset((v,))
     if any(node.op in _CONDITIONAL and keys & atoms_in(node.data) for node in reachable(part, keys=keys)):
         return part

@@ -140,8 +140,8 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def of_power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Return ``log(a**b)`` as ``b*log(a)`` or, for kernels, as ``b*log(abs(a))``, if the signs permit; else the
-        logarithm unchanged.
+        """Return the logarithm of the power `node`, ``base**exponent``, as ``exponent*log(base)`` or, for kernels, as
+        ``exponent*log(abs(base))``, if the signs permit; else a plain logarithm.
         """
         graph = self.graph
         power = exponent.data if exponent.op == "const" else None

@@ -129,7 +129,9 @@ class _Logistic(PairJoiner):
         self.uses: Counter[Node] = Counter()
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are already rewritten, with exponentials in quotients written by sigmoids."""
+        """Return `node`, whose arguments are already rewritten, in a form that does not overflow: a logarithm as a sum
+        of logarithms, and powers, sums and products of exponentials as sigmoids.
+        """
         if node.op == "call" and node.data is sympy.log:
             return self.logarithms.logarithm(node.args[0])
         match node.op:
@@ -146,7 +148,9 @@ class _Logistic(PairJoiner):
         return self.graph.call(sigmoid, (argument,))
 
     def power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Return ``(1 + exp(u))**-n`` as ``sigmoid(-u)**n``; other powers are unchanged."""
+        """Return the power `node`, ``base**exponent``, as ``sigmoid(-u)**n`` if it is ``(1 + exp(u))**-n``; other
+        powers are unchanged.
+        """
         exponents = exponents_of(self.graph, base)
         if exponents is None or exponents[0] is not self.graph.zero:
             return node
@@ -155,8 +159,9 @@ class _Logistic(PairJoiner):
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """Return an addition with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; other additions and long ones are
-        unchanged. With ``numbers``, ``-a*tanh(u/2)`` replaces ``a - 2*a*sigmoid(u)``, and is exact around 0.
+        """Return an addition with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; with ``self.numbers`` also with
+        ``-a*tanh(u/2)``, accurate near 0, in place of ``a - 2*a*sigmoid(u)``. Additions without such terms, or with too
+        many terms, are unchanged.
 
         Of whole tensors ``s*(1 - s)`` stays.
         """
@@ -220,8 +225,8 @@ class _Logistic(PairJoiner):
         return [graph.pow(self.sigmoid(opposite), graph.const(m)), graph.pow(base, graph.const(times - m))]
 
     def tangent(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``sinh(u)**k * cosh(u)**-n``: a power of ``tanh(u)`` and the remaining power
-        of sinh or cosh. None for other factors.
+        """Return the factors that replace ``first*second`` if they are ``sinh(u)**k`` and ``cosh(u)**-n``: a power of
+        ``tanh(u)`` and the remaining power of sinh or cosh. None for other factors.
         """
         graph = self.graph
         base, k = first.args if first.op == "pow" else (first, graph.one)

@@ -33,8 +33,8 @@ class NodeProperties:
         self.reads: dict[Node, dict[Node, None]] = {}
 
     def is_defined(self, node: Node, facts: Rows, row: Constraint | None = None) -> Recursion[bool]:
-        """Return whether `node` has a value wherever `facts` hold (with a ``row``, only where this constraint fails as
-        well): no division by 0, all reads in bounds. To be run by `trampoline`.
+        """Return whether `node` has a value, without a division by 0 or a read out of bounds, wherever `facts` hold;
+        with a `row`, wherever `facts` hold and this constraint fails. To be run by `trampoline`.
 
         So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
         nothing behind guards and in ranges that imply it is evaluated.
@@ -247,8 +247,9 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that are known to be true where `row`, one of them, is tested: in a guard all
-    others, in a loop nest over `variables` those of outer loops. Constraints that contain `entry` are left out.
+    """Yield the constraints in `rows` that are known to be true where `row`, one of them, is tested: in a guard (no
+    `variables`) all others, in a loop nest over `variables` those of outer loops. Constraints that contain `entry`, a
+    read of an integer tensor, are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 

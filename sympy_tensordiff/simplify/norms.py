@@ -89,8 +89,9 @@ class _Norms:
         return done[root]
 
     def is_use_of_norm(self, node: Node) -> bool:
-        """Return whether `node` uses a norm: it is a negative power of an entry of an array of sums of squares, or
-        compares the entry with 0, and another array stores the square roots of these sums.
+        """Return whether `node` could use the norm in place of its square: it is a negative power of an entry of a
+        stored array of sums of squares, or compares the entry with 0, and another array stores the square roots of
+        these sums.
         """
         if node.op not in ("pow", "compare") or node.args[0].op != "read" or node.args[1].op != "const":
             return False

@@ -114,7 +114,8 @@ def _power_of(part: Node, visit: Callable[[Node], Series | None]) -> Series | No
 
 
 def _raised(found: Series, power: Fraction) -> Series | None:
-    """Return the series `found` to a rational `power`; None if the first coefficient of the result would be irrational.
+    """Return the series `found` to a rational `power`. None for a fractional power if the first coefficient is not 1,
+    or if the order of the result is not an integer or makes its sign depend on that of ``t``.
 
     A root has no series if its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
     """

@@ -131,8 +131,8 @@ def without_factor_of_inverse(graph: Graph, product: ContractionParts, uses: Use
 
 
 def _other_factor(graph: Graph, matrix: Node, factor: Node, axis: int, end: int) -> Node | None:
-    """Return ``R`` if `matrix` is ``F R`` (`end` 0) or ``R F`` (`end` 1), where ``F`` is the square matrix `factor`, or
-    its transpose if `axis` differs from `end`; None otherwise.
+    """Return the matrix ``R`` if `matrix` is the product ``F R`` (for `end` 0) or ``R F`` (for `end` 1), where ``F`` is
+    the square matrix `factor` (for `axis` equal to `end`) or its transpose; None otherwise.
     """
     if not is_core(matrix) or factor.shape[0] != factor.shape[1]:
         return None
@@ -174,9 +174,9 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """If `other` and `exponential` are the same exponential up to the order of axes, return the axes of `other` over
-    which ``other/sum(exponential)`` is a softmax, else None. The sum is over `axes` of `exponential`, and `rest` are
-    the labels of its result; `labels` are those of `other`.
+    """Return the axes of `other` along which ``other/sum(exponential)`` is a softmax; None unless `other` is the same
+    exponential as `exponential`, up to the order of axes. The sum is over `axes` of `exponential`; its result has the
+    labels `rest`, and `other` has `labels`.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """
@@ -259,8 +259,8 @@ def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _shifts(graph: Graph, exponent: Node) -> list[Node]:
-    """Return the two terms of `exponent` without coefficients, transposition or repetition; [] unless there are two. If
-    one of them is a log-sum-exp, the exponential is a softmax.
+    """Return the terms ``u`` and ``v`` of an `exponent` ``a*u + b*v``, without coefficients, transposition and
+    repetition along new axes; [] unless it has two terms. It is used to recognise a softmax, ``exp(u - logsumexp(u))``.
     """
     while exponent.op == "ein" and exponent.args and is_view(exponent):
         exponent = exponent.args[0]

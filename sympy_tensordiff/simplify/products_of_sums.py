@@ -84,9 +84,9 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Return the factors of `factor`, a guard or select, that do not depend on the summed variables of `limits` and
-        may be evaluated without its condition, and then the remaining factors under the condition; ``[factor]`` if
-        there are none.
+        """Split `factor`, a guard or select in a sum over `limits`: return the factors of its value that may be moved
+        out of both the sum and the condition, then the remaining factors under the condition. ``[factor]`` if no factor
+        may be moved.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -118,7 +118,9 @@ class ProductsOfSums:
         return self.graph.mul([*outside, *(self.group(*group, facts) for group in groups)])
 
     def groups(self, limits: Limits, factors: Sequence[Node]) -> list[tuple[list[Bounds], list[Node]]]:
-        """Partition `limits` and `factors` into groups that share no summed variable."""
+        """Partition the loop bounds `limits` and the `factors` of a sum: return pairs ``(limits, factors)`` of which no
+        two share a summed variable, so that the sum is the product of the sums of the groups.
+        """
         classes: list[set[int]] = []
         used = [factor.free for factor in factors]
         for linked in [*(_atoms(limit) for limit in limits), *used]:
@@ -193,8 +195,8 @@ class ProductsOfSums:
         return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Return whether moving the factors `free` out of the sum over `inner` splits that sum in two, or makes it
-        depend on fewer indices.
+        """Return whether it pays to move the factors `free` out of the sum over `inner`, in which the factors `bound`
+        remain: the remaining sum splits in two or depends on fewer indices, or `free` contains loops.
         """
         if len(self.groups(inner, bound)) > 1:
             return True
@@ -222,8 +224,9 @@ class ProductsOfSums:
     def quotient_sum(
         self, base: Node, inner: Limits, limits: Limits, factors: Sequence[Node], rows: Rows, facts: Rows
     ) -> Node | None:
-        """Return the sum of `factors` over `limits`, guarded by `rows`, if the sum over `inner`, some of the limits, is
-        a number times `base` and can be done first: a factor that divides by `base` then cancels. Else None.
+        """Return the sum of `factors` over `limits` under the guard `rows`, computed in two steps, if the inner sum,
+        over `inner` (some of `limits`), is a number times `base`, so that it cancels with a factor ``1/base``. Else
+        None.
         """
         outer = [limit for limit in limits if limit not in inner]
         variables = frozenset(limit.variable for limit in inner)
@@ -260,8 +263,8 @@ class ProductsOfSums:
         return None
 
     def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits`, taken term by term, if at most one of the resulting sums
-        remains after others cancel; else None.
+        """Return the sum of the addition `body` over `limits`, taken term by term, if terms cancel so that at most one
+        of these sums remains; else None.
         """
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)

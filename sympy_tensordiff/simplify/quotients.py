@@ -99,8 +99,8 @@ def _may_cancel(node: Node) -> bool:
 
 
 def _without_kinks_beside_poles(graph: Graph, node: Node) -> Node:
-    """Return the addition `node` with ``(a if u != 0 else 0) + b/u`` as ``a + b/u``, since the sum is undefined at ``u
-    = 0`` with or without the condition; unchanged without such terms.
+    """Return the addition `node` with ``(a if u != 0 else 0) + b/u`` replaced by ``a + b/u``: at ``u = 0`` both are
+    undefined. Unchanged without such terms.
     """
     poles = [{f.args[0] for f in graph.factors(term) if f.op == "pow" and _is_divisor(f)} for term in node.args]
     terms = list(node.args)
@@ -285,8 +285,9 @@ class Quotients:
         return found._replace(powers={base: power for base, power in found.powers.items() if power})
 
     def _factors_of_all_axes(self, node: Node) -> tuple[Node, ...]:
-        """Return the factors of a product like ``a_i b_j C_ij`` that have all of its axes, ``C``, and the outer
-        product of the others, ``a_i b_j``; `node` alone if there are none.
+        """Return the factors of a product like ``a_i b_j C_ij``: its number, each factor that has all axes of the
+        product, ``C``, and the outer product of the other factors, ``a_i b_j``. Return `node` alone if it is not such a
+        product.
         """
         number, core = self.graph.split_view(node)
         if not is_core(core) or core.shape != node.shape or sums_labels(core):

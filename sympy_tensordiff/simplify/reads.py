@@ -231,8 +231,9 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[IndirectIndex, Rows] | None:
-        """Return the first read ``p[i]`` of an integer tensor in an index of `node` without a proof that ``i`` is in
-        bounds, with the constraints known at that place; None if all are proved.
+        """Return ``(entry, constraints)`` for the first integer-tensor entry ``p[i]`` in the indices or constraints of
+        `node` that is not proved to be in bounds, with the constraints known where it is read; None if all are proved.
+        `variables` and `rows` are those that `node` binds.
         """
         if not self.graph.integers:
             return None
@@ -247,8 +248,9 @@ class _Explicit:
         return None
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """Return for each of `rows` that contains an integer-tensor entry, such as ``p[i]``, its form and the
-        constraints that hold when it is tested: `facts` and some of the other `rows`.
+        """Return ``[(form, constraints), ...]`` for those `rows` that contain an integer-tensor entry, such as
+        ``p[i]``: the form of the row, and what holds when it is tested, `facts` and some of the other `rows`. These are
+        a guard's, or the bounds of loops over `variables`.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 

@@ -91,9 +91,9 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> RemainderSum:
-    """Return the sum with `v` eliminated by solving `equation` for it, for sizes that satisfy `given`: their residue
-    class and, last, the congruence under which ``v`` is an integer. `digits` are the indices known to be remainders by
-    the coefficient of ``v``.
+    """Return the sum of `body` over `variables` in the range `rows` without the variable `v`, which `equation` is
+    solved for. It is for the sizes that satisfy `given`: constraints on their residues and, last, the congruence under
+    which ``v`` is an integer. `digits` are indices known to be remainders by the coefficient of ``v``.
 
     This congruence is solved for another index if possible.
     """

@@ -81,8 +81,8 @@ _LARGEST_FRACTION = 10**6
 
 
 class Powers(dict[Node, Number]):
-    """The variable ``u`` of a power series, as a dictionary from bases to exponents: ``{x: 1, y: -1}`` for ``u = x/y``.
-    It also caches the series of nodes in ``u``.
+    """The variable ``u`` of a power series, as the exponents of its bases: ``{x: 1, y: -1}`` for ``u = x/y``; with a
+    cache of the series of nodes in ``u``.
     """
 
     def __init__(self, exponents: Mapping[Node, Number]) -> None:
@@ -142,7 +142,8 @@ def regular_at_zero(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> list[Node]:
     """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced there by a
-    series. `arrays` maps stored tensors to the comprehensions that they store.
+    series. `arrays` maps stored tensors to the comprehensions that they store, `choices` maps differences that are
+    accurate already to formulas that have a series.
 
     An entry inside of one that is replaced stays as it is.
 
@@ -306,8 +307,8 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
 def _is_inside_of_term(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
-    """Return whether all `members`, terms that cancel, come from one term of the addition `node`. This term alone then
-    gets the series.
+    """Return whether all `members`, terms that cancel, are terms of a single term of the addition `node` after
+    multiplying it out; the series is then used in this term alone. `whole` maps terms to their formulas without reads.
     """
     if node.op != "add":
         return False
@@ -321,8 +322,9 @@ def _is_inside_of_term(
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
-    """Return the choice by which one series near 0 replaces the whole entry `node`, a sum of `terms`. None if `groups`,
-    the terms that cancel, do not share one variable, or lack terms that may themselves be infinite at 0.
+    """Return a choice that replaces the entry `node`, a sum of `terms`, as a whole: near 0 by the series of the
+    `groups` of cancelling terms plus the other terms. None if the groups have different variables, or if one of the
+    other terms may be infinite at 0.
     """
     series = {n for group in groups for n in group.members}
     others = [term for n, term in enumerate(terms) if n not in series]
@@ -435,9 +437,9 @@ def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Vari
 def _series_of_group(
     graph: Graph, parts: ArithmeticParts, terms: Sequence[SeriesTerm], few: Series, rest: Node, variable: Variable
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series is used where ``abs(u)`` is below the
-    radius. None if the terms do not cancel near 0, or if another rule has already made their sum accurate. ``few`` has
-    the first coefficients of the sum.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series, a polynomial in `variable`, is used
+    where ``abs(u)`` is below the radius. None if the terms do not cancel near 0, or if another rule has already made
+    their sum accurate. ``few`` has the first coefficients of the sum.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -476,8 +478,8 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Split the dictionary `groups`, from common factors to numbered terms, into as many dictionaries as possible such
-    that no two of them have terms with the same number. The number of a term is that of the addend that contains it.
+    """Partition the dictionary `groups`, from common factors to numbered terms: return dictionaries of which no two
+    have terms with the same number, that of the addend that contains the term.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
@@ -528,8 +530,8 @@ def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
 
 
 def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return the term `node` as a sum of terms ``rest*u**order*f(u)*...`` in ``u = 1/b``, for large ``b``; a logarithm
-    of a sum such as ``b + 1`` gives two terms.
+    """Return the term `node` as a sum of terms ``rest*u**order*f(u)*...``, for large values of ``b``, where ``u = 1/b``
+    is `variable`. A logarithm of a sum such as ``b + 1`` gives two terms, all else one.
     """
     base = variable.lead
     if base not in parts[node]:
@@ -585,8 +587,8 @@ class _LeadingPower(NamedTuple):
 
 
 def _leading_power(graph: Graph, total: Node, variable: Variable) -> _LeadingPower | None:
-    """Return the sum `total` as a power of the variable times a factor that tends to 1 for large values of the
-    variable; None if it has no such form.
+    """Return the sum `total` as a power of the large base ``b`` of `variable` times a factor that tends to 1 for large
+    ``b``; None if it has no such form.
     """
     series = variable.powers.series(total, _COEFFICIENTS_TO_TELL) if total.op == "add" else None
     if series is None or series.order >= 0 or series.coefficients[0] != 1:
@@ -604,8 +606,8 @@ def _is_logarithm(node: Node) -> bool:
 
 
 class ArithmeticParts(dict[Node, frozenset[Node]]):
-    """A dictionary from each node to the nodes that it is made of by arithmetic operations and functions, computed on
-    demand; an empty set if there are `MAX_NODES` or more.
+    """A dictionary from a node to the set of all nodes that it is computed from by arithmetic and functions of scalars,
+    itself included, filled on demand. The set is empty for a node with `MAX_NODES` or more.
 
     `accurate` are the sums that laws have made accurate.
     """
@@ -750,7 +752,7 @@ def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series 
 
 
 def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
-    """Return whether a factor of `term`, other than a divisor of ``u`` itself, is infinite where ``u`` is 0."""
+    """Return whether a factor of `term`, other than a power of `variable` itself, is infinite where `variable` is 0."""
     found = [variable.powers.series(factor, _COEFFICIENTS_TO_TELL) for factor in term.factors]
     is_divisor = variable.powers.get(variable.lead, 1) < 0
     return (term.order < 0 and not is_divisor) or any(one is not None and one.order < 0 for one in found)
@@ -760,8 +762,8 @@ def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
 
 
 def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tuple[float, int] | None:
-    """Return ``(radius, number of coefficients)`` with the smallest error bound for a choice between `terms` and their
-    `series`, used below the radius. None if no radius is accurate enough.
+    """Return ``(radius, number of coefficients)`` with the smallest error bound for a choice that takes the `series`
+    where the variable of `powers` is below the radius, and `terms` elsewhere. None if no radius is accurate enough.
     """
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]

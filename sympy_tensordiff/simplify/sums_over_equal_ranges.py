@@ -50,7 +50,8 @@ class Summed(NamedTuple):
 def merged_sums(
     graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
 ) -> list[Node]:
-    """Return `nodes` with ``Sum f + Sum g`` over one range merged to ``Sum (f + g)``, if `f` and `g` share factors;
+    """Return `nodes` with ``Sum f + Sum g`` over one range merged to ``Sum (f + g)``, if ``f`` and ``g`` share factors.
+    With `selected`, guards by equations with tensor entries count as factors. Variables in `sizes` are not indices;
     additions of whole tensors are unchanged.
 
     The variables in `sizes` are never bound: sums may differ in factors that contain no others. With `selected`,
@@ -86,7 +87,7 @@ def _common_outside(graph: Graph, body: Node) -> Node:
 
 def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
     """Return the sum `total` with factors that depend on no index in front of it: ``Sum e*f[i]`` becomes ``e*Sum
-    f[i]``. Reads at fixed indices stay inside.
+    f[i]``. Reads at fixed indices stay inside. Variables in `sizes` are not indices.
 
     The sum may be empty, and tensors too small for an entry at a number then: such an entry stays.
     """
@@ -127,7 +128,8 @@ def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], se
 
 
 def _shortened(graph: Graph, addition: Node) -> Node:
-    """Return `addition` with a sum ``Sum w*(f + 1)`` taken term by term, if that leaves fewer terms; else unchanged.
+    """Return `addition` with a sum ``Sum w*(f + 1)`` in it split into ``Sum w*f + Sum w``, if terms then cancel so that
+    fewer remain; else unchanged.
 
     ``Sum w*(f + 1)/Sum w - 1`` is ``Sum w*f/Sum w``.
     """

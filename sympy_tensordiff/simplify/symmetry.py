@@ -199,8 +199,8 @@ def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -
 
 
 def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
-    """Return the operands of a product, each inner product replaced by its own operands. Summed labels of inner
-    products get new names, unique for `level`.
+    """Return the operands ``parts`` of a product, each inner product replaced by its own operands. Summed labels of
+    inner products get new names, unique for `level`.
     """
     found: list[Operand] = []
     for n, (node, labels) in enumerate(parts):
@@ -376,8 +376,8 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
 def _ordered_product(
     graph: Graph, parts: Sequence[Operand], output: Labels, extents: Mapping[Label, Affine], known: Mapping[Node, bool]
 ) -> Node:
-    """Return the product of `parts` as a node, with the two labels of each symmetric operand (one that `known` maps to
-    True) in a standard order.
+    """Return the einsum of `parts` with the result labels `output`; the two labels of each symmetric operand (one that
+    `known` maps to True) are in a standard order, so that equal products are equal nodes.
     """
     return graph.ein(1, in_order(parts, output, known), output, dict(extents))
 

@@ -37,9 +37,9 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return `entry`, which depends on the indices `axes`, as reads of new comprehensions (tables), so that it is
-    computed once for each index. One table contains the dense terms; each guarded term has a smaller table, read under
-    its guard.
+    """Return `entry`, the formula of a tensor's entry at the indices `axes` (in ranges of the lengths `extents`), as
+    reads of new comprehensions (tables): one with the dense terms, and a smaller one for each guarded term, read under
+    its guard. So each value is computed once. Variables in `sizes` are sizes.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """
@@ -69,8 +69,8 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return the guarded `term` as a guard around a read of a table that has fewer axes, since the equations of the
-    guard fix some of `axes`; None if they fix none.
+    """Return the guarded `term`, part of an entry at the indices `axes`, as a guard around a read of a table that lacks
+    those axes which equations of the guard determine; None if they determine none.
     """
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
@@ -162,8 +162,9 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool =
 
 
 def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
-    """Return the reads among `nodes` such as ``exp(-D)[i, j]``: entries of an element-wise operation on comprehensions,
-    of which only entries are used. They can be written out as ``exp(-D[i, j])``.
+    """Return the reads among `nodes` of entries of an element-wise operation on comprehensions, such as ``exp(-D)[i,
+    j]``, if only entries of the operation are used, by nodes or as `roots`. They can be written out as ``exp(-D[i,
+    j])``.
 
     Those that are read at several indices, or share comprehensions with others, are small: what they are made of is
     computed, and written, at each of them.
@@ -194,8 +195,9 @@ def _tree_size(tensor: Node) -> int:
 
 
 def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Return whether nothing else uses the operation `tensor`: it is made of comprehensions and of operations on these
-    (the nodes that `mixed` maps to True), each with one use. `users` has the number of uses of each node.
+    """Return whether the tensor operation `tensor` and all tensors that it is computed from have one use each, so that
+    writing out an entry computes nothing twice. Only the nodes that `mixed` maps to True, comprehensions and operations
+    on these, are checked; `users` has the number of uses of each node.
     """
     stack = [tensor]
     while stack:

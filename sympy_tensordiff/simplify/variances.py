@@ -34,7 +34,8 @@ class ScaledSum(NamedTuple):
 
 def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
     """Return `roots`, numbers and comprehensions, with covariances ``mean(x*y) - mean(x)*mean(y)`` computed as
-    ``mean((x - mean(x))*(y - mean(y)))``, which loses no digits. Those inside of sums are unchanged.
+    ``mean((x - mean(x))*(y - mean(y)))``, which loses no digits; those inside of sums are unchanged. `arrays` maps
+    stored arrays, which terms may read, to the formulas of their entries.
 
     `arrays` maps arrays that are computed before to their entries.
     """
@@ -42,7 +43,9 @@ def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, 
 
 
 def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> Node:
-    """Return `root` with its covariances computed from differences from the means."""
+    """Return `root`, a number or comprehension, with the covariances in it, except inside of sums, computed from
+    differences from the means. `arrays` maps stored arrays to the formulas of their entries.
+    """
     is_table = root.op == "comprehension"
     if not any(map(_may_have_covariance, breadth_first(root.args[0] if is_table else root, outside_of_binders))):
         return root
@@ -95,7 +98,7 @@ def _products_of_sums(
     graph: Graph, product: Node, arrays: Mapping[Node, Node]
 ) -> Iterator[tuple[Node, ScaledSum, ScaledSum]]:
     """Yield each way to write `product` as ``c*s*t`` with two sums s and t, as tuples ``(c, s, t)``; for a square
-    ``c*s**2`` both are s.
+    ``c*s**2`` both are s. A read of a stored sum, found in `arrays`, counts as a sum.
     """
     factors = graph.factors(product)
     for n, factor in enumerate(factors):

@@ -175,8 +175,9 @@ def _as_running_sum(graph: Graph, node: Node) -> Node:
 
 
 def _with_split_indices(graph: Graph, node: Node) -> Node:
-    """Return a running sum with the numbers ``i - j`` in its summand as additions of ``i`` and ``-j``: an exponential
-    of one number would become a table, which needs a loop for each entry. Other sums are returned unchanged.
+    """Return a running sum over `w` with each index such as ``i - w`` in its exponentials and powers split into the
+    addition of ``i`` and ``-w``. (An exponential of one index would become a table, which needs a loop for each entry.)
+    Other sums are unchanged.
     """
     (w,), rows, body = graph.open(node)
     carried = carried_variables(graph, node) & body.free
@@ -196,8 +197,8 @@ def _with_split_indices(graph: Graph, node: Node) -> Node:
 
 
 def _up_to_end(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` over one index as a running sum over another one: over ``j = i - k`` for ``Sum_{k <= i}
-    g**k*x[i - k]``. Unchanged if it is a running sum already or becomes none.
+    """Return the sum `node` over one index, such as ``Sum_{k <= i} g**k*x[i - k]``, as a running sum over a new index,
+    ``j = i - k``. Return it unchanged if it is a running sum already, or if no such index makes it one.
     """
     (w,), rows, body = graph.open(node)
     if carried_variables(graph, node) & body.free:
@@ -219,8 +220,8 @@ def _up_to_end(graph: Graph, node: Node) -> Node:
 
 
 def _around_running_sum(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` as a sum of running sums over one of its variables; unchanged if there are none that depend
-    on a single one of the others.
+    """Return the sum `node` over several indices as a sum over all but one of them of a running sum over that one,
+    which continues along one of the others; unchanged if it has no such form.
     """
     variables, rows, body = graph.open(node)
     outer = node.free
@@ -246,8 +247,8 @@ def _has_both_ends(rows: Rows, v: int) -> bool:
 
 
 def has_windows(variables: Sequence[int], rows: Rows) -> bool:
-    """Whether one of `variables` is bounded by others from both sides, as ``i <= j <= i + 2`` (a window). An array with
-    axes for all of them would be mostly unused.
+    """Whether one of `variables` has both a lower and an upper bound that depend on the others, as in ``i <= j <= i +
+    2`` (a window). An array with an axis for each variable would then be mostly unused.
     """
     for v in variables:
         own = [row.form for row in rows if row.form.coefficient(v)]
@@ -258,8 +259,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the axes `order` of an array that stores running reductions, with the axis along which they continue from
-    entry to entry moved to the end. None if there is no such axis.
+    """Return `order`, the order of axes of an array for the running reduction `candidate`, with the axis along which
+    the reduction continues from entry to entry moved to the end. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]
@@ -267,8 +268,8 @@ def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]
 
 
 def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the running reductions (`carried_variables`) that occur in several loops or sums, so that storing them in
-    arrays pays. Their outer indices have standard names.
+    """Return the running reductions below `roots` that occur in several loops or sums, so that storing them in arrays
+    pays. Their outer indices have standard names.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):

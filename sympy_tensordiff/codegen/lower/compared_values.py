@@ -57,9 +57,9 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A part of a value under a maximum, such as ``exp(a[k])*c[k]``, that is stored in an array, since it might be
-    rounded differently if computed twice. The record has its node, its array, and the number of its case if the value
-    is defined by cases.
+    """A part of the value under a maximum, such as ``exp(a[k])*c[k]``, that an array stores, since it might be rounded
+    differently if computed twice: ``node`` is the part, ``stored`` its array, and ``case`` the position of the case
+    that contains it, if the value is defined by cases.
     """
 
     case: int
@@ -184,8 +184,8 @@ class _Ties(LoopArrays):
         return substituted(self.graph, value, entries) if entries else whole
 
     def agree_at_one_place(self, value: Node, other: Node) -> bool:
-        """Return whether two nodes become equal if all index forms in them are set to 0, as ``-x[0]`` and ``2*x[j//2] -
-        3*x[j//3]``. Their values may then be equal somewhere.
+        """Return whether `value` and `other` are the same expression after all their indices are set to 0, as ``-x[0]``
+        and ``2*x[j//2] - 3*x[j//3]``. They may then be equal for some index.
         """
         one, two = (self.graph.map_forms(node, lambda _: Affine()) for node in (value, other))
         return one is two
@@ -253,8 +253,9 @@ class _Ties(LoopArrays):
                 yield Definition(name, stored.tensor, graph.comprehension(axes, shape, least))
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
-        """Return a node for the minimum of those entries of the array ``stored`` that are equal by ``symmetries``, such
-        as ``d[i, j]`` and ``d[j, i]``. In place of an entry, it has one value even if these are rounded differently.
+        """Return a node for the minimum of the entries of the array ``stored`` at an index and at the indices to which
+        `symmetries` map it, such as ``d[i, j]`` and ``d[j, i]``. The stored formula has one value there, but the
+        entries may be rounded differently.
         """
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))

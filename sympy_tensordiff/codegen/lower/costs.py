@@ -26,7 +26,8 @@ _MOST_ENTRIES = 2**25
 
 @dataclass(frozen=True, slots=True)
 class ProductCost:
-    """The size of a matrix product, or of a batch of them, and the number of entries to copy for it.
+    """The data for the cost of a matrix product that a library computes: its lengths (``batch`` products of ``rows`` by
+    ``summed`` with ``summed`` by ``columns`` entries), and the numbers of entries to be copied before and after.
 
     ``results`` are the entries of the product that a loop reads again, 0 where the product is the result.
     """

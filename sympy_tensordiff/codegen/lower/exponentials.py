@@ -50,8 +50,8 @@ MAX_BOUNDED_EXPONENT = 16
 
 @dataclass(frozen=True)
 class Scaled:
-    """A value written as ``exp(shift)*rest``: ``shift`` maps nodes to factors, and stands for the sum of the products.
-    The other fields describe the exponentials in it.
+    """A value written as ``exp(s)*rest``, where s is the sum of ``factor*node`` over the items of the dictionary
+    ``shift``; with properties of the exponentials in the value, by which the caller decides whether they may overflow.
 
     ``degree`` is the number of exponentials that are factors, less that of those divided by, where ``exp(2*u)`` counts
     twice; ``above`` and ``below`` say whether there are any, ``summed`` whether some stand in a sum. ``bounded`` says
@@ -200,8 +200,8 @@ class Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out over an addition among its factors in which a guard contains an
-        exponential; each exponential can then be scaled in its own term. Other products are unchanged.
+        """Return the product `node` multiplied out over a factor that is an addition in which a guard contains an
+        exponential, so that each term gets a scale of its own. Other products are unchanged.
         """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
@@ -212,9 +212,10 @@ class Exponentials:
         return node
 
     def _quotient(self, value: Scaled, scaled: bool = True) -> Node:
-        """Return `value`, which is divided by a sum of exponentials, as a product with ``exp(u - m)`` in place of
-        ``exp(u)/exp(m)``, where m is the largest exponent in that sum. This does not overflow. With ``scaled``, sums
-        over selected terms are in the scale of all terms if their exponents are close together.
+        """Return `value`, which is divided by a sum of exponentials, as a node that does not overflow:
+        ``exp(u)/exp(m)`` becomes ``exp(u - m)``, where m is the largest exponent in that sum. With ``scaled``, sums
+        over selected terms may use the largest exponent of all terms, under the condition that the exponents are close
+        together.
         """
         graph = self.graph
         for greatest in value.shift if scaled else ():
@@ -233,8 +234,9 @@ class Exponentials:
         return graph.mul(factors if rest is graph.zero else (*factors, graph.call(sympy.exp, (rest,))))
 
     def _in_common_scale(self, value: Scaled, greatest: Node) -> Node:
-        """Return `value`, a quotient by exponentials with the shift `greatest`, for exponents that are close together:
-        the exponentials of exponents in the sum are factors of their own.
+        """Return `value`, a quotient, as a node for the case that all exponents of the sum with the selected maximum
+        `greatest` are close together: it is divided by the exponential of the maximum over all terms instead, and each
+        ``exp(u - maximum)`` is a factor by itself.
         """
         scale, shift, factors = self.common[greatest], dict(value.shift), [value.rest]
         count = -shift.pop(greatest)
@@ -340,9 +342,9 @@ class Exponentials:
         )
 
     def _shared(self, shift: Mapping[Node, Any]) -> set[Node]:
-        """Return the nodes of `shift` (exponents and their factors) that belong to shares. A share is a term divided by
-        the sum that contains it, so that it is at most 1. The set has the exponents of terms and of divisors; it is
-        empty if a divisor belongs to no share.
+        """Return the exponents in `shift`, a dictionary from exponents to factors, that belong to shares: quotients of
+        a term and the sum that contains it, which are at most 1. The set has the exponents of the terms and of the
+        divisors; it is empty if a divisor belongs to no share.
         """
         found = {node for node, factor in shift.items() if factor < 0}
         for greatest in [*found]:
@@ -453,8 +455,8 @@ class Exponentials:
         return greatest, [graph.one if graph.is_zero(one) else graph.call(sympy.exp, (one,)) for one in below]
 
     def joined(self, terms: Sequence[Scaled], shift: Node, rests: Sequence[Node]) -> Scaled:
-        """Return the `Scaled` record of ``exp(shift)*sum(rests)``, which is the sum of `terms`: its properties are
-        combined from those of the terms.
+        """Return the sum of `terms` as a `Scaled` record, given its `shift`, the greatest exponent, and the `rests`,
+        the terms divided by ``exp(shift)``. The properties of the record are combined from those of the terms.
         """
         graph, rest = self.graph, self.graph.add(rests)
         is_one = [not term.shift and graph.split_view(term.rest) == (1, graph.one) for term in terms]
@@ -541,8 +543,8 @@ def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
 
 
 def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict[IndirectIndex, Affine]:
-    """Return a dictionary from integer-array entries that contain one of `variables` to equal forms without them, found
-    in the equations in `rows`: ``{dst[e]: v}`` for ``v == dst[e]`` and the variable e.
+    """Return a dictionary from integer-array entries to forms that equal them by an equation in `rows`: ``{dst[e]: v}``
+    for ``v == dst[e]``. The entry contains one of `variables`, here e, the form none of them.
     """
     found = {}
     for row in rows:
@@ -563,8 +565,9 @@ def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
 
 
 def greatest_term(graph: Graph, variables: Sequence[int], rows: Rows, term: Node, op: str = "max") -> Node:
-    """Return the largest `term` over `variables` (with ``op="min"`` the least), where terms and factors that do not
-    depend on them stand outside: ``c*(p + max_k q[k])`` for ``c*(p + q[k])``, if c is not negative.
+    """Return a node for the maximum of `term` over `variables` in the range `rows` (for ``op="min"`` the minimum).
+    Terms and factors without these variables are in front of it: ``c*(p + max_k q[k])`` for ``c*(p + q[k])``; if the
+    sign of c is unknown, a select takes the maximum or the minimum.
     """
     terms = term.args if term.op == "add" else (term,)
     own = [part for part in terms if not part.free.isdisjoint(variables)]

@@ -19,8 +19,9 @@ Implementations = dict[External, Callable[..., Any]]
 
 
 def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backend: str) -> Implementations:
-    """Return the implementation of each function in `needed`: the one in the user's dictionary `functions`, else
-    SciPy's. Raise `ArgumentError` if there is none.
+    """Return a dictionary from the functions in `needed` to their implementations for ``backend``: the one in the
+    user's dictionary `functions`, else SciPy's. Raise `ArgumentError` if there is none, or if a key of `functions` is
+    not needed.
     """
     if not isinstance(functions, Mapping | None):
         raise ArgumentTypeError(f"functions must be a mapping from names to callables, not {functions!r}")
@@ -158,7 +159,9 @@ def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[
 
 
 def _for_numba(external: External, function: Callable[..., Any]) -> Any:
-    """Return the user's `function` compiled by Numba. Raise an error that names it if it cannot be compiled."""
+    """Return the user's `function` compiled by Numba. If it cannot be compiled, raise an error with the name in
+    ``external``.
+    """
     import numba
     from numba.core.registry import cpu_target
 
@@ -180,7 +183,9 @@ def _for_numba(external: External, function: Callable[..., Any]) -> Any:
 
 
 def _for_cuda(external: External, function: Callable[..., Any]) -> Any:
-    """Return `function` as a device function of Numba; raise `ArgumentError` if that fails."""
+    """Return the user's `function` as a device function of Numba; raise `ArgumentError` if that fails. ``external``
+    names the function in the message.
+    """
     from numba import cuda
 
     function = getattr(function, "py_func", function) if not _is_on_device(function) else function

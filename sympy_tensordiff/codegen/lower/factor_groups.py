@@ -24,8 +24,8 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Matrix:
-    """A product of factors, seen as a tensor: its axes are labelled by the index forms on which the factors depend,
-    such as ``i + k``.
+    """A product of factors as one operand of a matrix product: each axis is labelled by an index form on which the
+    factors depend, such as ``i + k``.
     """
 
     factors: tuple[Node, ...]
@@ -49,8 +49,8 @@ class TriangularBound(NamedTuple):
 
     @staticmethod
     def of(terms: Terms, around: Sequence[int]) -> TriangularBound | None:
-        """Return the bound, such as ``j <= i``, that relates the only variable of a sum to one index of the loops
-        `around` it. None if there is no such bound or more than one.
+        """Return the bound, such as ``j <= i``, that relates the only variable of the sum `terms` to one index of the
+        loops `around` it. None if there is no such bound or more than one.
         """
         if len(terms.variables) != 1:
             return None
@@ -67,16 +67,17 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint that selects the terms of a triangular sum next to the diagonal. A loop must add these
-        terms: the matrix product for a block of rows lacks them, since only some rows of the block have them. `first`
-        is the first row of the first block.
+        """Return the constraint on the summed index of a triangular sum that selects the terms near the diagonal. The
+        matrix product of a block of `BLOCK` rows contains only the terms that all of these rows have; a loop adds the
+        others. `first` is the first row of the first block.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """Return the first and last value of an index `label` of the matrix product `split`; None if unknown. The
-        summed range is extended to the ends of a tensor axis if that leaves the result unchanged.
+        """Return the first and last value of the index `label` of the triangular matrix product `split`; None if
+        unknown. The range of the summed index is extended to the end of a tensor axis where that leaves the result
+        unchanged.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])
@@ -117,8 +118,8 @@ class Split:
     slant: TriangularBound | None = None
 
     def place(self, label: Affine) -> int:
-        """Return a sort key for the index form `label`: forms with a variable of the remaining sum come first, then
-        forms of the enclosing loops, outermost first.
+        """Return a sort key for the index form `label`: forms with an outer variable, over which loops sum, come first,
+        then forms with indices of the enclosing loops, outermost first.
         """
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.outer_variables]
@@ -136,8 +137,9 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return a plan for the product of the matrices ``first`` and ``second`` alone, summed over the variables that
-        do not occur in ``others``; None if those are all of the summed variables, or none.
+        """Return a plan for the matrix product of ``first`` and ``second`` alone, summed over the variables that do not
+        occur in ``others``; loops then multiply by ``others`` and sum over the rest. None if no summed variable, or
+        each, is free of ``others``.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
@@ -157,8 +159,8 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the summed variables that only `matrix` has: it can be summed over these before the product. `summed`
-        are the labels that both matrices have.
+        """Return the summed variables that `matrix` has and the other operand lacks, so that `matrix` can be summed
+        over them before the product. `summed` are the labels that both operands have.
         """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])

@@ -95,9 +95,9 @@ def is_inverse_root(node: Node) -> bool:
 
 
 def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
-    """Return the factors ``n**-k``, with norms ``n``, among the `factors` of a product. The product is divided by one
-    norm after the other, since ``n**k`` may overflow or underflow. [] for a single factor, or if one division by a norm
-    is enough.
+    """Return those `factors` of a product that are ``n**-k`` for a norm n. The caller divides by one norm after the
+    other, since ``n**k`` may overflow or underflow. Return [] if that changes nothing: for a single factor, or if the
+    only divisor is one norm.
     """
     found = [factor for factor in factors if is_inverse_norm(graph, factor)]
     divisors = [f for f in factors if f.op == "pow" and f.args[1].op == "const" and f.args[1].data < 0]

@@ -41,7 +41,7 @@ class LoopArray:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes on which the stored value depends. Along the other axes, equal values are repeated."""
+        """The axes on which the stored value depends. (Along the other axes of the array, the value is constant.)"""
         return tuple(axis for axis in self.candidate.axes if axis in self.candidate.node.free)
 
 
@@ -137,9 +137,9 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return dictionaries from quotients in `body`, such as ``floor(i/2)``, to new variables that may replace them.
-        The caller tries one after the other: the first has all quotients that contain indices in ``known``, the next
-        ones have fewer, and the last one is empty.
+        """Return the choices of quotients in `body`, such as ``floor(i/2)``, that new variables may replace, each a
+        dictionary from quotients to variables. The first has all quotients that contain indices in ``known``, the next
+        ones have fewer, the last one is empty; the caller tries one after the other.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
@@ -229,8 +229,8 @@ class LoopArrays:
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
     def symmetries(self, stored: LoopArray) -> list[dict[int, Affine]]:
-        """Return the index permutations under which the stored expression is unchanged, such as ``(i, j)`` to ``(j,
-        i)``.
+        """Return the substitutions of the axes, dictionaries from axes to index forms, under which the stored formula
+        is unchanged, without the identity: ``{i: j, j: i}`` for a symmetric array.
 
         Affine ones need not be inside of the array.
         """
@@ -293,8 +293,9 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield substitutions of indices that turn the stored formula into `value` where the constraints `known` are
-        true. Quotients in indices may differ in form if they are provably equal.
+        """Yield dictionaries from the axes of the array `stored` to index forms, by whose substitution the stored
+        formula becomes `value` where the constraints `known` hold. Quotients in indices may differ in form if they are
+        provably equal.
         """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
@@ -306,8 +307,8 @@ class LoopArrays:
                     yield found
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
-        """Yield an index of the array `stored`, a dictionary from axes to ends of their ranges, for each of its corners
-        at which its formula equals `value`.
+        """Yield a dictionary from the axes of the array `stored` to ends of their ranges, for each combination of ends
+        at which the stored formula equals `value`. ``compare`` has the normal forms by which they are compared.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """
@@ -367,8 +368,8 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield indices of entries of a periodic array that have the same value: ``found`` (a form per axis), then
-    ``found`` shifted by whole periods, so that it is not below the array's lowest index.
+    """Yield indices at which a periodic array has the same value: ``found``, a dictionary from axes to forms, as it is,
+    and then shifted by whole periods so that it is not below the lowest index of the array.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """

@@ -43,8 +43,9 @@ def in_memory_order(
     context: Context,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
-    """Return ``(variables, constraints)`` of a reduction with its loops in an order that reads memory contiguously, the
-    innermost loop last. Each variable is bounded by those before it. ``hints`` gives expected lengths.
+    """Return ``(variables, constraints)`` of a reduction of `body` over `variables` in the range `rows`, with its loops
+    in an order that reads memory contiguously, the innermost loop last. Each variable is bounded by those before it;
+    ``hints`` gives expected lengths. Unchanged if no order is better.
 
     Both are returned as they are where another order does not read fewer cache lines, calls functions more often, or
     has no bounds.
@@ -182,8 +183,9 @@ def _is_square(power: Node) -> bool:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how often loops over `variables`, with the given `lengths`, evaluate the functions, divisions and inner
-    sums in `parts`. Each of these counts as hoisted out of the loops in which it does not change.
+    """Return how often loops over `variables`, outermost first, with the given `lengths`, evaluate the functions,
+    divisions and inner sums in `parts`, if each is hoisted out of the inner loops on whose variables it does not
+    depend.
     """
     total = 0
     for part in parts:

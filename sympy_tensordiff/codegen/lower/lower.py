@@ -69,8 +69,8 @@ class Lowering(Matrices):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return `node` as a scalar expression: the read of an array if it pays to store its value in one, else a
-        computation in `block`.
+        """Return `node` as a scalar expression for `block`, without looking up an earlier result: a read of an array if
+        storing the value in one pays, else code that computes it.
         """
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
@@ -232,7 +232,9 @@ class Lowering(Matrices):
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 
     def _entry(self, tensor: Node, place: Sequence[Affine], block: Block) -> Node:
-        """Return the formula of a comprehension's entry at the index `place`. It is 0 out of bounds."""
+        """Return the formula of the entry of the comprehension `tensor` at the index `place`, 0 out of bounds, as a
+        node to be computed in `block`.
+        """
         variables, rows, body = self.graph.open(tensor)
         forms = dict(zip(variables, place, strict=True))
         known = (*self.facts, *block.context.rows)
@@ -322,8 +324,8 @@ class Lowering(Matrices):
         return is_common and self.planner.rank(node, block.context) >= block.context.dimension
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
-        """Add the loops of the sums in an addition to `block` before the addition is computed, so that sums over one
-        range share their loops.
+        """Add the code of the sums in an addition to `block`, or to blocks around it, before the addition itself is
+        computed, so that sums over one range share a loop nest.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
@@ -433,8 +435,8 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return loops over `variables` around a statement that adds the value of the scatter term `part` to an entry
-        of `array`.
+        """Return the loops over `variables` that scatter the term `part`: in each iteration, its value is added to an
+        entry of `array` (or replaces it by a maximum or minimum).
         """
         blocks = nested_blocks(variables, part.rows, block)
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
@@ -461,9 +463,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return a reduction by `op`, such as "sum", as an outer one, ``(variables, constraints, body)``, of an inner
-        one, which is the body. It is split only if an array of the inner values has fewer axes than there are loops
-        around it, and is otherwise returned whole.
+        """Return ``(variables, constraints, body)`` of a reduction by `op`, such as "sum", split into an outer and an
+        inner reduction: the inner one is the new body, and an array may store its values. It is split only if that
+        array has fewer axes than there are loops around it; otherwise the arguments are returned.
         """
         if not self.temporaries:
             return variables, rows, body
@@ -514,8 +516,8 @@ class Lowering(Matrices):
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
     def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: Context) -> list[Node]:
-        """Return `factors` of the product `node`, with factors of the same indices multiplied to one if storing their
-        product pays: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+        """Return the `factors` of the product `node`, where those that depend on the same loop indices are joined to
+        one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
         """
         groups: dict[frozenset[int], list[Node]] = {}
         for factor in factors:

@@ -29,8 +29,8 @@ CLOSE_EXPONENTS = 32
 
 @dataclass(frozen=True)
 class CommonScale:
-    """The scale of all terms of a sum over ``variables`` of exponentials of ``exponent``, some of which are selected by
-    ``condition``. ``rows`` are the constraints of the range.
+    """A sum over ``variables``, within ``rows``, of those terms ``exp(exponent)`` that ``condition`` selects, and the
+    scale of all its terms: ``greatest``, the maximum of the exponent over all terms, selected or not.
     """
 
     variables: tuple[int, ...]
@@ -42,8 +42,8 @@ class CommonScale:
     """The condition that all exponents are close together; ``greatest`` is then a finite number."""
 
     def factor(self, graph: Graph, node: Node) -> Node | None:
-        """Return ``exp(node - greatest)`` for one of the exponents, `node`, which is at most 1; None if `node` may be
-        another number.
+        """Return ``exp(node - greatest)``, which is at most 1, if `node` is the exponent of one of the terms; None if
+        it may be another number.
         """
         own = [v for v in self.variables if v in self.exponent.free]
         place = instance(graph, self.exponent, own, node)
@@ -52,7 +52,9 @@ class CommonScale:
         return graph.call(sympy.exp, (graph.add((node, graph.neg(self.greatest))),))
 
     def selected(self, graph: Graph, term: Node, rest: Node) -> Node:
-        """Return ``exp(exponent - greatest)*rest`` where the choice `term` takes the exponent, else 0."""
+        """Return a select of ``exp(exponent - greatest)*rest`` where the select `term` has the exponent as its value,
+        and of 0 elsewhere.
+        """
         if rest.op == "select" and rest.args[0] is self.condition and graph.zero in rest.args:
             rest = next(part for part in rest.args[1:] if part is not graph.zero)
         scaled = graph.call(sympy.exp, (graph.add((self.exponent, graph.neg(self.greatest))),))
@@ -62,8 +64,8 @@ class CommonScale:
         )
 
     def _is_place(self, v: int, node: Node) -> bool:
-        """Return whether the exponent reads a tensor at the index `v` along an axis with no more entries than the range
-        of `v`. Each value of `v` at which the exponent can be computed is then in this range. ``node`` is not used.
+        """Return whether the range of `v` contains each value of `v` at which the exponent can be computed: it reads a
+        tensor at the index `v`, along an axis all of whose indices are in this range. ``node`` is not used.
         """
         own = [row for row in self.rows if v in row.form.atoms()]
         for read in reachable(self.exponent):
@@ -85,9 +87,9 @@ def common_scale(
     term: Node,
     finite: Callable[[Graph, Node], Node],
 ) -> CommonScale | None:
-    """Return the scale of all terms of a sum of exponentials of `term`, a choice between an exponent and a very
-    negative number. None if the exponent depends on as many indices as the choice, so that nothing is gained. `finite`
-    replaces an infinite exponent by 0.
+    """Return the `CommonScale` of a sum, over `variables` in the range `rows`, of exponentials of `term`: a select
+    between an exponent and a very negative number. None for other terms, and if the exponent depends on as many indices
+    as the condition. `finite` replaces an infinite maximum by 0.
     """
     if term.op != "select":
         return None
@@ -107,8 +109,9 @@ def common_scale(
 
 
 class ScaleChoices:
-    """Choices between the terms of a sum in the scale of all of them and in the usual scale, moved out of sums, with
-    the exponentials that do not depend on the indices of the sums.
+    """Selects between two forms of a sum of exponentials: in the scale of all of its terms, for exponents that are
+    close together, and in the scale of the selected terms. The selects are moved out of outer sums, and so are the
+    exponentials on whose indices they do not depend.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -119,14 +122,16 @@ class ScaleChoices:
         """The exponentials in the scale of all terms: they are at most 1."""
 
     def choice(self, are_close: Node, near: Node, usual: Node) -> Node:
-        """Return the choice between ``near``, if the exponents are close together, and `usual`."""
+        """Return the select of ``near`` where the condition `are_close` holds (all exponents are close together), and
+        of `usual` elsewhere; `sum` recognises it later.
+        """
         node = self.graph.select(are_close, near, usual)
         self.found.add(node)
         return node
 
     def sum(self, node: Node, variables: Sequence[int], body: Node) -> Node:
-        """Return the sum `node` with a new ``body``, opened at ``variables``, as a choice between two sums if the body
-        contains such a choice.
+        """Return a sum like `node`, over ``variables``, of the new ``body``. If the body contains a select made by
+        `choice`, it becomes a select between two sums.
         """
         graph = self.graph
         inside = next((part for part in breadth_first(body, outside_of_binders) if part in self.found), None)
@@ -140,7 +145,9 @@ class ScaleChoices:
         return graph.select(are_close, quick, self.sum(node, variables, usual))
 
     def _where(self, node: Node, are_close: Node, which: int, done: dict[Node, Node]) -> Node:
-        """Return `node` with the branch ``which`` in place of each choice by the condition ``are_close``."""
+        """Return `node` with each select by the condition ``are_close`` replaced by its argument number ``which``: 1
+        where the exponents are close, 2 elsewhere. ``done`` caches results.
+        """
         if node in done:
             return done[node]
         if node in self.found and node.args[0] is are_close:
@@ -153,8 +160,8 @@ class ScaleChoices:
         return done[node]
 
     def _factored(self, body: Node, variables: Sequence[int]) -> tuple[list[Node], Node]:
-        """Return ``(factors, rest)`` whose product is `body`: the exponentials that do not depend on ``variables``,
-        also those of a chosen product.
+        """Return ``(factors, rest)`` whose product is `body`: the factors are the exponentials in the common scale that
+        do not depend on ``variables``, also those inside of selects between a value and 0.
         """
         graph = self.graph
         if body.op == "select" and graph.zero in body.args[1:]:

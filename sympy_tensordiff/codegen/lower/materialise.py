@@ -99,8 +99,8 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that the node ``by`` uses `node` in the loop that fills the array `user`. A costly node is stored in
-        an array if a second loop uses it, or one loop uses it several times per entry (``repeated``).
+        """Record that the node ``by`` needs `node` in the loop nest that fills the array `user`. A costly node gets an
+        array of its own if a second loop nest needs it, or if one needs it several times per entry (``repeated``).
         """
         if node in self.arrays:
             return

@@ -152,7 +152,9 @@ class Matrices(Storage):
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
-        """Return the index at which an existing array stores the value of `node`; None if no array stores it."""
+        """Return the index of the entry of an existing array that is the value of `node` in the loops of `context`;
+        None if no array stores it. (The array itself is not returned.)
+        """
         candidate = self.planner.candidate(node, context) if node in self._structures else None
         stored = None if candidate is None else self._array_containing(candidate)
         return None if stored is None or candidate is None else self._index(stored, candidate)
@@ -200,8 +202,8 @@ class Matrices(Storage):
         )
 
     def _has_range(self, v: int, rows: Sequence[Constraint]) -> bool:
-        """Whether the range of `v` depends on no other index, and no other range depends on `v`, so that it can be the
-        range of an array axis.
+        """Whether the variable `v` can be the axis of an array: its range in ``rows`` depends on no other index of
+        loops or sums, and no other range there depends on it.
         """
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
@@ -240,14 +242,16 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return how many reads in the operands ``first`` and ``second`` of a product are contiguous along a summed
-        index, because it is in their last axis. This decides between products of equal cost.
+        """Return the number of reads in the operands ``first`` and ``second`` of a matrix product whose last index
+        contains a summed variable, so that they are contiguous along it. It decides between products of equal cost.
         """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
     def _matrix(self, factors: tuple[Node, ...], split: Split) -> Matrix:
-        """Return the product of `factors` as a matrix whose axes are labelled by index forms."""
+        """Return the product of `factors` as a `Matrix`: its labels are the index forms on which the factors depend,
+        where the summed variables of `split` are labels by themselves.
+        """
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
@@ -276,7 +280,9 @@ class Matrices(Storage):
         return ranges if is_long and slant.row in (*first, *second) else None
 
     def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
-        """Return the lowest and highest value of an index `label`, such as ``i + k``; None if unknown."""
+        """Return the lowest and highest value of an index `label`, such as ``i + k``, in the loops of `split`; None if
+        unknown.
+        """
         if split.slant is None:
             return self.planner.range(label, split.context)
         return split.slant.range(label, split, self.planner, self.facts)
@@ -295,8 +301,8 @@ class Matrices(Storage):
         return total
 
     def _cost(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> ProductCost:
-        """Return the cost of the product of the matrices ``first`` and ``second``: its sizes, and the number of entries
-        copied to make the operands. ``ranges`` has the range of each label.
+        """Return the cost of the product of the matrices ``first`` and ``second`` in the plan `split`: its sizes, and
+        the number of entries copied to make the operands. ``ranges`` has the range of each label.
         """
         roles = split.roles(first, second)
         batch, rows, columns, summed = (self._volume(labels, ranges) for labels in roles)
@@ -313,7 +319,9 @@ class Matrices(Storage):
         return prod(self.hints(length(ranges[label])) for label in labels)
 
     def _is_whole(self, matrix: Matrix, ranges: Ranges) -> bool:
-        """Return whether ``matrix`` is a single tensor that a library can read without a copy."""
+        """Return whether ``matrix`` is a single tensor that a library can read without a copy, since its labels run
+        over whole axes (``ranges`` has their ranges).
+        """
         read = matrix.factors[0]
         if len(matrix.factors) > 1 or read.op != "read" or not read.args[0].free <= self.outside:
             return False
@@ -449,7 +457,9 @@ class Matrices(Storage):
         return orders
 
     def _count_reads_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
-        """Return how many reads in `matrix` have `label` in the last index and `other` in an earlier one."""
+        """Return how many reads in the factors of `matrix` have the index `label` last and `other` in an earlier
+        position, so that they are contiguous along `label`.
+        """
         found: list[tuple[Affine, ...]] = []
         stack = list(matrix.factors)
         while stack:

@@ -141,8 +141,8 @@ class Planner:
         return None if domain is None else StorageCandidate(node, axes, tuple(forms), *domain)
 
     def _renamed(self, forms: Sequence[Affine], context: Context) -> tuple[tuple[Affine, ...], Context]:
-        """Return `forms` and `context` with the loops renamed to standard names, so that equal loop nests have equal
-        cache keys.
+        """Return `forms` and `context` with standard names in place of the loop variables, as a cache key that is the
+        same for equal loop nests.
         """
         while len(self._loops) < len(context.variables):
             self._loops.append(self.graph.fresh(f"j{len(self._loops)}"))
@@ -286,8 +286,8 @@ class Planner:
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
-        """Return independent index forms of which all indices in `node` are integer combinations, and each variable as
-        a combination of these.
+        """Return ``(forms, combinations)``: independent index forms of which all indices in `node` are integer
+        combinations, and a dictionary from each loop variable to its coefficients on these forms.
         """
         used = [v for v in context.variables if v in node.free]
         # In their own directions, which no substitution of the variables changes.
@@ -304,8 +304,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
-        """Return the constraints on new variables `axes`, which take the values of `forms`, that follow from the
-        constraints on the loops of `context`; None if these contradict each other.
+        """Return the constraints on `axes`, new variables with ``axis == form`` for each of the `forms`, that follow
+        from the loops of `context`: the loop variables are eliminated. None if the constraints have no solution.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
@@ -315,8 +315,8 @@ class Planner:
     def box(
         self, axis: int, others: Sequence[int], rows: Rows, rounded: bool
     ) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
-        """Return the lower and the upper bounds of `axis` that follow from `rows`, as forms in the sizes, with the
-        variables `others` eliminated. Bounds that contain quotients are used only if ``rounded``.
+        """Return ``(lows, highs)``, the lower and upper bounds of `axis` that follow from `rows`, as forms in the
+        sizes: the variables `others` are eliminated. Bounds with quotients are included only if ``rounded``.
         """
         projected = project(rows, others, self.facts)
         lows, highs = [], []
@@ -440,8 +440,9 @@ def is_rounded(node: Node, variables: frozenset[int]) -> bool:
 
 
 def _as_bound(form: Affine) -> Affine:
-    """Return the form of a constraint, or its negative, so that its only bound variable has the coefficient -1: ``p -
-    k`` for both ``k - p >= 0`` and ``p - k >= 0``, with k bound.
+    """Return a form of a constraint such that its only bound variable has the coefficient -1: ``p - k`` for ``p - k``
+    and for ``k - p``, with k bound. So the two bounds of k compare equal. Forms with several bound variables are
+    unchanged.
     """
     coefficients = [c for v, c in form.terms if isinstance(v, int) and v < 0]
     return form * -1 if len(coefficients) == 1 and coefficients[0] > 0 else form

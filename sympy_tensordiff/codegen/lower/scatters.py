@@ -24,8 +24,8 @@ from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 @dataclass(frozen=True)
 class ScatterTerm:
-    """A term computed as ``array[index] += value`` (or as a maximum or minimum, by its ``reduction``) in loops over
-    ``variables``, with the constraints ``rows`` as bounds.
+    """Loops over ``variables``, bounded by ``rows``, that compute ``array[index] += value`` at each point (or the
+    maximum or minimum of both, by ``reduction``) where ``conditions`` hold.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
     ``exclusive``: no two points have one entry.
@@ -389,9 +389,9 @@ def _with_loops_in_order(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return the scatter that adds `value` at `index`, with its loops in an order in which each is bounded by outer
-    ones: first those bounded by sizes alone, then the `free` axes, then the others. The constraints ``tests`` are
-    tested at each point.
+    """Return the scatter that adds `value` at `index` where ``tests`` hold, in loops over `variables` and the `free`
+    axes, bounded by ``rows``. The outermost loops are those bounded by sizes alone, then come the `free` axes, then the
+    others, each bounded by outer ones.
 
     The first ones run in the memory order of the integer array.
     """
@@ -436,8 +436,9 @@ def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes` where ``guard`` holds, into a node for all entries,
-    and terms that are 0 off a diagonal. The latter are written as scatters over the diagonal.
+    """Split `body`, the formula of an array's entries over `axes` (of lengths ``extents``) where ``guard`` holds, into
+    ``(node, scatters)``: a node for all entries, and the terms that are 0 off a diagonal, as scatters over the
+    diagonal.
 
     ``facts`` are the constraints on the sizes.
     """
@@ -488,8 +489,8 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return the scatter that adds `value` to the entries of the diagonal; None if no equation or congruence
-        restricts the axes. Conditions that follow from `facts` are left out.
+        """Return the scatter that adds `value`, the formula of the entries, at each entry of the diagonal; None if no
+        equation or congruence restricts the axes. Conditions that follow from `facts` are not tested.
         """
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):
             return None

@@ -57,8 +57,8 @@ def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Se
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Return the sum `node` as several sums, one for each index along which some of its terms read contiguously. It is
-    unchanged if that is the same index for all terms.
+    """Return the sum `node`, in loops over `axes`, as several sums, one for each index along which some of its terms
+    read contiguously. It is unchanged if that is the same index for all terms.
 
     `axes` are the indices of the entry. Each term must have one entry of a tensor that depends on all indices, so that
     reading it takes most of the time; the other entries depend on summed indices only. The sum is returned unchanged,

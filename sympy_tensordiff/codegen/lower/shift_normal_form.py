@@ -57,7 +57,9 @@ def _shifted_candidate(graph: Graph, found: StorageCandidate, by: Sequence[Affin
 
 
 def _shift_substitution(found: StorageCandidate, by: Sequence[Affine]) -> dict[int, Affine]:
-    """Return the substitution that replaces each shifted axis by ``axis + shift``."""
+    """Return the dictionary from the axes of the candidate to ``axis + shift``, for the shifts ``by``; axes with the
+    shift 0 are left out.
+    """
     return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n != Affine()}
 
 

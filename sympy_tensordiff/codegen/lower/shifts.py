@@ -60,8 +60,8 @@ MOST_PRODUCTS = 60
 
 @dataclass(frozen=True)
 class Instance:
-    """One of several uses of a value at shifted indices: a number times a storage candidate at an index. ``2*exp(x[k +
-    1])`` is 2 times ``exp(x[a])`` at ``a = k + 1``.
+    """A use of a value that occurs at several shifted indices: ``node`` is ``number`` times the value of ``candidate``
+    at an index. ``2*exp(x[k + 1])`` is 2 times ``exp(x[a])`` at ``a = k + 1``.
     """
 
     node: Node
@@ -74,8 +74,8 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The work of one loop nest: the expressions that it computes in each iteration, and the subexpressions that an
-    array could store.
+    """The expressions that one loop nest computes in each iteration (``nodes``), with those of their subexpressions
+    that arrays store or could store.
     """
 
     nodes: tuple[Node, ...]
@@ -103,8 +103,8 @@ class _LoopBody:
         self.is_changed = True
 
     def find_groups(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Sort the subexpressions ``values`` into groups of equal structure, in `structures`, and return the group
-        numbers, each once. ``number(node)`` is the group of a node: the same for nodes that are equal up to indices.
+        """Store in ``self.structures`` the subexpressions ``values``, each with its guards, by their group numbers, and
+        return these numbers. ``number(node)`` is the group of a node, the same for nodes that are equal up to indices.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
@@ -116,8 +116,8 @@ class _LoopBody:
 
 
 class _Candidate(NamedTuple):
-    """A value that may be worth an array: the number of operations that this saves, the index range of the array, and
-    the uses of the value.
+    """A value that is worth an array: the number of operations that the array saves, the range of its indices
+    (``domain``), and the uses of the value in loop bodies.
     """
 
     saved: int
@@ -188,7 +188,7 @@ class Shifts:
 
     def survey(self, entries: Sequence[Node]) -> None:
         """Choose the values to store in arrays because the loops that compute ``entries`` use them several times, at
-        equal or shifted indices; record the arrays' index ranges in `domains` and the uses in `members`.
+        equal or shifted indices, and record the range of each array in ``self.domains``.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.
@@ -307,8 +307,8 @@ class Shifts:
         return best
 
     def _most_saved(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> int:
-        """Return an upper bound of the operations saved by storing the value with these `uses`; 0 if it has a single
-        use.
+        """Return an upper bound of the number of operations that storing a value with these `uses` saves; 0 for a
+        single use.
         """
         count = len({(place, part) for place, part, _ in uses})
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
@@ -624,8 +624,8 @@ def has_shifts(bodies: Sequence[Node]) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Return False if `node` is a select between conditions, or contains one among its values; True for all other
-    nodes, even comparisons, which the caller excludes.
+    """Return whether the value of `node` is a number and not a condition: False for a select between conditions, True
+    for other nodes. (The caller excludes comparisons and other conditions.)
     """
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 

@@ -135,7 +135,9 @@ def _whole_order(function: Function) -> Function:
 
 
 def _difference(betainc: Function, beta: Function) -> Function:
-    """Return the incomplete beta integral between two limits, as a difference of SciPy's regularised integrals."""
+    """Return the function for the incomplete beta integral between two limits: a difference of SciPy's regularised
+    integrals (``betainc``) times the beta function.
+    """
     return lambda a, b, low, high: (betainc(a, b, high) - betainc(a, b, low)) * beta(a, b)
 
 

@@ -11,8 +11,9 @@ _INDEXED = frozenset({"index", "read", "guard", "comprehension", *RANGED})
 
 
 class Structures:
-    """Assigns equal numbers to nodes that are equal up to their indices, such as ``x[i]**2`` and ``x[j + 1]**2``, and
-    records the numbers of stored nodes. This is a quick test before nodes are matched.
+    """Assigns the same number to nodes of the same structure, which are equal up to indices and the order of arguments,
+    such as ``x[i]**2`` and ``x[j + 1]**2``, and records the numbers of stored nodes. This is a quick test before nodes
+    are matched.
 
     Two nodes that are equal after a change of indices have one number. So only for a node whose number is known to have
     an array the change of indices, which rebuilds all that is below the node, is worth finding. Each node of a graph is
@@ -34,7 +35,9 @@ class Structures:
         return self.number(node) in self.stored
 
     def number(self, node: Node) -> int:
-        """Return the number shared by all nodes that equal ``node`` up to a change of indices."""
+        """Return the number of the structure of ``node``, which all nodes share that equal it up to indices and the
+        order of arguments and, unless ``has_numbers``, up to numeric factors.
+        """
         for part in reachable(node, known=self._of):
             own = None if part.op in _INDEXED else part.data
             # The order of arguments depends on when they were made.

@@ -106,9 +106,9 @@ MAX_HALVED_TERMS = 6
 
 
 def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
-    """Return the ways to write each of `sums` as two sums, each with half of the terms of an addition among its
-    factors. The keys of the dictionary are the first halves, with standard names of outer indices, its values ``(sum,
-    half, other half)``. Terms that may cancel exactly stay together.
+    """Return the ways to split each of `sums` into two sums, each with half of the terms of an addition in the summand,
+    as a dictionary ``{half: (sum, half, other half)}``; the outer indices of the key have standard names. Terms that
+    may cancel exactly stay together.
     """
     found: dict[Node, tuple[Node, Node, Node]] = {}
     for whole in sums:
@@ -213,8 +213,9 @@ def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
 
 
 def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
-    """Return ``Sum_i a_i*Sum_j b_ij`` as ``Sum_j Sum_i a_i*b_ij``; None if that costs more or the ranges depend on each
-    other.
+    """Return the nested sum `node`, ``Sum_i a_i*Sum_j b_ij``, interchanged to ``Sum_j Sum_i a_i*b_ij``, as an
+    `Exchanged` record. None if the order cannot be changed, because ranges depend on each other or may be empty, or if
+    that costs more.
     """
     outer, outer_rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -344,8 +345,8 @@ def _with_merged_sums(graph: Graph, addition: Node, single: Mapping[Node, Sequen
 def _with_factors_in_sum(
     graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]
 ) -> Opened:
-    """Return `term` with the factors in front of its sum `node` moved into the sum, for merging. Sums over equal ranges
-    get equal variables, which are cached in ``spaces``.
+    """Return `term`, a product with the sum `node`, as a single sum with all factors inside of it, for merging with
+    other terms. ``spaces`` caches the variables of each range, so that sums over equal ranges get equal variables.
     """
     variables, rows, body = graph.open(node)
     places = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}

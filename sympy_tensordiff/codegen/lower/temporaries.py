@@ -136,8 +136,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Register the nodes that will be computed, which must be known before the first kernel is built. With
-        `shares`, also choose values to store in arrays because several loops use them.
+        """Register `results`, the nodes that will be computed, which must be known before the first kernel is built.
+        With `shares`, also choose values to store in arrays because several loops use them.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:
@@ -173,8 +173,8 @@ class Storage:
         return array
 
     def _register_result(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
-        """Record that the result array `name` has the entries `body` at the indices `axes`. Other kernels may then read
-        them there.
+        """Record that the result array `name` has the entries `body` at the indices `axes`, so that kernels built later
+        can read these values instead of computing them.
         """
         context, units = Context(tuple(axes), ranges(axes, extents)), [Affine.variable(axis) for axis in axes]
         written = self._written_out(body)
@@ -211,8 +211,8 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that sets each entry of the array `name` to `body` where ``guard`` is true, and to 0
-        elsewhere. Terms of `body` that are scatters, or 0 off a diagonal, get kernels of their own.
+        """Add the kernel that sets the entries of the array `name`, at the indices `axes`, to `body` where ``guard`` is
+        true, and to 0 elsewhere. Terms of `body` that are scatters, or 0 off a diagonal, get kernels of their own.
         """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
@@ -233,7 +233,9 @@ class Storage:
         self.names.update(renamed)
 
     def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
-        """Return the outermost block of a new kernel, into which statements of the loops over `axes` are written."""
+        """Prepare a new kernel that computes `body` in loops over `axes` (its local names and use counts), and return
+        its outermost block of code.
+        """
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
@@ -338,8 +340,8 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array, those whose axes coincide with the axes of an existing array
-        first.
+        """Return the ways to store `node` in an array. For each there is also one with the axes shifted to those of an
+        earlier candidate, if there is such a shift; these come first.
         """
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
@@ -418,7 +420,7 @@ class Storage:
         return stored
 
     def doubled_domains(self) -> dict[Node, StorageCandidate]:
-        """Return a dictionary from costly values that several temporaries store, each for a part of the range, to
+        """Return a dictionary from costly values of which several temporaries store different parts of the range to
         candidates for one array of the whole range.
         """
         kept = {array.name for array in self.kept}
@@ -432,8 +434,8 @@ class Storage:
         return found
 
     def _is_known_outside(self, domain: StorageCandidate) -> bool:
-        """Return whether the bounds of `domain` contain no size that the host computes for an array of this program,
-        which another lowering of the program does not have.
+        """Return whether the bounds of `domain` contain only sizes of the arguments, and none that the host computes
+        for an array of this program: another lowering of the program does not have those.
         """
         forms = [row.form for row in domain.rows]
         forms += [form for bounds in (*domain.lows, *domain.highs) for form in bounds]

@@ -81,12 +81,16 @@ class _TensorExponentials(Exponentials):
         return graph.with_args(node, args)
 
     def _power(self, shift: Mapping[Node, Any]) -> Node:
-        """Return ``exp`` of the sum ``shift``, given as a mapping from nodes to factors; 1 for a sum of 0."""
+        """Return the exponential of the sum of ``factor*node`` over the items of the dictionary ``shift``; 1 if the sum
+        is 0.
+        """
         exponent = self.sum_of(shift)
         return self.graph.call(sympy.exp, (exponent,)) if shift and exponent is not self.graph.zero else self.graph.one
 
     def _times(self, one: Node, other: Node, like: Node) -> Node:
-        """Return the product, entry by entry, of two tensors with the shape of `like`, or numbers."""
+        """Return the entrywise product of `one` and `other`, each a number or a tensor with the shape of the node
+        `like`.
+        """
         labels = tuple(range(len(like.shape)))
         operands = [(factor, labels if factor.shape else ()) for factor in (one, other)]
         return self.graph.ein(1, operands, labels, dict(enumerate(like.shape)))
@@ -209,9 +213,9 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
-    """Return whether an operand of a contraction should not be shifted: along summed indices, it is divided by
-    exponentials already, or contains exponentials outside of its shift. Such products occur in Sinkhorn's iteration,
-    where another shift would need arrays for each step.
+    """Return whether no maximum should be subtracted in the exponents of this operand of a contraction, given its
+    `value` as ``exp(shift)*rest``: along summed indices it is divided by exponentials already, or contains exponentials
+    in the rest. Sinkhorn's iteration has such products; it would need more arrays for each step.
     """
     if value.shift:
         return value.below and any(not set(_core(part, labels)[1]) <= set(output) for part in value.shift)

@@ -75,8 +75,9 @@ def define_arrays(
     factorizes: bool = True,
     recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
-    """Return the definitions of all arrays that are needed to compute the tensors `roots`, in the order of computation:
-    the call of a library, or a formula for the entries.
+    """Return the definitions of all arrays that a program needs to compute the tensors `roots`, in the order of
+    computation. Each has a library call or a formula for the entries. ``results`` are the names of the arrays of the
+    roots.
 
     `results` are the names of the roots, `arrays` maps tensors' names to arrays, and no array gets a name in `taken`.
     `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
@@ -120,8 +121,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _results_without_copies(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Return a dictionary from arrays that are only the transposed or scaled result of a library call to this result,
-    if nothing else uses it. The call can then fill the array directly.
+    """Return a dictionary from `arrays` that are a transposed or scaled result of a library call to the node of this
+    result, if nothing else uses the result. The call then fills the array directly.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -228,8 +229,8 @@ class _Definitions:
         return Definition(name, array, trampoline(self.as_comprehension(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
-        """Return the definitions of the arrays for all results (`nodes`) of one scan. The first one has the step that
-        fills them all.
+        """Return one definition for each of the arrays that store the results `nodes` of one scan: the first one has
+        the step that fills all of them, the others are marked as filled.
         """
         assert self.recurrence is not None
         names = [self.names[node] for node in nodes]
@@ -242,7 +243,7 @@ class _Definitions:
     # -------------------------------------------------------------- library calls
 
     def step(self, node: Node, name: str) -> ProductStep | Apply | None:
-        """Return the library call that computes `node`; None if loops compute it."""
+        """Return the library call that fills the array `name` with the value of `node`; None if loops compute it."""
         if (found := determinant(node)) is not None:
             return self.step_of_factors(name, found[0], found[1])
         match node.op:

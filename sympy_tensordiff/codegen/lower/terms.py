@@ -85,8 +85,9 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 
 
 def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
-    """Return whether `product`, a term of ``total`` whose ``factors`` are reads, is worth storing: it depends on fewer
-    indices than ``total``, and its array is no larger than one that it reads.
+    """Return whether an array of the values of `product`, a term of the addition ``total`` with the given ``factors``,
+    is worthwhile: the factors are reads, the term depends on fewer indices than ``total``, and one factor reads at all
+    of these.
     """
     return (
         product.free < total.free
@@ -189,8 +190,8 @@ def defined_at_zero(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
-    """Return the product `node` with the new factors ``args``. Where it may be ``0*inf``, it contains a select that is
-    0 where a factor is 0.
+    """Return the product `node` with ``args`` in place of its factors. Where it may be ``0*inf``, as ``x**2*log(x)`` at
+    0, a select makes it 0.
     """
     for power in node.args:
         if power.op == "pow" and power.args[0].op != "const" and power.args[1].op not in ("const", "index"):
@@ -250,8 +251,8 @@ def _is_logarithm(factor: Node, base: Node) -> bool:
 
 
 def _factors_of_derivatives(graph: Graph, node: Node, power: Node) -> list[int]:
-    """Return the positions of factors like ``e + 1`` and ``e + 2`` in a product with ``base**e``. The derivatives of a
-    power have such factors.
+    """Return the positions of the factors ``e + 1``, ``e + 2``, ... of the product `node`, where `power` is its factor
+    ``base**e``. The derivatives of a power have such factors.
     """
     found: list[int] = []
     for order in range(1, _MOST_ORDERS + 1):
@@ -386,10 +387,9 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices: Set[Node] = frozenset()) -> set[Node]:
-    """Return the costly calls with a sum in them, such as ``exp(Sum ...)``, that several loops or sums evaluate, with
-    standard names of indices. If ``large``, also return such calls without a sum that depend on more indices than each
-    array that they read has axes. Calls in the branches of the stored `choices` only are left out, since one branch is
-    computed.
+    """Return the costly calls below `roots` that several loops evaluate and that contain a sum, such as ``exp(Sum
+    ...)``; with `large`, also calls without a sum, of more indices than each array that they read. Calls only in
+    branches of the stored `choices` do not count, since one branch is computed. Indices have standard names.
     """
     places: Counter[Node] = Counter()
 
@@ -412,10 +412,9 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
 
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
-    """Return the sums and extrema that occur in several sums or comprehensions, or in one of these and in a costly call
-    in `calls`, so that storing them pays; their outer indices have standard names. Sums with more outer indices than
-    each array that they read, such as distances, only count if ``large``. Extrema in the branches of a choice, which
-    may be taken rarely, do not count.
+    """Return the sums and extrema below `roots` that several loops compute, or a loop and a costly call in `calls`, so
+    that storing them pays; their outer indices have standard names. Sums with more outer indices than each array that
+    they read, such as distances, count only if ``large``; extrema in branches of a choice do not count.
     """
     seen: set[Node] = set()
     found: dict[Node, list[set[Node]]] = {}
@@ -457,8 +456,8 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
 
 
 def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the choices that occur in several sums or comprehensions, have sums in their branches, and have a
-    condition that is the same for many indices. The kernel of an array of their values computes one branch only. Their
+    """Return the selects below `roots` that occur in several sums or comprehensions, if their branches contain sums
+    over indices that the condition lacks, so that a kernel that stores their values computes one branch only. Their
     outer indices have standard names.
     """
     places: Counter[Node] = Counter()
@@ -505,8 +504,8 @@ def _parts_of_branches(nodes: Iterable[Node]) -> set[Node]:
 
 
 def _is_covered(part: Node) -> bool:
-    """Whether an array of the values of the sum `part` would be no larger than one that it reads: an array is read at
-    all outer indices of `part`. False if there are none.
+    """Whether the sum `part` reads a tensor at all of its outer indices (those that enclosing sums bind), so that an
+    array of its values would be no larger than this tensor. False for a sum without outer indices.
     """
     outer = {v for v in part.free if v < 0}
     return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))

@@ -387,7 +387,9 @@ def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
 
 
 def entry_text(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
-    """Return a text like ``idx[2, 3] is 7`` on the entry of an integer array at the index ``place``, for messages."""
+    """Return a text like ``idx[2, 3] is 7`` for messages: the argument's ``label``, the index ``place``, and the entry
+    that the array ``value`` has there.
+    """
     return f"{label}[{', '.join(map(str, place)) or '()'}] is {value[place]}"
 
 

@@ -33,7 +33,9 @@ def print_array_module(program: Program, backend: str) -> str:
 
 
 def _for_empty_axes(build: Any, backend: str, functions: Any, sizes: Sizes) -> ArrayFunction:
-    """Return the callable built again for ``sizes`` at which some axis has no entries."""
+    """Return the function of arrays for ``sizes`` at which some axis has no entries; ``build(sizes)`` returns its
+    program. ``functions`` are the user's implementations.
+    """
     program: Program = build(sizes)
     return ArrayFunction(program, backend, called(functions, externals(program)))
 
@@ -149,5 +151,5 @@ class ArrayFunction:
 
 
 def _never_traced() -> bool:
-    """Return False, for array libraries without a compiler that traces calls (as `jax.jit` does)."""
+    """Return False: the libraries that use this function have no compiler that traces calls, as `jax.jit` does."""
     return False

@@ -170,7 +170,9 @@ def temporary_folder() -> Path:
 
 
 def _write(folder: Path, name: str, source: str) -> Path:
-    """Return the path of the file ``name`` with the text ``source``, written atomically unless it exists."""
+    """Write the text ``source`` to the file ``name`` in ``folder``, atomically, unless the file exists; return its
+    path.
+    """
     path = folder / name
     try:
         if path.read_text(encoding="utf-8") == source:
@@ -181,7 +183,7 @@ def _write(folder: Path, name: str, source: str) -> Path:
 
 
 def write_bytes(folder: Path, name: str, content: bytes) -> Path:
-    """Write the file ``name`` in a folder atomically, and return its path."""
+    """Write the bytes ``content`` to the file ``name`` in ``folder``, atomically, and return its path."""
     path = folder / name
     # The name is chosen before the file exists: Ctrl-C inside of `mkstemp` leaves a file whose name nobody knows.
     scratch = folder / f".{name}.{secrets.token_hex(8)}"

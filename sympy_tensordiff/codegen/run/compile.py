@@ -99,7 +99,9 @@ def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> 
 def _compile_for_empty_axes(
     build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
 ) -> CompiledFunction:
-    """Return the compiled function built again for ``sizes`` at which some axis has no entries."""
+    """Return the compiled function for ``sizes`` at which some axis has no entries; ``build(sizes)`` returns its
+    program. ``functions`` are the user's implementations.
+    """
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
 
@@ -243,7 +245,7 @@ class CompiledFunction:
         return run
 
     def _announced(self, is_compiled: bool) -> AbstractContextManager[None]:
-        """Return a context manager that prints a note if compilation takes long. It does nothing if the code is
+        """Return a context manager that prints a note if compilation takes long; it does nothing if the code is
         compiled already (`is_compiled`), or if the backend does not compile.
         """
         is_quick = is_compiled or self.backend not in COMPILED
@@ -321,7 +323,9 @@ class CompiledFunction:
                 raise data_error(self.program, check, int(places[check.number]), args, self._checker.known_sizes())
 
     def _run_translating_errors(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
-        """Call ``run`` to fill ``results``. NumPy's `LinAlgError` is raised as an error of this package."""
+        """Call ``run`` with the argument ``values`` and the arrays ``results``, which it fills. NumPy's `LinAlgError`
+        is raised as an error of this package.
+        """
         try:
             run(*values, *results)
         except np.linalg.LinAlgError as error:
@@ -346,7 +350,7 @@ class CompiledFunction:
 
     @functools.cached_property
     def _blockable(self) -> frozenset[str]:
-        """The names of the functions that can run in parallel blocks."""
+        """The names of the functions that can compute a block of rows, so that several cores share the rows."""
         return blockable(self._fused)
 
     def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Runs:

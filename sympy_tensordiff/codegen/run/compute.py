@@ -163,7 +163,9 @@ def _refusals(program: Program, names: FormNames) -> Iterator[tuple[str, str]]:
 
 
 def _size_refusals(program: Program, printer: FormPrinter, checks: Sequence[Check]) -> Iterator[tuple[str, str]]:
-    """Yield the conditions on sizes under which a call is refused by its ``checks``, with their messages."""
+    """Yield the conditions on sizes under which a call is refused by its ``checks``, as pairs of texts: the condition
+    and its message.
+    """
     positive = [Affine.variable(solved.name) for solved in solve_sizes(program.arguments)]
     positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
     given = {form for argument in program.arguments for form in argument.shape}

@@ -271,7 +271,9 @@ def library_of(value: Any) -> type[NumbaArrays]:
 
 
 class _Interface:
-    """Memory of any library with the array interface that Numba reads."""
+    """An object with the attribute ``__cuda_array_interface__``, from which Numba reads where the memory of a device
+    array of another library is.
+    """
 
     def __init__(self, array: DeviceArray) -> None:
         self.owner = array.keep

@@ -152,9 +152,9 @@ class DeviceCalls:
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return an argument in the form that the argument checks need: an index array copied to the host, another
-        array as its description in ``given``, which has all arrays in device memory by name. Raise ArgumentError for an
-        array of real numbers in host memory.
+        """Return the `value` of an argument in the form that the argument checks need: an index array copied to the
+        host, another array in device memory as its description from ``given`` (all of these by name), a number
+        unchanged. Raise ArgumentError for an array of real numbers in host memory.
         """
         array = given.get(argument.name)
         if array is None:
@@ -171,7 +171,10 @@ class DeviceCalls:
     def _kernel_argument(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return an argument in the form that CUDA kernels take: a device array of Numba, or a number."""
+        """Return the `value` of an argument in the form that CUDA kernels take: a device array of Numba, or a number.
+        ``given`` has the descriptions of the arrays in device memory by name; ``queue`` is the stream for copies from
+        the host.
+        """
         array = given.get(argument.name)
         if array is not None:
             return as_numba_array(cuda, array)

@@ -118,7 +118,9 @@ def _load_blas() -> None:
 
 
 def target(dtype: np.dtype[Any]) -> Target:
-    """Return the target of LLVM modules for results of a dtype on this machine."""
+    """Return the properties of LLVM modules on this machine, for results of a dtype: the number type, whether vectors
+    are wide, and whether accesses are checked.
+    """
     is_wide = "+avx512f" in _processor()[1]
     is_checked = os.environ.get(DEBUG) == "check"
     return Target("float" if dtype == np.float32 else "double", is_wide, object.__basicsize__, is_checked)

@@ -110,7 +110,7 @@ def fit(structure: str, out: Any) -> list[Any]:
 
 
 def _noun(structure: str) -> str:
-    """Return the plural or singular noun for the elements of ``out`` in messages."""
+    """Return the noun for the elements of ``out`` in messages: "entries" if they are nested tuples, "arrays" if not."""
     return "entries" if "(" in structure[1:] else "arrays"
 
 

@@ -30,7 +30,9 @@ OPTIONS = ("out", "stream")
 
 
 def parameters(arguments: Sequence[Argument]) -> dict[str, Argument]:
-    """Return the program's arguments by names that can be used as keywords: valid and distinct Python identifiers."""
+    """Return a dictionary from keywords, which are valid and distinct Python identifiers, to the program's arguments,
+    in order.
+    """
     found: dict[str, Argument] = {}
     for argument in arguments:
         found[unique(argument.label, found, OPTIONS)] = argument
@@ -68,7 +70,7 @@ def in_order(arguments: Sequence[Argument], args: Sequence[Any], named: Mapping[
 
 
 def documentation(program: Program, backend: str) -> str:
-    """Return the docstring of a callable."""
+    """Return the docstring of the callable that computes `program`: its parameters and results with their shapes."""
     given = parameters(program.arguments)
     options = ["out : optional", f"    What is filled in place of new results: {_results(program.structure)}."]
     if backend == "cuda":
@@ -196,7 +198,7 @@ def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument,
 
 
 def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Argument, ...]:
-    """Return the `Argument` records of the symbols ``args``, without compiling anything."""
+    """Return the `Argument` records of the symbols ``args`` of the expressions ``exprs``; nothing is compiled."""
     reader = Reader(Graph())
     reader.use((*exprs, *args))
     arguments, _, _ = read_arguments(reader, args)
@@ -217,7 +219,9 @@ def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool =
 
 
 def check_complete(graph: Graph, nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
-    """Raise ArgumentError if a tensor or scalar of the expressions is not an argument."""
+    """Raise ArgumentError if a tensor or scalar below ``nodes`` is not an argument: it is not in ``arrays`` (by tensor
+    name) or ``names`` (by scalar).
+    """
     missing: dict[str, None] = {name: None for name in graph.integers if name not in arrays}
     for node in reachable(*nodes):
         if node.op == "tensor" and node.data[0] not in arrays:

@@ -63,7 +63,8 @@ def blockable(program: Program) -> frozenset[str]:
 
 
 def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
-    """Return the names of functions with enough work at these sizes to pay for several cores.
+    """Return the names of functions of ``program`` with so much work at these sizes that several cores pay. Empty on
+    one core, and if the large ones are only matrix products without copies.
 
     Also empty if these are only matrix products without copies: BLAS uses all cores for them itself.
     """

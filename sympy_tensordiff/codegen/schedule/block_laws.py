@@ -154,9 +154,9 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError unless two different threads, one making the access ``one`` and another ``other``,
-    provably never access the same entry. Threads are different if a coordinate in `own` is; ``variables`` are
-    coordinates (within ``ranges``) and loop variables.
+    """Raise VerificationError unless the accesses ``one`` and ``other``, made by two different threads, provably never
+    access the same entry. Threads differ in a coordinate in `own`; ``variables`` are all coordinates (within
+    ``ranges``) and loop variables, and ``strides`` has the steps of loops that all threads run alike.
 
     Loops with ``strides`` have the same values in all threads: two of these are equal, or a stride apart.
     """

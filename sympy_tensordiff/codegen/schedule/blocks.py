@@ -52,8 +52,8 @@ class BlockNest:
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """The extents whose product is the number of blocks to launch. The extent along the direction `along` is a
-        number of entries, to be divided by the number of threads along it.
+        """The extents of the block coordinates; their product is the number of blocks to launch. For the direction
+        `along`, the extent counts entries, and the launch divides it by the number of threads along that direction.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 

@@ -79,8 +79,8 @@ def _join_with_earlier(
 def _join_loops(
     earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
 ) -> list[Statement] | None:
-    """Return the statements from the loop `earlier` to the loop `later`, joined to one loop; None if this would change
-    results, or if they have no costly value in common. ``between`` are the statements between them.
+    """Return the statements that replace the loops `earlier` and `later` and the statements ``between`` them, with both
+    loops joined to one; None if this would change results, or if the loops have no costly value in common.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))
@@ -97,8 +97,9 @@ def _joined_nests(
     later: Loop,
     fresh: Callable[[str], str],
 ) -> list[Statement] | None:
-    """Return the statements from `earlier` to `later`, two loops that contain loops, joined to one loop with joined
-    inner loops; None if this would change results, or if no inner loops can be joined.
+    """Return the statements that replace the loops `earlier` and `later`, which contain loops, and the statements
+    ``between`` them: one loop, with inner loops joined where they compute the same costly value. None if this would
+    change results, or if no inner loops can be joined.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))
@@ -230,7 +231,9 @@ def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
 
 
 def _reads_along_rows(body: Sequence[Statement], variable: str) -> bool:
-    """Return whether all reads in a loop over ``variable`` are contiguous, or the same in all iterations."""
+    """Return whether each read in the statements `body` of a loop over ``variable`` is contiguous along this loop, or
+    loop-invariant.
+    """
     for load in loads(body):
         own = [n for n, form in enumerate(load.index) if variable in map(str, form.atoms())]
         if own and (own != [len(load.index) - 1] or load.index[-1].coefficient(variable) not in (1, -1)):

@@ -117,9 +117,9 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return ``(entry, kernel, fills)`` for the kernel that adds the entries of the product `step` (which
-        ``output`` reads at its ``labels``) to overlapping windows (col2im): the entry it adds to, the kernel, and the
-        steps that fill its array with 0. A correlation can replace them all. None if there is none.
+        """Return ``(entry, kernel, fills)`` for the kernel that adds up the product `step`, read as ``output`` with its
+        ``labels``, in overlapping windows (col2im): the entry to which it adds, the kernel itself, and the steps that
+        first fill its array with 0. A correlation can replace them all. None if no such kernel reads the product.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
@@ -217,8 +217,8 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Return whether reading sliding windows in place is faster than copying them for a library: the copies (`kept` has
-    their shapes) are large compared with the number of multiplications.
+    """Return whether the correlation `step`, which reads sliding windows in place, is faster than a library product of
+    copies of the windows: the copies (`kept` has their shapes) are large compared with the number of multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """
@@ -228,8 +228,8 @@ def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool
 
 @dataclass(frozen=True)
 class Tiling:
-    """The roles of a correlation's labels if it is computed in blocks of registers: ``output[rows, lanes] += left[rows,
-    terms]*right[terms, lanes]``, with vector instructions along the lanes.
+    """An assignment of the labels of a correlation to the loops that compute it in blocks of registers, ``output[rows,
+    lanes] += left[rows, terms]*right[terms, lanes]``, with vector instructions along the lanes.
 
     ``lanes`` are an axis of the output and of ``right``. For each of the ``tasks``, which are axes of the output, an
     array with the other axes is filled separately. One of them may be an index with several labels, from which
@@ -246,8 +246,8 @@ class Tiling:
 
 
 def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
-    """Return the roles of the labels of the correlation ``step``: the axis of vector instructions, the rows of a block,
-    and the summed labels. None if blocks would be mostly empty, or if no label fits a role.
+    """Return the assignment of the labels of the correlation ``step`` to rows, lanes (for vector instructions) and
+    summed terms that uses blocks of registers best. None if blocks would be mostly empty, or if no label fits a role.
     """
     lengths = {label: length(extent) for label, extent in step.labels}
     own = {
@@ -301,9 +301,9 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return ``(axes, label)`` for a correlation that is divided along the ``axes`` of its result into tasks for
-    threads. If too few axes have a label of their own, the last one has an index such as ``i + k``, and each task
-    computes one ``label`` in it, such as k, from its position; otherwise the label is None.
+    """Return ``(axes, label)``: the axes of the result along which a correlation is divided into tasks for threads. The
+    label is None, or one in a composite index of the last of these axes, as k in ``i + k``, that each task computes
+    from its position.
     """
     found, number = [], 1
     counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}

@@ -106,7 +106,9 @@ class Site:
 
     @property
     def lengths(self) -> Mapping[Variable, Affine]:
-        """The lengths of array axes as forms in the sizes, by the variables that represent them in the nests."""
+        """A dictionary from the variables that stand for lengths of array axes in loop nests to their values, forms in
+        the sizes.
+        """
         found = self.prover.lengths
         for array, shape in self.rows.items():
             found = found | lengths(array, shape)
@@ -190,8 +192,8 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """Return ``body`` with loop-invariant integer-array entries, such as ``idx[i]``, and reads moved in front of the
-    loops in which they do not change.
+    """Return ``body`` with loop-invariant reads moved in front of the loops in which they do not change: entries of
+    integer arrays in indices, such as ``idx[i]``, and other entries unless the nest may run many times per call.
     """
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
@@ -245,8 +247,8 @@ def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence
 
 
 def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
-    """Return statements that compute all entries along a short last axis in common loops (unroll-and-jam); None if that
-    saves no reads. ``spans``, the loops over the axes, are not used.
+    """Return ``((), statements)``, where the statements compute all entries along a short last axis of `kernel` in
+    common loops (unroll-and-jam); None if that saves no reads. ``spans``, the loops over the axes, are not used.
     """
     is_cut = site.block and len(kernel.axes) == 1
     body = None if is_cut else short_row(kernel, site.prover, site.fresh)

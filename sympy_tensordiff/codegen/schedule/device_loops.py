@@ -46,7 +46,8 @@ Extents = tuple[Affine, ...]
 
 
 class BlockRecurrence(NamedTuple):
-    """A recurrence whose loop over time blocks of threads can run.
+    """A recurrence whose loop over time can run inside of a GPU kernel, in blocks of threads: its step, its batch axes,
+    and the extents that tell its work and memory.
 
     ``step`` has the kernels of one step for a block. ``axes`` maps each array of its body that has the batch as an axis
     to the number of this axis, ``batch`` is the extent of the batch; they are empty and None without a batch. For one
@@ -135,8 +136,8 @@ def without_axis(extents: Sequence[Affine], axis: int | None) -> Extents:
 
 
 def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[Extents]:
-    """Yield estimates of the work of `kernel` per batch entry, each a tuple of extents to be multiplied: one for the
-    number of its entries, one for the number of iterations of each loop. A loop of unknown length counts as one
+    """Yield tuples of extents whose products, added up, estimate the operations of `kernel` for one batch entry: one
+    for the entries of its array, and one for the iterations of each loop. A loop of unknown length counts as one
     iteration.
     """
     box, own = kernel.box(shapes), set(own_names(kernel))
@@ -212,8 +213,9 @@ def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Extend `axes`, a dictionary from arrays to batch axes, to further arrays that are read together with those in it;
-    return whether any were added. ``states`` are pairs of the argument and the result of a state of ``body``.
+    """Add to `axes`, a dictionary from arrays to batch axes, those arrays of ``body`` whose batch axis follows from a
+    kernel that reads or fills an array in `axes`; return whether any were added. ``states`` are pairs of the argument
+    and the result of a state.
     """
     before, moving = len(axes), _moving(body, states)
     for pair in states:
@@ -234,8 +236,9 @@ def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str
 
 
 def _is_batch(axes: Mapping[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `axes` are batch axes of all arrays that change from step to step: each kernel reads these arrays
-    only at its own batch index (the law of `batch_axes`).
+    """Return whether `axes`, a dictionary from arrays to axes, are batch axes of all arrays that change from step to
+    step: each kernel of ``body`` reads such arrays only at its own index along this axis. ``states`` are pairs of the
+    argument and the result of a state.
     """
     shapes, moving = array_shapes(body), _moving(body, states)
     if moving != axes.keys() or len({shapes[array][axis] for array, axis in axes.items()}) > 1:

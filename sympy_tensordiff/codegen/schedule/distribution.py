@@ -126,8 +126,8 @@ def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[State
 
 
 def _are_independent(reductions: Sequence[Statement], functions: Sequence[Statement], made: Collection[str]) -> bool:
-    """Return whether all iterations of the statements ``reductions`` may run before the first one of ``functions``.
-    `made` are the scalars that the reductions define.
+    """Return whether the loop can first run the statements ``reductions`` in all iterations, and then the statements
+    ``functions``: the reductions only define the scalars `made`, and read nothing that the functions write.
 
     The reductions define the scalars ``made``, and nothing else; they read nothing that the functions write.
     """

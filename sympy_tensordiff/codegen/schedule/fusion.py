@@ -192,8 +192,8 @@ class _Fusion:
         return self.plans[id(kernel)]
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return the kernels among `left`, the steps that are not fused yet, that can join `group` together with
-        `step`. Only `step` reads their arrays.
+        """Return those kernels among `left`, the steps that are not fused yet, that fill arrays which only `step`
+        reads, and can join `group` before it.
         """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
@@ -244,9 +244,9 @@ class _Fusion:
         return bool(own) and any(own & other for other in others)
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Return whether `kernel` is one reduction over the common loop of `group`, each iteration of which can update
-        all entries of the result. It must read the arrays ``common``, which the group uses too, at the index of the
-        iteration only, and its result must have fewer axes than one of them.
+        """Return whether `kernel` is one reduction over the common loop of `group`, so that each iteration of this loop
+        can update all entries of its result. It must read the arrays ``common``, which the group uses too, at the loop
+        variable only, and have fewer axes than one of them.
         """
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):
@@ -321,8 +321,8 @@ class _Fusion:
         return is_row and _reads_only_at(kernel, self.flow.reads(kernel) & group.filled, *kernel.axes[:depth])
 
     def rows(self, group: _Group, depth: int) -> tuple[Array, ...]:
-        """Return the temporaries that only the kernels of `group` fill and read, without their first `depth` axes:
-        storing the current row of each is enough.
+        """Return the temporaries that only the kernels of `group` fill and read, as arrays without their first `depth`
+        axes, because only one row of each is stored at a time.
         """
         inside = Counter(name for kernel in group.kernels for name in self.flow.reads(kernel))
         return tuple(

@@ -117,7 +117,9 @@ def computed_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]
 
 
 def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list[LaunchCosts]:
-    """Return the predicted costs of each launch of a program at the given sizes."""
+    """Return the predicted costs of each launch of the program of ``device`` at the given sizes, for numbers of
+    ``itemsize`` bytes.
+    """
     program = device.program
     known, shapes = computed_sizes(program, sizes), array_shapes(program)
     found, taken = [], all_names(program)
@@ -384,8 +386,8 @@ def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
     """
 
     def share(extent: int, most: int) -> int:
-        """Return the length of the parts if `extent` is divided into equal parts of at most ``most``, as few as
-        possible; rounded up.
+        """Return the length of each part if `extent` is divided into as few equal parts as possible of at most
+        ``most``, rounded up.
         """
         return ceil(extent / ceil(extent / most))
 

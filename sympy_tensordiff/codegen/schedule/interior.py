@@ -98,9 +98,9 @@ def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> t
 
 
 def guards(loop: Loop, context: LoopContext) -> Guards:
-    """Return the conditions under which iterations of `loop` need no guards, except those that `interior` leaves there:
-    bounds of the loop variable, and loop-invariant conditions. The record also has the quotients that are 0 in these
-    iterations, so that remainders become plain indices.
+    """Return the conditions under which the iterations of `loop` need no guards and no remainders: bounds of the loop
+    variable, loop-invariant conditions, and the quotients that are then 0. Guards that have to stay in the loop are not
+    included.
     """
     found = Guards([], [], [], [], [], [])
     variable = Affine.variable(loop.variable)
@@ -191,8 +191,8 @@ def _never_holds(statement: Statement, outer: Sequence[Constraint], lengths: Len
 def _parts(
     loop: Loop, found: Guards, begin: list[Statement], fresh: Callable[[str], str], lengths: Lengths
 ) -> tuple[Statement, ...]:
-    """Return the loops before, inside and after the interior of `loop`, where all guards in `found` are true and are
-    not tested.
+    """Return the loops before, inside and after the interior of `loop`, in which all guards in `found` are true and are
+    not tested. Statements that compute the ends of the interior are appended to `begin`.
 
     Statements that compute the ends are added to `begin`.
     """

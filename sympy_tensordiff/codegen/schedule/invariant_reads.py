@@ -48,9 +48,9 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the body of the loop over `variable` ("" for a whole nest). An entry that its inner loops read
-        repeatedly is read once, before these loops, into a new scalar. ``known`` maps entries that are already read to
-        their names; ``rows`` are the constraints known there.
+        """Return `body`, the statements inside of the loop over `variable` ("" for a whole nest), with each entry that
+        its inner loops read repeatedly read once before these loops, into a new scalar. ``known`` maps entries that are
+        already read to their names; ``rows`` are the constraints known there.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
@@ -77,8 +77,9 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the entries that are worth reading once per iteration over `variable` ("": once in all), before the
-        inner loops: the entries depend on `variable`, but on no inner loop in which they are read.
+        """Yield the entries that inner loops of `body` read and that should be read once before these, in each
+        iteration over `variable` ("": once in all): they depend on `variable`, but not on the inner loops around the
+        read.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}

@@ -57,5 +57,5 @@ def _with_one_accumulator(statement: Statement) -> Statement:
 
 
 def split_off_definitions(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """Return the definitions of scalars in `body`, and the other statements."""
+    """Return ``(definitions, others)``: the statements of `body` that define scalars, and all others."""
     return [s for s in body if is_let(s)], [s for s in body if not is_let(s)]

@@ -160,8 +160,8 @@ class _Launch:
         self.weight += weight(step.body)
 
     def as_one_step(self, private: Collection[str], taken: Collection[str]) -> Step:
-        """Return the kernels of the launch as one step, with the same names of axes and otherwise distinct names.
-        Arrays in ``private`` are not stored.
+        """Return the kernels of the launch as one step: fused kernels with the same names of axes, and with scalars in
+        place of the arrays in ``private``. A launch of a single step is this step.
         """
         if len(self.kernels) < 2:
             return self.first

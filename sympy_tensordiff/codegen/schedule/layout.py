@@ -213,8 +213,8 @@ def _groups_of(step: ContractionStep) -> _Groups | None:
 
 
 def _read_along_columns(program: Program, prover: Prover) -> dict[str, _Groups]:
-    """Return the results of matrix products whose entries most loops read in column order, each with its groups of
-    axes. It is better to store these transposed.
+    """Return a dictionary from those results of matrix products in `program` that most loops read in column order to
+    their groups of axes. It is better to store these transposed.
     """
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
     products = [step for step in program.kernels if type(step) is ContractionStep]
@@ -257,8 +257,9 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def contiguous(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return `load` as a contiguous read of a copy if it repeatedly strides over memory, and add the step that
-            makes the copy to ``fresh``, or to the first steps for an argument. Other reads are unchanged.
+            """Return `load` as a contiguous read of a transposed copy, if the loop over ``variable`` strides over
+            memory and the loops ``around`` it read entries repeatedly; else unchanged. The step that makes a new copy
+            is added to ``fresh`` (to the first steps for an argument).
             """
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
@@ -315,8 +316,9 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that copies ``array`` into `copy` so that the entry ``factor*q + r`` of its last axis is at
-    ``[r, q]``. Reads with the stride `factor` along this axis are contiguous in the copy.
+    """Return the kernel that fills `copy` from ``array`` with the last axis split by remainders: the entry ``factor*q +
+    r`` along the last of the axes `order` is stored at ``[..., r, q]``. Reads with the stride `factor` along this axis
+    are contiguous in the copy.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)
@@ -332,7 +334,8 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     """Return `kernel` with each read replaced by ``visit(read, variable, loops)``: ``variable`` is that of the
-    innermost loop around the read, and ``loops`` are those of all loops around it.
+    innermost loop around the read that is not unrolled, or the row's axis if its loop will be innermost; ``loops`` are
+    the variables of all longer loops around the read.
     """
     extents = kernel.box(prover.shapes)
     axes = list(zip(kernel.axes, extents, strict=True))

@@ -187,10 +187,10 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
 def _changes(
     pairs: Sequence[tuple[Scalar, Scalar]], name: str, start: Scalar, entries: Mapping[str, Name | Load], fresh: Fresh
 ) -> tuple[tuple[list[Statement], list[Statement], list[Statement]], Scalar, list[tuple[Name, Name]]]:
-    """Return ``((begin, set, keep), change, parts)`` for a value ``Sum c*p`` with the `pairs` ``(c, p)``, of which each
-    p changes from entry to entry: statements for the first entry, before and after the others; the change of the value
-    since the entry before; the scalars that hold each p and the one before. The first p changes from ``start``, the
-    others from 0.
+    """Return ``((begin, set, keep), change, parts)``: code that follows a value ``Sum c*p``, with the `pairs` ``(c,
+    p)``, from entry to entry of a row. ``begin`` are the statements for the first entry (the first p is `start` before
+    it, the others 0), ``set`` and ``keep`` those before and after the use of each entry, ``change`` is how much the
+    value has grown, and ``parts`` are the scalars with the new and the old value of each p.
     """
     begin, here, keep = list[Statement](), list[Statement](), list[Statement]()
     terms, parts = list[Scalar](), list[tuple[Name, Name]]()
@@ -207,8 +207,8 @@ def _changes(
 
 
 def _move(totals: Sequence[Name], change: Scalar, fresh: Fresh) -> list[Statement]:
-    """Return the statements that adapt running sums of ``w[j]*(p - q[j])**n``, `totals` for n = 0, 1, ..., when p
-    changes by ``change``: the binomial theorem.
+    """Return the statements that update the running sums `totals`, ``Sum_j w[j]*(p - q[j])**n`` for n = 0, 1, ..., when
+    p grows by ``change``. They use the binomial theorem, not the terms.
     """
     step = Name(fresh("step"))
     result: list[Statement] = [Set(step, change)]
@@ -261,8 +261,8 @@ def _is_set(flag: Name) -> Constraint:
 
 
 def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return the statements of a reduction with ``count`` independent accumulators, combined after the loop: an
-    operation need not wait for the previous one.
+    """Return statements that compute the reduction `loop` with ``count`` accumulators, each for every ``count``-th
+    term, and combine them after the loop: an operation need not wait for the previous one.
 
     The reduction is the one statement of the loop, into a scalar.
 

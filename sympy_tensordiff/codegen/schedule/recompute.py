@@ -98,8 +98,8 @@ def _rounds(loop: Loop) -> int | None:
 
 
 def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
-    """Return how many times the kernel `user` would compute each value of `array` if it did not read it from memory.
-    None if that is not a constant, or if some reads are conditional or outside of sums.
+    """Return how often the kernel `user` would compute each value of `array` if it did not read the array but computed
+    its entries. None if that is not a constant, or if some reads are conditional or outside of sums.
     """
     total = 0
     for statement, around in walk(user.body):

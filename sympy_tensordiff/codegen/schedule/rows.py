@@ -354,8 +354,8 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def worthwhile(self, loop: Loop) -> Loop | None:
-        """Return `loop` if the loop over the last axis should be moved inside of it, with bounds that contain this axis
-        replaced by a guard; None if it should not.
+        """Return the loop inside of which the loop over the last axis should be moved: `loop` itself, or `loop` with
+        its bounds on this axis replaced by a guard. None if moving is illegal or gains nothing.
         """
         if self.is_worthwhile(loop):
             return loop
@@ -420,8 +420,8 @@ class RowPlanner:
         return all(self.is_movable(inner) for inner in nested)
 
     def is_window(self, loop: Loop) -> bool:
-        """Return whether `loop` has few iterations for each entry of the row, like a sum over a window ``i <= j <= i +
-        2``.
+        """Return whether `loop` has, for each entry of the row, at most as many iterations as a short window, as over
+        ``i <= j <= i + 2``.
         """
         found = interchange_bounds(loop, self.axis)
         steps = None if found is None else most_steps(found[0])
@@ -443,8 +443,8 @@ class RowPlanner:
         return bool(along) and all(run_of(node, self.axis) == (len(node.index) - 1, 1) for node in along)
 
     def gain(self, loop: Loop) -> int:
-        """Return how many more reads in `loop` are contiguous if the loop over the last axis is innermost; negative if
-        there are fewer.
+        """Return the change of the number of contiguous reads in `loop` if the loop over the last axis becomes
+        innermost; positive if there are more.
         """
         if self.is_sum_over_window(loop):
             return 1

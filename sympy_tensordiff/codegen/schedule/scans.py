@@ -142,7 +142,7 @@ class _ScanFinder:
         return self.axis not in bound.form.hidden() and bound.form.coefficient(self.axis) >= 0
 
     def is_filled_here(self, name: str, loop: Loop) -> bool:
-        """Whether `loop` is the only statement that adds to the accumulator `name`."""
+        """Whether no statement outside of `loop` adds to the accumulator `name`."""
         here = sum(is_addition(s) and s.name == name for s in statements(loop.body))
         return here == self.additions.count(name)
 
@@ -154,8 +154,9 @@ class _ScanFinder:
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan`, if its terms are like ``exp(u[j] - m[i])`` for entry i, with the shift ``m[i]`` recorded, so
-        that the running sum can be rescaled when m changes; None for other terms.
+        """Return `scan` with its ``shifts`` set, if its terms are like ``exp(u[j] - m[i])`` for entry i: the running
+        sum is then multiplied by an exponential when the shift ``m[i]`` changes from entry to entry. None for other
+        terms.
         """
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):
@@ -183,8 +184,9 @@ class _ScanFinder:
         return replace(found, moments=moments, places=places)
 
     def entry_part(self, value: Scalar, loop: Loop) -> tuple[tuple[Scalar, Scalar], ...] | None:
-        """Return the terms of `value` that depend on the entry i, as pairs ``(c, p[i])`` for ``c*p[i]``: one
-        pair for ``c*(p[i] - q[j])``, where j is the variable of `loop` and c is the same for the whole row.
+        """Return the terms of `value` that depend on the entry i, as pairs ``(c, p[i])`` for ``c*p[i]``, with c the
+        same for the whole row: ``c*(p[i] - q[j])``, where j is the variable of `loop`, gives one pair. () if `value` is
+        the same for all entries, None if it has other terms.
 
         None if `value` is no sum of such terms and of terms that are the same for all entries.
         """

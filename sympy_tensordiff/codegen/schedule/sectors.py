@@ -36,8 +36,9 @@ def width_of(box: Mapping[str, Affine]) -> int:
 
 
 def sectors(values: Sequence[Scalar], lanes: Mapping[str, int]) -> float:
-    """Return an estimate of the memory sectors that a warp reads for ``values``, per thread: 1/4 for a contiguous read,
-    up to 1 for a strided one. `lanes` has the number of values that each variable takes in the warp.
+    """Return an estimate of the number of memory sectors that a warp reads for ``values``, if each variable in `lanes`
+    takes this number of values in the warp: a quarter of the number of entries for contiguous reads, up to one for each
+    entry for strided ones.
     """
     loads = dict.fromkeys(node for value in values for node in subexpressions(value) if isinstance(node, Load))
     total = 0.0

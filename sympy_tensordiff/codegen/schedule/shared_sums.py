@@ -60,7 +60,9 @@ class SharedLoop:
 
     @property
     def is_across(self) -> bool:
-        """Whether neighbouring threads (along x) compute neighbouring entries instead of iterations of the loop."""
+        """Whether threads that are neighbours along x compute neighbouring entries of the result; if not, they compute
+        terms of the same sum.
+        """
         return self.width > 0
 
 
@@ -205,7 +207,9 @@ def totals(
 
 
 def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a kernel whose sum is distributed over the threads of a block."""
+    """Return the nest of a kernel in which the threads of a block share the iterations of the loop of its sum, as
+    ``shared_loop`` says, and add up their partial sums.
+    """
     number = next(
         n for n, s in enumerate(kernel.body) if shared_loop.variable in {loop.variable for loop in loops([s])}
     )

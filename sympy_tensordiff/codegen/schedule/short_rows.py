@@ -55,8 +55,8 @@ def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tu
 
 
 def _copies_per_entry(statement: Statement, planner: RowPlanner, entries: list[Renaming]) -> tuple[Statement, ...]:
-    """Return the copies of `statement`, one per entry of the short axis; a loop, a guard, or a statement that does not
-    depend on the axis is returned once.
+    """Return the copies of `statement` for the entries of a short axis, made by the renamings ``entries``; a loop, a
+    guard, or a statement that does not depend on the axis is returned once.
     """
     if isinstance(statement, Loop | If) or not planner.varies(statement):
         return (statement,)

@@ -236,9 +236,10 @@ class _Stages:
         array: str,
         chunk: int = 1,
     ) -> tuple[Kernel, Kernel]:
-        """Return two kernels for the long reduction at position ``number`` of the kernel's body (split-K): the first
-        computes ``count`` partial sums, the second adds them. The iterations of the loop in ``chosen`` are divided:
-        partial sum p has the chunks p, p + count, ... of ``chunk`` iterations. ``array`` is the array with the totals.
+        """Return ``(first, second)`` for the long reduction ``outer``, statement ``number`` of the kernel's body
+        (split-K): a kernel that computes ``count`` partial sums, and one that adds them. The iterations of the loop in
+        ``chosen`` are divided: partial sum p has the chunks p, p + count, ... of ``chunk`` iterations. ``array`` is the
+        array with the totals.
         """
         loop, start, before = chosen.loop, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
@@ -339,7 +340,7 @@ class _Stages:
 
     def share_loop(self, kernel: Kernel, chosen: ChosenLoop, array: str) -> None:
         """Record that the threads of a block share the iterations of the kernel's `chosen` loop, unless one thread is
-        enough.
+        enough. Sizes that this needs are named after `array`, which the kernel fills.
         """
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
@@ -365,8 +366,9 @@ class _Stages:
     def in_parts_of_another_loop(
         self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
     ) -> list[Kernel] | None:
-        """Return two kernels for a sum with several long loops but few entries: the threads of a block divide the
-        ``chosen`` loop, and blocks divide another one. None for other sums.
+        """Return kernels for a sum with several long loops but few entries: blocks of threads divide one loop and store
+        partial sums, the threads of a block divide the ``chosen`` loop, and further kernels add up the partial sums.
+        None for other sums.
         """
         entries = times(*self.shapes[kernel.array])
         is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS

@@ -163,7 +163,7 @@ def _is_short(length: Affine, least: int) -> bool:
 
 
 def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a kernel whose sums are computed in tiles through shared memory."""
+    """Return the GPU nest of `kernel`, whose sums are computed in tiles through shared memory, as `plan` says."""
     return _TileNest(kernel, plan, shapes, fresh).nest()
 
 
@@ -196,7 +196,9 @@ class _TileNest:
         }
 
     def nest(self) -> BlockNest:
-        """Return the nest: loops over tiles, copies into shared memory, barriers, sums and stores."""
+        """Return the GPU loop nest of the kernel: loops over tiles that copy entries into shared memory and add up
+        their products, with barriers in between, and then the stores of the sums.
+        """
         start, _, *rest = self.kernel.body
         (term,) = self.last.body
         assert isinstance(start, Set) and isinstance(term, Set)
@@ -224,8 +226,8 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, tuple(shared), tuple(blocks), tiles=tuple(tiles))
 
     def extreme(self, form: Affine, sign: int) -> Affine:
-        """Return the greatest value (least for ``sign=-1``) that `form`, a bound of the summed loop, takes among the
-        entries of a tile.
+        """Return the greatest value (for ``sign=-1`` the least) of `form`, a bound of the summed loop, among the rows
+        and columns of a tile, in terms of the first row and column.
         """
         for axis, start in self.starts.items():
             form = form.substitute({axis: start + (self.size[axis] - 1) * (sign * form.coefficient(axis) > 0)})
@@ -251,8 +253,8 @@ class _TileNest:
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 
     def copies(self, load: Load, axis: str) -> Iterator[Statement]:
-        """Yield the statements by which a thread copies entries of ``load`` into the tile in shared memory.
-        Neighbouring threads copy neighbouring entries.
+        """Yield the statements by which a thread copies entries of ``load``, an operand with the result's axis `axis`,
+        into its tile in shared memory. Neighbouring threads copy neighbouring entries.
         """
         name = self.fresh(f"{load.array}_tile")
         self.tiles[load] = name, axis
