@@ -284,8 +284,8 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
 
 
 def for_readers(expr: Any) -> Any:
-    """Convert ``expr`` to index notation with clear index names, in the form to be printed; `to_indices` gives the form
-    to be computed.
+    """Convert ``expr`` to index notation as it is printed for people: entries of short comprehensions are written out,
+    and nested indices get distinct names without numbers. `to_indices` gives the form for computations.
 
     Short sums in entries that are read more than once are written out at each use. No two nested sums or comprehensions
     have an index of the same name, and indices have no numbers as long as there are letters.
@@ -322,7 +322,7 @@ class _ToIndexNotation(_TensorTraversal):
         self.read = read
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Convert the tensor of an entry, and return the entry of the result."""
+        """Return the entry, at the same indices, of the tensor converted to index notation."""
         tensor = yield self.visit(expr.tensor, scope)
         return expr if tensor is expr.tensor else self.read(tensor, expr.indices, {index for index, _ in scope} or None)
 

@@ -180,7 +180,9 @@ def asks_to_simplify(node: Any, caller: FrameType) -> bool:
 
 
 def asked_for_cases(walk: FrameType) -> bool:
-    """Return whether the call frame ``walk`` is part of a call of ``has(Piecewise)``."""
+    """Return whether the call frame ``walk``, a traversal of an expression by SymPy, was started by a call of
+    ``has(Piecewise)``.
+    """
     patterns = walk.f_back.f_locals.get("patterns", ()) if walk.f_back is not None else ()
     return any(pattern is Piecewise for pattern in patterns)
 
@@ -202,8 +204,8 @@ def caller_of(walk: FrameType) -> FrameType | None:
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Return whether the call frame ``walk`` belongs to SymPy code that collects the conditions of a `Piecewise` in
-    order to try all their combinations.
+    """Return whether the call frame ``walk``, a traversal of an expression by SymPy, was started by SymPy's code for
+    `Piecewise`, which collects the conditions to try all their combinations.
     """
     frame = caller_of(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
@@ -316,8 +318,9 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
 
 
 def position_in_formula(caller: FrameType) -> str:
-    """Return the position of a node in a formula that is being printed: "text", "factor", "last" (factor) or "other".
-    ``caller`` is the call frame that reads the node's precedence.
+    """Return the position of a node in a formula that is being printed: "last" or "factor" for the last or another
+    factor of a product, "other" elsewhere, and "text" for a format other than a formula. ``caller`` is the call frame
+    that reads the node's precedence.
     """
     # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = caller.f_back

@@ -47,8 +47,9 @@ class IndexRange(NamedTuple):
         return bound_forms(self.high, Min)
 
     def constraints(self, variable: Variable, form: Callable[[Expr], Affine | None]) -> list[Constraint]:
-        """Return the constraints that an index, ``variable`` in affine forms, is in the range. ``form`` converts a
-        bound to an affine form; a bound for which it returns None is left out.
+        """Return the constraints that say that the index lies in the range; ``variable`` represents the index in affine
+        forms. The function ``form`` converts a bound to an affine form; a bound for which it returns None gives no
+        constraint.
         """
         lows, highs = ([found for end in ends if (found := form(end)) is not None] for ends in (self.lows, self.highs))
         return range_rows(Affine.variable(variable), lows, highs)

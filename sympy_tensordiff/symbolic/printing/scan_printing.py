@@ -250,7 +250,8 @@ def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -
 
 
 class _StoredStates:
-    """The states of other scans that a scan reads as sequences, by name, so that its formula can refer to them.
+    """The stacked states of other scans that a scan reads as its sequences. Their names and recursions are part of the
+    formula of the scan.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
     in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.

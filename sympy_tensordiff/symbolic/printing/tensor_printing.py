@@ -287,8 +287,8 @@ def _operand(node: Any) -> _Operand:
 
 
 def _unrepeated_operand(node: Any) -> Any | None:
-    """Return the operand that an einsum only repeats, along axes of extent 1 and by a product with ones; None for other
-    einsums.
+    """Return the operand that the einsum ``node`` does nothing but repeat along axes of extent 1, by a product with a
+    tensor of ones, so that broadcasting does the same; None for other einsums.
     """
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output

@@ -54,7 +54,7 @@ class Entrywise(TensorOperation):
 
 
 def _with_values(expr: Any, values: dict[Any, Any]) -> Any:
-    """Return ``expr`` with the symbols in ``values`` replaced. A `Piecewise` is not evaluated by SymPy in doing so."""
+    """Return ``expr`` with its symbols replaced by ``values``. A `Piecewise` is rebuilt without evaluation by SymPy."""
     if not expr.has(Piecewise):
         return expr.xreplace(values)
     if isinstance(expr, Piecewise):
