@@ -250,8 +250,8 @@ def _move_into_select(graph: Graph, cotangent: Operand, factors: Sequence[Operan
 
 
 def _with_factors(graph: Graph, chosen: Operand, others: Sequence[Operand], moved: Sequence[Operand]) -> Node:
-    """Return the select `chosen`, which is 0 on one side, with its nonzero branch multiplied by the selects `others`
-    and the factors `moved`.
+    """Return the select `chosen`, which is 0 on one side, with its other side multiplied by `others`, further operands
+    that are selects, and by the factors `moved`.
     """
     choice, own = chosen
     sizes = dict(zip(own, choice.shape, strict=True))

@@ -148,8 +148,8 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """Return the largest nodes in `body`, except `around` (the node that contains it), that can be swept as whole
-    tensors: they depend neither on an index in `bound` nor on an index of an outer binder.
+    """Return the largest nodes in `body` that can be swept as whole tensors, because they depend neither on an index in
+    `bound` nor on an index of an outer binder. The node `around`, which contains `body`, is not among them.
     """
 
     def is_closed(node: Node) -> bool:

@@ -73,8 +73,9 @@ def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | 
 
 
 def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) -> Any:
-    """Apply the linear function `derivative` to each unit tensor of `shape` (a single 1, else 0) and stack the results
-    along new first axes. So a Jacobian is built from pullbacks or tangents.
+    """Apply the linear function `derivative` to each unit tensor of `shape` (one entry is 1, the others 0) and stack
+    the results along new first axes. If `derivative` maps a cotangent or tangent to its pullback or pushforward, the
+    result is the Jacobian.
 
     Each axis is a scan without states, over the rows of a unit matrix: all that depends on none of these rows is
     computed once.
@@ -251,8 +252,8 @@ def _tangent_variable(variable: Any) -> Any:
 
 
 def _active_states(states: Sequence[State], active: set[Any], moving: set[Any]) -> set[Any]:
-    """Return the state variables that change with the differentiated leaves: those in `active`, and those whose step
-    depends on another one that changes or on a variable in `moving`.
+    """Return the variables of the states that depend on a leaf of the differentiation: those in `active`, and those
+    whose update depends on another such state or on a symbol in `moving`.
     """
     found = set(active)
     while True:
@@ -277,7 +278,9 @@ def _symbols_and_scans(expr: Any) -> set[Any]:
 
 
 def _outside_leaves(scan: Any) -> list[Any]:
-    """Return the free symbols in the steps of a scan, and the scans in them that depend on no bound variable."""
+    """Return what the steps of a scan read from outside: their free symbols without the bound variables, and the scans
+    in them that depend on no bound variable.
+    """
     free = free_symbols_in(scan.steps).difference(scan.bound)
     return [*_captured(scan), *sorted(free, key=str)]
 
