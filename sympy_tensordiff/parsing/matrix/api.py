@@ -253,10 +253,10 @@ def infer_orders(
     tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
     capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return ``(orders, guessed)``: the most plausible orders (number, vector or matrix) of all ``names``, and the
-    orders for which only the first letters of names decide. ``declared`` has fixed orders, ``inference`` the rules for
-    shapes; ``tie_break`` decides between equally plausible orders; ``capital_number`` is the penalty of a number with a
-    capital letter.
+    """Return ``(orders, guessed)``: the most plausible order (number, vector or matrix) of each of ``names``, and the
+    part of these for which another order is plausible, too. ``declared`` has fixed orders, ``inference`` is the class
+    with the rules for shapes, ``tie_break`` decides between equally plausible orders, and ``capital_number`` is the
+    penalty of a number with a capital letter.
 
     Raise `ParseError` if the formula has no reading, or two equally good ones; the message shows both.
     """
