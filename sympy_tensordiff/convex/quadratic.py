@@ -52,8 +52,9 @@ def _matrix_entry_derivative(matrix: Any, directions: Mapping[Any, Any], row: Ex
 
 
 def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
-    """Return ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``, as a sum of one
-    `Piecewise` per argument. Where several arguments attain it, their values are added.
+    """Return, as one expression, ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``: the
+    sum, over all arguments, of a `Piecewise` that is ``value(a)`` where ``a`` attains it, else 0. Where several
+    arguments attain it, their values are added.
     """
     if isinstance(node, IndexedMax | IndexedMin):
         body = node.args[0]
@@ -200,7 +201,7 @@ def _indices_of(end: Expr) -> tuple[Expr, ...]:
 
 
 def _is_same_variable(ends: Sequence[Expr]) -> bool:
-    """Return whether all of ``ends`` are one symbol, or entries of one tensor."""
+    """Return whether all of ``ends``, which are symbols or entries, are the same symbol or entries of one tensor."""
     return len({end.tensor if isinstance(end, TensorEntry) else end for end in ends}) <= 1
 
 
@@ -366,15 +367,15 @@ def _matrix_fractional_form(
 
 
 def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
-    """Return the matrices ``M`` of the links ``M[i, i']`` in `found`, one for each factor that connects an index with
-    its exchanged index.
+    """Return the matrix ``M`` of each link ``M[i, i']`` of `found`: a factor that connects an index with the index it
+    is exchanged with.
     """
     return tuple(link.tensor for link in found.links)
 
 
 def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
-    """Return the direction (derivative) of ``factor`` if it is a variable or an entry of a tensor variable:
-    ``directions`` maps variables to their directions. Any other factor is returned unchanged.
+    """Return the derivative of ``factor`` along the directions if it is a variable or an entry of one, which is the
+    direction or its entry; any other factor unchanged. ``directions`` maps variables to their directions.
     """
     if isinstance(factor, TensorEntry) and factor.tensor in directions:
         return directions[factor.tensor][factor.indices]
