@@ -100,9 +100,9 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the bodies of the sums over blocks in ``expr``, each with the constraints under which it is evaluated;
-    None if ``expr`` adds anything else to them. ``origins`` are the symbols for the first indices of the block;
-    ``rows`` hold for ``expr``.
+    """Return the bodies of the reductions over blocks in ``expr``, each with the constraints under which it is
+    evaluated; ``rows`` are those of ``expr``. Return None if ``expr`` adds a term without such a reduction. ``origins``
+    are the symbols for the first index of each block.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -275,7 +275,9 @@ class ReadRanges(NamedTuple):
 
 
 def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]) -> range:
-    """Return the range ``whole`` without values at its ends for which the inner loops of ``nest`` have no iteration."""
+    """Return the range ``whole`` of the outermost index of ``nest`` (nested loops), without the values at both ends for
+    which the inner loops have no iteration at the sizes ``values``.
+    """
     if not nest:
         return whole
     low = next((t for t in whole if _has_point(nest, values, t)), whole.stop)
@@ -284,8 +286,8 @@ def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[st
 
 
 def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: int) -> bool:
-    """Return whether the inner loops of ``nest`` run at all when the outermost index is ``outermost``; True if that is
-    not decided within `MAX_SEARCH_STEPS` steps.
+    """Return whether the inner loops of ``nest`` have an iteration if its outermost index is ``outermost``, at the
+    sizes ``values``; True if that is not decided within `MAX_SEARCH_STEPS` steps.
     """
     try:
         return any(True for _ in points_of_nest(nest[1:], {**values, nest[0].variable: outermost}, MAX_SEARCH_STEPS))
@@ -323,9 +325,9 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the range of the variable ``target`` for all values of the variables ``loops`` that satisfy ``rows``, as a
-    tuple of its bounds; () if it has none. If the range may be too wide, because the loop variables are integers, the
-    bounds of the inner loops follow in the tuple.
+    """Return the bounds of the variable ``target`` for all values of the variables ``loops`` that satisfy ``rows``, as
+    a tuple with one item; () if it has no bounds. If these bounds may be too wide for integers, the bounds of the other
+    variables follow in the tuple, as those of inner loops.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.
