@@ -156,8 +156,8 @@ def _load() -> SimpleNamespace:
     compiled = lru_cache(_MAX_PROGRAMS)(lambda f, integers: jax.jit(partial(_trace, used, f, integers)))
 
     def evaluate(*values: Any, f: Any, integers: tuple[int, ...]) -> list[Any]:
-        """Return the results of the operator ``f`` at concrete arrays, with its ``integers`` arguments, outside of
-        JAX's transformations.
+        """Return the results of the operator ``f`` for a call outside of JAX's transformations: ``values`` are concrete
+        arrays, ``integers`` the integer arguments.
         """
         if f.function.backend == "jax":
             return list(compiled(f, integers)(*values))

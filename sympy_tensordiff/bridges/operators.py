@@ -140,8 +140,8 @@ class _DerivableOperator:
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator that a method such as "pullback" derives from this one. ``step`` is the name of the
-        method, followed by its arguments. Results are cached.
+        """Return the operator that ``step`` derives from this one: the name of a method and its arguments, such as
+        ``("batched", flags)``. It is created by the private method of that name, ``_batched``, and cached.
         """
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])

@@ -136,7 +136,9 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Return the results of an operator derived from this one, with its own autograd function."""
+        """Return the results of ``derived``, an operator for a derivative or a batch of ``operator``, by its own
+        autograd function.
+        """
         return _autograd_of(torch, derived).apply(*values)
 
     class TracedOperator(torch.autograd.Function):  # type: ignore[misc]

@@ -98,7 +98,9 @@ class Perturbation(Rewriting):
         return (yield super().visit(expr, scope))
 
     def is_exact(self, expr: Any) -> bool:
-        """Whether `expr` is an argument, an integer, or a number without rounding error."""
+        """Whether `expr` has no rounding error of its own: it is an argument of the formula, an integer, or a number
+        that floats store exactly.
+        """
         if isinstance(expr, sympy.Symbol) or (isinstance(expr, TensorEntry) and expr.tensor.is_symbol):
             return True
         if expr.is_Rational or expr.is_Float:
@@ -321,8 +323,8 @@ def _count(reduction: Any) -> Any:
 
 
 def _outermost(end: Any, scope: Sequence[IndexRange], kept: set[Any], is_low: bool) -> Any:
-    """Return the smallest (`is_low`) or largest value of the affine `end` when all indices of ``scope`` except `kept`
-    vary in their ranges.
+    """Return the smallest (`is_low`) or largest value of `end`, an affine end of a range, when the indices in ``scope``
+    vary in their ranges; the indices in `kept` remain in the result.
     """
     end = sympy.sympify(end)
     for index, low, high in reversed(scope):

@@ -262,8 +262,8 @@ class _IndexArrayRanges(Accesses):
         yield from ((arg, around) for arg in read.args)
 
     def reads_in_conjunction(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
-        """Yield the reads of integer tensors in the conditions ``rows``. Record the numbers with which a condition
-        compares entries of an integer tensor, as a range for these entries.
+        """Yield the reads of integer tensors in the conditions ``rows``, which hold together. Also record, for each
+        entry of an integer tensor that a condition compares with numbers, a range that contains these numbers.
         """
         yield from super().reads_in_conjunction(rows, around)
         context = substitute_all((*around.rows, *rows), self.size_values)
