@@ -190,7 +190,9 @@ class Operator(_DerivableOperator):
         return tuple(kernel(*values))
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
-        """Return the shapes of the outputs, given the shapes of arrays and the values of integers."""
+        """Return the shapes of the outputs. ``given`` has, for each argument, the shape of an array or the value of an
+        integer.
+        """
         count = len(self.function.args)
         results = self.function.shapes(given[:count])
         return [tuple(given[k]) if k >= 0 else results[~k] for k in self.output_kinds]

@@ -144,7 +144,7 @@ def _require_corner(
 
 
 def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[_Piece]) -> Expr:
-    """Return the `Piecewise` that is ``values[n]`` in the interval ``intervals[n]``."""
+    """Return the `Piecewise` that is ``values[n]`` where ``symbol`` is in the interval ``intervals[n]``."""
     pairs = [(value, symbol < interval.high) for value, interval in zip(values[:-1], intervals, strict=False)]
     return sympy.Piecewise(*pairs, (values[-1], True))
 
@@ -194,8 +194,8 @@ def _make_interval(signs: Signs, low: Expr | None, high: Expr | None) -> _Piece:
 
 
 def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
-    """Return the values of ``symbol`` at which a condition or an absolute value changes; raise `SignUnknown` if one is
-    not affine.
+    """Return the values of ``symbol`` at which a condition in ``function`` changes or an absolute value has its kink,
+    as expressions; raise `SignUnknown` if such a condition or argument is not affine in ``symbol``.
     """
     found = set()
     for border in _border_expressions(function):
@@ -218,8 +218,8 @@ def _border_expressions(function: Expr) -> list[Expr]:
 
 
 def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
-    """Return the piece of ``function`` that applies at ``point``, with absolute values resolved; raise `SignUnknown` if
-    there is none.
+    """Return the branch of ``function`` that applies where ``symbol`` has the value ``point``, without absolute values;
+    raise `SignUnknown` if the conditions or signs there are not known.
     """
 
     def without_abs(scalar: Expr) -> Expr:

@@ -46,7 +46,9 @@ def directional_derivative(directions: Mapping[Any, Any], matrices: Mapping[Expr
 
 
 def _matrix_entry_derivative(matrix: Any, directions: Mapping[Any, Any], row: Expr, column: Expr) -> Expr:
-    """Return the derivative along ``directions`` of one entry of a matrix that is affine in the variables."""
+    """Return the derivative along ``directions`` of the entry (``row``, ``column``) of ``matrix``, which is affine in
+    the variables.
+    """
     own: Any = matrix_entry(matrix, row, column)
     return to_index_notation(jvp(own, tuple(directions), tuple(directions.values())))
 
@@ -130,9 +132,9 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield second derivatives of a product as visibly nonnegative forms (`GramForm`), one for each exchange of indices
-    that extends ``start`` and leaves the product unchanged. Its factors are the variables ``ends``, at most one entry
-    of an inverse, ``cores``, and others, ``rest``.
+    """Yield the second derivative along ``directions`` of a product, summed over ``limits``, in visibly nonnegative
+    forms (`GramForm`): one for each exchange of indices that extends ``start`` and leaves the product unchanged. The
+    factors of the product are the variables ``ends``, at most one entry of an inverse, ``cores``, and others, ``rest``.
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -312,7 +314,8 @@ def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
     """Return the second derivative of ``found``, a product ``sum(weight*half*half'*links)``, along ``directions`` as a
-    visibly nonnegative `GramForm`.
+    visibly nonnegative `GramForm`. ``exchange`` maps the indices of the halves to each other; ``cores`` is the entry of
+    an inverse among the factors, if any.
     """
     half = sympy.Mul(*(_differentiate_factor(f, directions) for f in found.half))
     if cores:

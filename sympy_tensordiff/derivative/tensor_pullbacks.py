@@ -55,9 +55,10 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield the operands of the einsum `node` that depend on a leaf, each with its cotangent: the einsum of `cotangent`
-    and all other operands. For ``ij,jk->ik``, the einsum for the first operand is ``Pik,jk->Pij``, where ``P`` are the
-    leading axes of the cotangent.
+    """Yield the operands of the einsum `node` that depend on a leaf (``is_active``), each with its cotangent: the
+    einsum of `cotangent` and all other operands. For ``ij,jk->ik``, the einsum for the first operand is
+    ``Pik,jk->Pij``, where ``P`` are the `prefix` leading axes of the cotangent. With `certain`, operands are known to
+    be finite.
     """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -159,9 +160,10 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield the pairs ``(argument, cotangent)`` of the element-wise `node`, for arguments that depend on a leaf. The
-    cotangent of ``a`` in ``f(a, b)`` is `cotangent` times ``df/da``, entry by entry, summed over the entries if ``a``
-    is a scalar.
+    """Yield the pairs ``(argument, cotangent)`` of the element-wise `node`, for arguments that depend on a leaf
+    (``is_active``). The cotangent of ``a`` in ``f(a, b)`` is `cotangent` times ``df/da``, entry by entry, summed over
+    the entries if ``a`` is a scalar. `prefix` is the number of leading axes of the cotangent; with `certain`, slopes
+    are known to be finite.
     """
     own = tuple(range(len(node.shape)))
     axes = (*axes_of(prefix), *own)
@@ -196,8 +198,9 @@ def contraction(
     *,
     certain: bool = False,
 ) -> Node:
-    """Return the einsum of a cotangent and `factors` with the labels `output`; it is exactly 0 where the cotangent is
-    0, even if a factor is infinite there. `certain` says that the factors are finite.
+    """Return the einsum of a cotangent and `factors`, pairs of node and labels, with the labels `output` and their
+    `extents`. It is exactly 0 where the cotangent is 0, even if a factor is infinite there. `certain` says that the
+    factors are finite.
 
     `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
     `certain` says whether the function evaluates the node unconditionally: then the factors are finite.

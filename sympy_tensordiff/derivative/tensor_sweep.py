@@ -163,8 +163,9 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
 
 
 def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int]) -> Node:
-    """Return the entry at `index` of `tensor`, a cotangent or tangent. Transposes, scaled copies and sparse
-    comprehensions are written out, and other tensors are read.
+    """Return the entry at `index` of `tensor`, a cotangent or tangent. Transposes and scaled copies are written out; so
+    is a comprehension, but its dense terms are read from a stored table. Other tensors are read. `sizes` are the
+    variables that are sizes.
     """
     if not tensor.shape:
         return tensor

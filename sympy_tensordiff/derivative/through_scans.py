@@ -339,7 +339,9 @@ class _Adjoint:
             self._add_result(result, cotangent)
 
     def _add_result(self, result: Any, cotangent: Any) -> None:
-        """Record that a result of the scan (a last state, a sum or all values) has this cotangent."""
+        """Record that `result`, a `Scan` node of this recurrence (a last state, a sum or a stack over time), has this
+        `cotangent`.
+        """
         if result.kind == "last":
             state = next(s for s in self.states if s.update == result.value)
             if state.is_constant:
@@ -360,8 +362,8 @@ class _Adjoint:
         self.pairs.append((result.value, row))
 
     def _constant(self, expr: Any, name: str) -> Any:
-        """Return a variable that has the value `expr`, a cotangent from outside of the steps, in every step: a new
-        state that never changes. A number is returned unchanged.
+        """Return a variable with the value `expr`, a cotangent from outside of the steps, in every step: a new state
+        that never changes, with a new name like `name`. A number is returned unchanged.
         """
         if expr.is_number:
             return expr

@@ -49,8 +49,8 @@ def to_affine_form(form: Any) -> Affine:
 
 
 def range_constraints(ranges: Iterable[IndexRange]) -> Rows:
-    """Return the constraints that indices are in their ``ranges``. An end that is not affine is left out, so that the
-    entries said to be read (the footprint) may be more, but never fewer.
+    """Return the constraints that indices are in their ``ranges``. An end that is not affine gives no constraint, which
+    can only enlarge the set of entries that a block is said to read (the footprint).
     """
     return tuple(row for one in ranges for row in one.constraints(variable_name(one.index), _affine_or_none))
 
@@ -66,8 +66,9 @@ def _affine_or_none(expr: Any) -> Affine | None:
 
 
 def _affine_constraint(kind: Any, expr: Any) -> Rows:
-    """Return the constraint ``expr >= 0`` ("ge") or ``expr == 0`` ("eq") as a tuple of one item; () if ``expr`` reads
-    data or is not affine. Without it, the entries said to be read (the footprint) may be more, but never fewer.
+    """Return the constraint ``expr >= 0`` (``kind`` "ge") or ``expr == 0`` ("eq") as a tuple of one item. Return () if
+    ``expr`` reads data or is not affine: a missing constraint can only enlarge the set of entries that a block is said
+    to read.
     """
     form = _affine_or_none(expr)
     return () if form is None else (Constraint(kind, form),)
@@ -153,9 +154,9 @@ PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
 
 
 def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
-    """Return the cases of an entry with a periodic or clamped index, pairs of an entry with affine indices and its
-    condition: ``x[i + 1]`` and ``x[i + 1 - n]`` for ``x[(i + 1) mod n]``. None if there are too many cases.
-    ``min_sizes`` are lower bounds of sizes that may be assumed.
+    """Return the cases of ``entry``, an entry with a periodic or clamped index, as pairs ``(entry with affine indices,
+    condition)``: ``x[i + 1]`` and ``x[i + 1 - n]`` for ``x[(i + 1) mod n]``. None if there are too many cases.
+    ``facts`` are constraints that hold, ``min_sizes`` lower bounds of sizes that may be assumed.
 
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol

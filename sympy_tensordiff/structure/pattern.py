@@ -168,8 +168,8 @@ def _flat_positions(
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the row numbers and column numbers of ``term``, one of ``group``, at all ``points``. Raise an error if an
-    index is out of bounds. ``starts`` has the first rows and columns of each tensor, ``environment`` the values of
-    sizes and index arrays.
+    index is out of bounds. ``sizes`` are the shapes of the tensors along rows and columns, ``starts`` their first rows
+    and columns; ``environment`` has the values of sizes and index arrays.
     """
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1

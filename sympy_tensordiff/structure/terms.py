@@ -256,8 +256,8 @@ def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSumman
 
 
 def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> GuardedSummands:
-    """Return the pairs (conditions, summand) of a `Piecewise`, from the pairs ``below`` of each branch. A branch adds
-    its condition and the negations of earlier ones.
+    """Return the pairs (conditions, summand) of a `Piecewise` with the conditions ``pieces``, from the pairs ``below``
+    of the value of each branch. Each branch adds its condition and the negations of the earlier ones.
     """
     found, before = [], sympy.true
     for condition, cases in zip(pieces, below, strict=True):

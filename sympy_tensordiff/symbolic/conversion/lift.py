@@ -220,7 +220,9 @@ class _Lift(Rewriting):
     # -------------------------------------------------------------- binders
 
     def visit_binder(self, expr: Binder, scope: Scope) -> Recursion[Any]:
-        """Convert the parts of a sum or comprehension of this package; its bound indices are unchanged."""
+        """Convert the body, bounds and extents of a sum or comprehension of this package; its bound indices are
+        unchanged.
+        """
         inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
         return (yield self.rebuilt(expr, inner))
 

@@ -273,7 +273,8 @@ hooks.notations[sympy.MatrixExpr] = to_matrices
 
 def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     """Convert ``expr`` to index notation (sums and comprehensions over entries), as far as its operations have such a
-    form.
+    form. With ``keeps_sums=False``, an entry of a tensor of sums is always replaced by its formula, even if that
+    repeats a computation.
 
     The result is a comprehension, a variable, or a scalar made of indexed sums and entries. Inverses, determinants,
     adjugates and cofactors remain, of matrices in index notation; a log-sum-exp becomes the logarithm of a sum, which

@@ -258,8 +258,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`. The whole expression is converted at once if ``rule`` is a notation that this
-        package registers, such as `EinsumProduct`.
+        """SymPy's hook for `rewrite`. If ``rule``, the target, is a notation that this package registers, such as
+        `EinsumProduct`, the whole expression is converted at once, not node by node.
         """
         notation = hooks.notation(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):

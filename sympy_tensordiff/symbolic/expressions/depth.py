@@ -127,9 +127,9 @@ _passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)``, where `answer` is a recursive method. For a deep or large node, `answer` is first called
-    for all nodes inside of it, from the leaves up, and finds the results stored under the key ``question``: no call
-    recurses deeply.
+    """Return ``answer(node)``, where `answer` is a method that recurses into the arguments ``below(node)``. For a deep
+    or large node, `answer` is first called for all nodes inside of it, from the leaves up, and its results are stored
+    under the key ``question``, where recursive calls find them: no call recurses deeply.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.

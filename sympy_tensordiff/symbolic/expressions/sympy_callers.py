@@ -35,8 +35,8 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a function in a SymPy module, or of the function ``inner`` defined in it, to recognise
-    its call frames; None if there is no such function.
+    """Return the code object of the function ``name`` in the SymPy module ``module``, or of the function ``inner``
+    defined in it, to recognise its call frames; None if there is no such function.
     """
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
@@ -256,8 +256,9 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
 
 
 def means_one_argument(entry: Any, caller: FrameType) -> bool:
-    """Return whether SymPy, in the call frame `caller`, is about to write the derivative of a function with respect to
-    one argument, ``Derivative(g(x[p], x[q]), x[p])``, although another argument may be the same entry.
+    """Return whether SymPy, in the call frame `caller`, is about to differentiate a function with respect to one of its
+    arguments, ``entry``, although another argument may be the same entry: in ``Derivative(g(x[p], x[q]), x[p])``, q may
+    equal p.
 
     Both may be the same entry, so that this would be another derivative; if the entry is not a variable for SymPy, it
     writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.

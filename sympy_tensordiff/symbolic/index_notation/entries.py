@@ -356,5 +356,5 @@ def _check_strides(entry: Any) -> None:
 
 
 def _text_of(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:
-    """Return the text of an entry for messages."""
+    """Return the text of the entry ``tensor[indices]`` for messages."""
     return f"{short(tensor)}[{', '.join(map(str, indices)) or '()'}]"

@@ -128,8 +128,8 @@ class _Network:
         self.matrices[column][row] = transposed(joined)
 
     def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
-        """Return ``(scalar factors, tensor factor or None)``, which together are the einsum written by matrix products;
-        None if it has no such form.
+        """Return ``(scalar factors, tensor factor or None)``, whose product is the einsum with the result labels
+        ``output``, written by matrix products; None if it has no such form.
         """
         scalars: list[Any] = []
         columns: dict[str, Any] = {}

@@ -210,11 +210,11 @@ class LatexWriter(TraditionalWriter):
         return rf"\left[{form}\right]"
 
     def subscript(self, form: str, below: Sequence[str]) -> str:
-        """Return ``form`` with indices as its subscript."""
+        """Return ``form`` with the indices ``below`` as its subscript."""
         return f"{form}_{{{' '.join(below)}}}"
 
     def summed(self, indices: Sequence[str], body: str) -> str:
-        """Return a sum sign with the summation indices, and the body."""
+        """Return the LaTeX of the sum of ``body`` over ``indices``: a sum sign with the indices, then the body."""
         return rf"\sum_{{{', '.join(indices)}}} {body}"
 
     def cases(self, branches: Sequence[tuple[str, str]]) -> str:

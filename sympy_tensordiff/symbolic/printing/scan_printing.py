@@ -327,8 +327,8 @@ def _entrywise_row(expr: Any, rank: int, time: str, show: Any) -> Any | None:
 
 
 def _row(sequence: Any, time: Any, show: Any) -> str:
-    """Return the LaTeX of a sequence's row at a time: ``x_t``, or the entries at this time of a comprehension.
-    ``show(expr)`` prints an expression.
+    """Return the LaTeX of the row of `sequence` at the symbol `time`: ``x_t``, or the formula of the row for a
+    comprehension. ``show(expr)`` prints an expression.
     """
     if isinstance(sequence, TensorComprehension):
         (_, *limits) = [limit.args for limit in sequence.limits]

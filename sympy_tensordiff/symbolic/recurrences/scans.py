@@ -248,8 +248,8 @@ class Scan(TensorOperation):
         return self if args == self.args else self.func(*args)
 
     def _eval_subs(self, old: Basic, new: Basic) -> Any:
-        """SymPy's hook for `subs`. Bound variables are unique, so they are never replaced and never clash with symbols
-        in `new`.
+        """SymPy's hook for `subs`: replace ``old`` by ``new`` in the scan. Its bound variables are unique, so they are
+        never replaced and never clash with symbols in `new`.
         """
         return self._substituted(old, new)
 
