@@ -122,8 +122,8 @@ class _DerivableOperator:
     _derived: dict[Step, Any]
 
     def pushforward(self, positions: tuple[int, ...]) -> Any:
-        """Return the operator that computes the tangents of all outputs, cached. It takes the arguments of this one,
-        then the tangents of those at ``positions``.
+        """Return the operator that computes the tangents of all outputs, cached. It takes the arguments of the present
+        operator, then the tangents of the arguments at ``positions``.
         """
         return self.derive(("pushforward", positions))
 
@@ -134,8 +134,8 @@ class _DerivableOperator:
         return self.derive(("pullback", positions, given))
 
     def batched(self, flags: tuple[bool, ...]) -> Any:
-        """Return the operator that applies this one along a leading axis, cached. The arguments whose flag in ``flags``
-        is true have this axis; the others are the same for all calls.
+        """Return the operator that applies the present one along a new leading axis, cached. The arguments whose flag
+        in ``flags`` is true have this axis; the others are the same for all calls.
         """
         return self.derive(("batched", flags))
 

@@ -294,8 +294,8 @@ def _operator_key(operator: Any) -> str:
 
 
 def _register_function(function: BridgedFunction) -> None:
-    """Register a function under a key, so that operators can be found by names. The key is a hash of the content, or
-    random if that is not possible.
+    """Register ``function`` under a key and store the key in it, so that compiled code can find its operators by the
+    key. The key is a hash of the content, or random if that is not possible.
     """
     parts = sympy.Tuple(sympy.Tuple(*function.args), sympy.Tuple(*function.operator.outputs))
     content = sympy.srepr(parts), function.backend, function.is_tuple

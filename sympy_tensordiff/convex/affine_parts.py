@@ -28,8 +28,8 @@ KINKS: frozenset[Any] = frozenset({sympy.Max, sympy.Min, sympy.Abs})
 
 
 class Decomposition(NamedTuple):
-    """A scalar as a ``function`` of symbols. They stand for its largest affine subexpressions (``affine``), and for
-    other scalars in it (``inner``).
+    """A scalar written as a ``function`` of symbols. ``affine`` maps some of them to the largest affine subexpressions
+    of the scalar, ``inner`` the others to other scalars in it.
     """
 
     function: Expr
@@ -38,7 +38,7 @@ class Decomposition(NamedTuple):
 
     @property
     def parts(self) -> dict[Expr, Expr]:
-        """The expression that each symbol of ``function`` stands for."""
+        """The expressions that the symbols of ``function`` replace, as a dictionary by symbol."""
         return {**self.affine, **self.inner}
 
 

@@ -227,8 +227,8 @@ def _unify_indices(
 
 
 def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield the exchanges of ``bound`` indices that extend ``start`` and map one of the variables ``ends`` to the other
-    one. For an entry of a symmetric matrix, both orders of its indices are tried.
+    """Yield the exchanges of ``bound`` indices that extend ``start`` and map the indices of one of the two entries
+    ``ends`` to those of the other. For an entry of a symmetric matrix, both orders of its indices are tried.
     """
     if start is None or not _is_same_variable(ends):
         return

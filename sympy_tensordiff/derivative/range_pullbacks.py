@@ -38,8 +38,8 @@ def share_among_ties(graph: Graph, node: Node, body: Node, cotangent: Node) -> N
 
 
 def _where_equal(graph: Graph, value: Node, node: Node, result: Node) -> Node:
-    """Return `result` where `value` equals `node`, 0 elsewhere. If `value` is given by cases, each case is compared by
-    itself.
+    """Return `result` where `value` equals `node`, 0 elsewhere. If `value` is given by cases, the value of each case is
+    compared under the conditions of the case.
 
     Where the indices are known, so is which of them it is: a kernel compares the entry in an array of such values.
     """

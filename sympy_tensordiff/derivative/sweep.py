@@ -144,8 +144,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 self._pass_on(node, rows, cotangent)
 
     def _pass_on(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Add the contributions of `node` to the cotangents of its arguments. `cotangent` is its own cotangent where
-        the constraints `rows` are true. The cotangent of a leaf is stored instead.
+        """Add the contributions of `node` to the cotangents of its arguments. `cotangent` is the cotangent of `node`
+        where the constraints `rows` are true. If `node` is a leaf, store its cotangent as a result instead.
         """
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))

@@ -111,8 +111,8 @@ def _leave_one_out(
 
 
 def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull the `cotangent` of ``inv(X)`` back to X, by D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j]. The first
-    `prefix` axes of the cotangent are kept in front.
+    """Return the cotangent of X for the `cotangent` of ``inv(X)``, by D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a]
+    inv(X)[b,j]. Both cotangents have the same first `prefix` axes, those of the value that is differentiated.
     """
     batch = tuple(range(len(node.shape) - 2))
     outer = (*axes_of(prefix), *batch)
@@ -125,8 +125,9 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull the `cotangent` of the order-k cofactors of X back to X: contract it with ``cof(k + 1, X)``, which is the
-    derivative of ``cof(k, X)``. The first `prefix` axes of the cotangent are kept in front.
+    """Return the cotangent of X for the `cotangent` of its order-k cofactors: the contraction with ``cof(k + 1, X)``,
+    which is the derivative of ``cof(k, X)``. Both cotangents have the same first `prefix` axes, those of the value that
+    is differentiated.
     """
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))
@@ -145,8 +146,8 @@ def softmax(graph: Graph, node: Node) -> Node:
 
 
 def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull the `cotangent` of the log-sum-exp of X back to X, by D lse(X) / d X = exp(X - lse(X)). The first `prefix`
-    axes of the cotangent are kept in front.
+    """Return the cotangent of X for the `cotangent` of its log-sum-exp, by D lse(X) / d X = exp(X - lse(X)). Both
+    cotangents have the same first `prefix` axes, those of the value that is differentiated.
     """
     outer = axes_of(prefix)
     labels = range(len(node.args[0].shape))

@@ -95,7 +95,9 @@ class TensorSweep(ReverseSweep[Node]):
     # -------------------------------------------------------------- index notation
 
     def _entries(self, node: Node, cotangent: Node) -> None:
-        """Pull back through `node`, given in index notation, by a sweep from its entries to the whole tensors in it."""
+        """Add the contributions of `node`, which is written in index notation, to the cotangents of the whole tensors
+        in it. A `Sweep` from the entries of `node`, with the cotangents of the entries, computes them.
+        """
         graph = self.graph
         variables: tuple[int, ...] = ()
         outer = [graph.fresh(name) for name in self._names(len(self._prefix))]
@@ -116,8 +118,8 @@ class TensorSweep(ReverseSweep[Node]):
 
 
 def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
-    """Return `tensor` as a list of summands: each diagonal one, such as ``diag(x)``, by itself, all others as one.
-    Products with a diagonal need no sum over a Kronecker delta.
+    """Return `tensor` as a list of summands: each diagonal one, such as ``diag(x)``, is an item, the sum of all others
+    is another one. Products with a diagonal need no sum over a Kronecker delta.
 
     A tensor without diagonals, or with too many of them, is its only term.
     """

@@ -121,8 +121,8 @@ def _captured(scan: Any) -> list[Any]:
 
 
 def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
-    """Return all scans in `values`, and in scans of these, that depend on `variables`. A scan comes before the scans
-    that it reads.
+    """Return all scans in `values`, and in the inputs of such scans, that depend on `variables`. A scan comes before
+    the scans that it reads.
     """
     wanted = set(variables)
     order: dict[Any, None] = {}
@@ -372,7 +372,9 @@ class _Adjoint:
         return variable
 
     def add_cotangents_to(self, found: Found) -> None:
-        """Add the cotangents of everything that the recurrence reads to `found`."""
+        """Compute the cotangents of the variables and scans that the recurrence reads, by a scan that runs backwards,
+        and append them to the lists in `found`, a dictionary from each variable or scan.
+        """
         for target, cotangent in self.direct:
             _sweep_back(target, cotangent, self.variables, found)
         if not self.pairs:

@@ -37,7 +37,7 @@ MAX_SEARCH_STEPS = 200
 
 
 def variable_name(symbol: Any) -> str:
-    """Return the name that stands for ``symbol`` in constraints. Two dummies with equal names get different ones."""
+    """Return the name of ``symbol`` as a variable of constraints. Two dummies with equal names get different ones."""
     return f"{symbol.name}.{symbol.dummy_index}" if isinstance(symbol, sympy.Dummy) else str(symbol.name)
 
 

@@ -197,7 +197,9 @@ class Lines:
         return values[name]
 
     def start(self, name: str) -> Any:
-        """Return the first value of the state `name`; a zero may stand for a tensor of zeros."""
+        """Return the first value of the state `name` as an expression. For the line ``h[-1] = 0`` it is the scalar 0,
+        even if the state is a tensor.
+        """
         line = self.starts[name]
         if found := re.fullmatch(r"\s*\\mathbf\{0\}(?:_\{(.*)\})?\s*", line.right):
             shape = [self.whole_text.size(part) for part in re.split(r"\\times", found[1])] if found[1] else []

@@ -256,8 +256,8 @@ class _IndexArrayRanges(Accesses):
             self.constrain_read(form, extent, substitute_all(access.around.rows, self.size_values))
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield ``(tensor, around)`` for ``read``, a read of an entry, so that the traversal visits all entries of the
-        tensor, in the same context, and not only this one.
+        """Yield the arguments of ``read``, a read of an entry, each paired with ``around``, so that the traversal
+        visits all entries of the tensor and not only this one.
         """
         yield from ((arg, around) for arg in read.args)
 

@@ -351,7 +351,7 @@ class _IntegerIndices:
 
     def bind(self, position: int, scope: Scope) -> tuple[Scope, Any]:
         """Return ``(scope, symbol)`` for limit number ``position`` of the sum: the integer symbol that replaces its
-        index, and ``scope`` with this replacement added, for what is inside of the limit.
+        index, and ``scope`` with this replacement added, to convert the body and inner limits.
         """
         index = self.expr.limits[position][0]
         if not isinstance(index, (Symbol, Idx)):

@@ -90,7 +90,7 @@ class _ToMatrices(Rewriting):
 
     def visit_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
         """Convert a tensor symbol to a `MatrixSymbol`, or to a `Symbol` if it has no axes. Raise `ShapeError` if two
-        tensors would become the same one.
+        different tensors would become equal symbols.
         """
         shape = (*expr.shape, S.One)[:2]
         result = sympy.MatrixSymbol(expr.name, *shape) if expr.shape else Symbol(expr.name, real=True)
@@ -168,7 +168,7 @@ class _ToMatrices(Rewriting):
         return sympy.Identity(expr.shape[0]) if expr.shape else S.One
 
     def visit_matrix_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert an inverse or a determinant to SymPy's own."""
+        """Convert an inverse or a determinant to SymPy's `Inverse` or `Determinant`."""
         return OF_ONE[type(expr)]((yield self.visit(expr.matrix)))
 
     def visit_cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:

@@ -226,8 +226,8 @@ def _power(node: Any) -> Any:
 
 
 class _Operand(NamedTuple):
-    """An operand of an elementwise operation in two notations: alone, and times the tensor of ones that repeats it to
-    the shape of the operation.
+    """An operand of an elementwise operation in two notations: without and with the tensor of ones, a product with
+    which repeats it to the shape of the operation.
 
     ``shape`` and ``text`` are its shape and notation next to operands that have the other axes; ``axes`` are its axes
     in the node, ``bare`` its notation with these alone, and ``full`` its notation with the ones.
@@ -259,8 +259,8 @@ def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> 
 
 
 def _operand(node: Any) -> _Operand:
-    """Return the notations of `node`, an operand of an elementwise operation: alone, and times the ones that repeat it
-    along axes. Both are the same if it is not repeated.
+    """Return the notations of `node`, an operand of an elementwise operation: without and with the tensor of ones that
+    repeats it along axes. Both are the same if it is not repeated.
     """
     axes = tuple(range(rank(node)))
     if isinstance(node, TensorMul) and sum(map(bool, map(rank, node.args))) == 1:

@@ -54,8 +54,8 @@ class _OverIndices(Rewriting):
         return expr if body is expr.body else expr.func(body, *expr.limits)
 
     def visit_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the scan unchanged (apart from its arguments) if it uses no index of the scope. Else make one scan
-        over all values of these indices, and return its entry.
+        """Return the scan with rebuilt arguments if it contains no index of the scope. Else make one scan that computes
+        the values for all values of these indices, and return the entry that replaces the scan.
         """
         found = sorted([pair for pair in scope if pair[0] in expr.free_symbols], key=str)
         if not found:
