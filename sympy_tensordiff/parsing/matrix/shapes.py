@@ -111,7 +111,9 @@ class ShapeInference:
         return None, None
 
     def _infer_name(self, node: Tree) -> Axes:
-        """Return the axes of a name, or a new square matrix for ``eye``."""
+        """Return the axes that the name at ``node`` has at each occurrence; those of a new square matrix for an
+        undeclared ``eye``.
+        """
         if node.text == "eye" and node.text not in self.names:
             return self.new_square()
         return self.names.get(node.text, (None, None))

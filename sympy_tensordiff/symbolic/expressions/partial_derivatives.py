@@ -74,7 +74,9 @@ class Subs(sympy.Subs):
         return (self._unchecked(self.expr, self.variables, point), True) if changed else (self, False)
 
     def doit(self, **hints: Any) -> Any:
-        """Override `Basic.doit`: evaluate the derivative at the point, if the function is not undefined any more."""
+        """Override `Basic.doit`: return the value of the derivative at the point, if its undefined function has been
+        replaced by a formula; else the node with its arguments evaluated.
+        """
         point = [arg.doit(**hints) for arg in self.point] if hints.get("deep", True) else self.point
         if orders_of(self.expr) is not None and isinstance(self.expr.expr, AppliedUndef):
             return self.func(self.expr, self.variables, point)
