@@ -287,8 +287,9 @@ class ResultSplitter:
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
         """Return the product ``expr`` split into terms, as a dictionary from sets of block loops to terms; each term is
-        summed over the blocks of its loops. At most one factor may be a sum over blocks; others are first computed as
-        arrays of their own (stages).
+        summed over the blocks of its loops. If exactly one factor is a sum of such terms, it is split; other factors
+        with sums over blocks are first computed as arrays of their own (stages). ``binders`` and ``active`` are the
+        index ranges and the block loops around ``expr``.
         """
         split_factors = []
         for factor in expr.args:

@@ -130,7 +130,7 @@ class TraditionalWriter(Writer):
 
     def front(self, scalar: Any) -> Any:
         """Return the formula of a scalar that is printed in front of other factors. It gets parentheses if it is a sum
-        of terms, or ends in a sum sign, under which a reader would count the next factors.
+        of terms, or if a factor of it is a sum over an index, under whose sign a reader would count what follows.
         """
         form = self.printer._print(scalar)
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
