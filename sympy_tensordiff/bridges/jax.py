@@ -156,8 +156,8 @@ def _load() -> SimpleNamespace:
     compiled = lru_cache(_MAX_PROGRAMS)(lambda f, integers: jax.jit(partial(_trace, used, f, integers)))
 
     def evaluate(*values: Any, f: Any, integers: tuple[int, ...]) -> list[Any]:
-        """Return the results of the operator ``f`` at concrete arrays, with its ``integers`` arguments, outside of
-        JAX's transformations.
+        """Return the results of the operator ``f`` for a call outside of JAX's transformations: ``values`` are concrete
+        arrays, ``integers`` the integer arguments.
         """
         if f.function.backend == "jax":
             return list(compiled(f, integers)(*values))
@@ -216,7 +216,7 @@ def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers
         raise ArgumentError(f"kernels of the backend {backend!r} run on the CPU: use backend='jax' on other devices")
 
     def call(*arrays: Any) -> tuple[Any, ...]:
-        """Return the results of the kernel in the types that the compiled program expects."""
+        """Return the results of the kernel for the host ``arrays``, in the types that the compiled program expects."""
         results = _compute(f, integers, arrays)
         return tuple(np.asarray(r, aval.dtype) for r, aval in zip(results, context.avals_out, strict=True))
 
@@ -263,8 +263,9 @@ def _check_positions_in_wrt(f: Any, positions: Sequence[int]) -> None:
 
 
 def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
-    """JAX rule for reverse mode: return the cotangents of those arguments of ``f`` in which its results are linear,
-    None for the others.
+    """JAX rule for reverse mode: given the ``cotangents`` of the results, return those of the arguments of ``f`` in
+    which its results are linear, None for the other arguments. ``values`` are the array arguments, ``integers`` the
+    others.
     """
     arguments = merge_arguments(f.function, values, integers)
     positions = [p for p, v in enumerate(arguments) if jax.is_linear(v)]

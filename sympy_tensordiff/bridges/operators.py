@@ -122,8 +122,8 @@ class _DerivableOperator:
     _derived: dict[Step, Any]
 
     def pushforward(self, positions: tuple[int, ...]) -> Any:
-        """Return the operator that computes the tangents of all outputs, cached. It takes the arguments of this one,
-        then the tangents of those at ``positions``.
+        """Return the operator that computes the tangents of all outputs, cached. It takes the arguments of the present
+        operator, then the tangents of the arguments at ``positions``.
         """
         return self.derive(("pushforward", positions))
 
@@ -134,14 +134,14 @@ class _DerivableOperator:
         return self.derive(("pullback", positions, given))
 
     def batched(self, flags: tuple[bool, ...]) -> Any:
-        """Return the operator that applies this one along a leading axis, cached. The arguments whose flag in ``flags``
-        is true have this axis; the others are the same for all calls.
+        """Return the operator that applies the present one along a new leading axis, cached. The arguments whose flag
+        in ``flags`` is true have this axis; the others are the same for all calls.
         """
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator that a method such as "pullback" derives from this one. ``step`` is the name of the
-        method, followed by its arguments. Results are cached.
+        """Return the operator that ``step`` derives from this one: the name of a method and its arguments, such as
+        ``("batched", flags)``. It is created by the private method of that name, ``_batched``, and cached.
         """
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
@@ -190,7 +190,9 @@ class Operator(_DerivableOperator):
         return tuple(kernel(*values))
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
-        """Return the shapes of the outputs, given the shapes of arrays and the values of integers."""
+        """Return the shapes of the outputs. ``given`` has, for each argument, the shape of an array or the value of an
+        integer.
+        """
         count = len(self.function.args)
         results = self.function.shapes(given[:count])
         return [tuple(given[k]) if k >= 0 else results[~k] for k in self.output_kinds]

@@ -136,7 +136,9 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Return the results of an operator derived from this one, with its own autograd function."""
+        """Return the results of ``derived``, an operator for a derivative or a batch of ``operator``, by its own
+        autograd function.
+        """
         return _autograd_of(torch, derived).apply(*values)
 
     class TracedOperator(torch.autograd.Function):  # type: ignore[misc]
@@ -292,8 +294,8 @@ def _operator_key(operator: Any) -> str:
 
 
 def _register_function(function: BridgedFunction) -> None:
-    """Register a function under a key, so that operators can be found by names. The key is a hash of the content, or
-    random if that is not possible.
+    """Register ``function`` under a key and store the key in it, so that compiled code can find its operators by the
+    key. The key is a hash of the content, or random if that is not possible.
     """
     parts = sympy.Tuple(sympy.Tuple(*function.args), sympy.Tuple(*function.operator.outputs))
     content = sympy.srepr(parts), function.backend, function.is_tuple

@@ -28,8 +28,8 @@ KINKS: frozenset[Any] = frozenset({sympy.Max, sympy.Min, sympy.Abs})
 
 
 class Decomposition(NamedTuple):
-    """A scalar as a ``function`` of symbols. They stand for its largest affine subexpressions (``affine``), and for
-    other scalars in it (``inner``).
+    """A scalar written as a ``function`` of symbols. ``affine`` maps some of them to the largest affine subexpressions
+    of the scalar, ``inner`` the others to other scalars in it.
     """
 
     function: Expr
@@ -38,12 +38,14 @@ class Decomposition(NamedTuple):
 
     @property
     def parts(self) -> dict[Expr, Expr]:
-        """The expression that each symbol of ``function`` stands for."""
+        """The expressions that the symbols of ``function`` replace, as a dictionary by symbol."""
         return {**self.affine, **self.inner}
 
 
 class _PartSymbols(NamedTuple):
-    """The symbols of one decomposition, each with the subexpression that it replaces."""
+    """The symbols of one decomposition of a scalar, in which each symbol replaces a subexpression. ``affine`` and
+    ``inner`` map symbols to subexpressions, ``symbols`` maps subexpressions to symbols.
+    """
 
     affine: dict[Expr, Expr]
     inner: dict[Expr, Expr]
@@ -83,8 +85,8 @@ class Variables:
         return self._degrees[scalar]
 
     def arguments(self, node: Expr) -> tuple[Expr, ...]:
-        """Return the scalars from which ``node`` is computed; () for entries, determinants and `Piecewise`, whose
-        arguments are not plain scalars.
+        """Return the arguments of ``node`` that determine its degree in the variables: the body of a reduction, () for
+        entries, determinants and `Piecewise`.
         """
         if isinstance(node, IndexedReduction):
             return (node.args[0],)
@@ -119,9 +121,10 @@ class Variables:
     def decompose(
         self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
     ) -> Decomposition:
-        """Return ``scalar`` as a function of affine and other parts: ``exp(2*x + y)`` as ``exp(t)`` with
-        ``t = 2*x + y``. Only functions in ``through`` are decomposed, scalars in ``opaque`` never; with ``finest``,
-        each term of an affine sum is a part of its own.
+        """Return ``scalar`` as a function of symbols for its largest affine parts and for other scalars in it:
+        ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x + y``. Functions that are not in ``through``, and the scalars in
+        ``opaque``, are replaced by a symbol as a whole; with ``finest``, each term of an affine sum has a symbol of its
+        own.
 
         The nodes ``opaque`` become inner scalars as well. An affine part is as large as possible, without its numbers;
         with ``finest``, each of its terms is a part.
@@ -150,8 +153,8 @@ class Variables:
         )
 
     def _replace_affine(self, node: Expr, part_symbols: _PartSymbols, finest: bool) -> Expr:
-        """Return an affine scalar as a number plus a multiple of one symbol, which stands for its variable part; with
-        ``finest``, one symbol stands for each term.
+        """Return ``node``, which is affine in the variables, as a number plus a multiple of one symbol for its variable
+        part; with ``finest``, as a sum with one symbol for each term. New symbols are recorded in ``part_symbols``.
         """
         if self.degree(node) == 0:
             return node

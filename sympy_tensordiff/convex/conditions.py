@@ -89,9 +89,9 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Interval], is_concave: Callable[[Expr], bool]
 ) -> None:
-    """Declare in ``signs`` the ranges of the symbols in the function of ``outer``, given by ``ranges``; raise
-    `SignUnknown` unless the function is proved to be defined in them. If a symbol stands for a scalar that
-    ``is_concave`` proves concave, its range is first narrowed to where logarithms and roots of it are defined.
+    """Declare in ``signs`` the ranges of the symbols of the function in ``outer``, as ``ranges`` gives them, and raise
+    `SignUnknown` unless the function is proved to be defined there. If ``is_concave`` proves that a symbol's scalar is
+    concave, its range is first narrowed to where logarithms and roots of it are defined.
 
     Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
     in the open ranges only, a pole and a logarithm at their ends as well.
@@ -107,9 +107,8 @@ def enter_domain(
 
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
-    """Narrow the range declared in ``signs`` for a part p of ``outer`` to the domains of the logarithms and roots of
-    ``a*p + b`` in its function, if ``a*p`` is concave. Return these logarithms and roots, which need no further proof
-    that they are defined.
+    """Narrow, in ``signs``, the range of each symbol p in the function of ``outer`` to where logarithms and roots of
+    ``a*p + b`` in it are defined, if the scalar ``a*p`` is proved concave. Return these logarithms and roots.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")
@@ -144,9 +143,9 @@ def require_values(
     closed: Mapping[Expr, Expr] | None = None,
     domain_nodes: Collection[Expr] = (),
 ) -> None:
-    """Raise `SignUnknown` unless every logarithm, root and quotient in ``function``, except those in `domain_nodes`, is
-    defined for all values of the symbols ``parts``. `closed` maps symbols with closed ranges, which are declared open,
-    to symbols that have the closed ranges.
+    """Raise `SignUnknown` unless every logarithm, root and quotient in ``function`` that contains a symbol of ``parts``
+    is defined in the declared ranges; those in `domain_nodes` are not examined. `closed` maps a symbol to another one
+    whose declared range contains its ends, too.
 
     `domain_nodes` are the logarithms and roots to whose domains the ranges were narrowed.
     """

@@ -21,8 +21,8 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Piece(NamedTuple):
-    """A piece of a piecewise function: the interval from ``low`` to ``high`` (None: unbounded), and a general ``point``
-    in it, an expression in the symbol ``parameter``, so that a proof at the point holds in the whole piece.
+    """One interval of a piecewise function, from ``low`` to ``high`` (None: unbounded). ``point`` is a general point in
+    it, an expression in the symbol ``parameter``: signs that are proved at this point hold in the whole interval.
     """
 
     low: Expr | None
@@ -126,8 +126,8 @@ def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[D
 def _require_corner(
     signs: Signs, outer: Decomposition, symbol: Expr, pieces: list[Expr], curvature: int, end: Any
 ) -> None:
-    """Raise `SignUnknown` unless two neighbouring ``pieces`` have the same value at ``symbol = end``, and the slope
-    does not decrease there (for ``curvature`` 1) or not increase (-1).
+    """Raise `SignUnknown` unless two neighbouring ``pieces``, functions of ``symbol``, meet at ``symbol = end``: their
+    values are equal there, and the slope increases or stays equal for ``curvature`` 1, decreases or stays equal for -1.
     """
     left, right = pieces
     nodes = {node for piece in pieces for node in piece.atoms(sympy.Pow, sympy.log) if symbol in node.free_symbols}
@@ -144,15 +144,15 @@ def _require_corner(
 
 
 def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[_Piece]) -> Expr:
-    """Return the `Piecewise` that is ``values[n]`` in the interval ``intervals[n]``."""
+    """Return the `Piecewise` that is ``values[n]`` where ``symbol`` is in the interval ``intervals[n]``."""
     pairs = [(value, symbol < interval.high) for value, interval in zip(values[:-1], intervals, strict=False)]
     return sympy.Piecewise(*pairs, (values[-1], True))
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Return ``(function, scalar)``: ``outer``, a function of the scalar ``part`` (its ``symbol``), written as a
-    function of ``c*part``, and this multiple, if ``c``, of unknown sign, occurs only as a factor of ``part``. Otherwise
-    return ``(outer, part)``.
+    """Rescale the argument of a function: if ``outer``, a function of the scalar ``part``, depends on it only as
+    ``c*part`` with a factor c of unknown sign, return it as a function of ``c*part``, with this scalar. Else return
+    ``(outer, part)``. ``symbol`` is the argument in the function.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
@@ -194,8 +194,8 @@ def _make_interval(signs: Signs, low: Expr | None, high: Expr | None) -> _Piece:
 
 
 def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
-    """Return the values of ``symbol`` at which a condition or an absolute value changes; raise `SignUnknown` if one is
-    not affine.
+    """Return the values of ``symbol`` at which a condition in ``function`` changes or an absolute value has its kink,
+    as expressions; raise `SignUnknown` if such a condition or argument is not affine in ``symbol``.
     """
     found = set()
     for border in _border_expressions(function):
@@ -210,21 +210,21 @@ def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
 
 
 def _border_expressions(function: Expr) -> list[Expr]:
-    """Return the expressions whose zeros are the points where a condition changes, or the sign of the argument of an
-    absolute value.
+    """Return the expressions that change sign where a condition in ``function`` changes or an absolute value has its
+    kink: the differences of the sides of inequalities, and the arguments of absolute values.
     """
     sides = [r.lhs - r.rhs for r in function.atoms(*INEQUALITIES)]
     return sorted(sides + [a.args[0] for a in function.atoms(sympy.Abs)], key=sympy.default_sort_key)
 
 
 def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
-    """Return the piece of ``function`` that applies at ``point``, with absolute values resolved; raise `SignUnknown` if
-    there is none.
+    """Return the branch of ``function`` that applies where ``symbol`` has the value ``point``, without absolute values;
+    raise `SignUnknown` if the conditions or signs there are not known.
     """
 
     def without_abs(scalar: Expr) -> Expr:
-        """Return ``scalar`` with ``a`` or ``-a`` in place of ``Abs(a)``, by the sign of ``a`` where the variable
-        ``symbol`` has the value ``point``.
+        """Return ``scalar`` with ``a`` or ``-a`` in place of ``Abs(a)``, by the sign of ``a`` at the point (``symbol =
+        point``); raise `SignUnknown` if it is not known.
         """
         resolved_values = {}
         for node in scalar.atoms(sympy.Abs):
@@ -240,8 +240,8 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
 
 
 def _condition_holds(signs: Signs, condition: Any, value: Callable[[Expr], Expr]) -> bool:
-    """Return whether ``condition`` is true at the point at which the function ``value`` evaluates scalars; raise
-    `SignUnknown` if that is not known.
+    """Return whether ``condition`` is true at a point; raise `SignUnknown` if that is not known. The function ``value``
+    returns a scalar's expression at the point.
     """
     if condition in (True, False):
         return bool(condition)

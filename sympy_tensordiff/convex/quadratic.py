@@ -46,14 +46,17 @@ def directional_derivative(directions: Mapping[Any, Any], matrices: Mapping[Expr
 
 
 def _matrix_entry_derivative(matrix: Any, directions: Mapping[Any, Any], row: Expr, column: Expr) -> Expr:
-    """Return the derivative along ``directions`` of one entry of a matrix that is affine in the variables."""
+    """Return the derivative along ``directions`` of the entry (``row``, ``column``) of ``matrix``, which is affine in
+    the variables.
+    """
     own: Any = matrix_entry(matrix, row, column)
     return to_index_notation(jvp(own, tuple(directions), tuple(directions.values())))
 
 
 def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
-    """Return ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``, as a sum of one
-    `Piecewise` per argument. Where several arguments attain it, their values are added.
+    """Return, as one expression, ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``: the
+    sum, over all arguments, of a `Piecewise` that is ``value(a)`` where ``a`` attains it, else 0. Where several
+    arguments attain it, their values are added.
     """
     if isinstance(node, IndexedMax | IndexedMin):
         body = node.args[0]
@@ -129,9 +132,9 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield second derivatives of a product as visibly nonnegative forms (`GramForm`), one for each exchange of indices
-    that extends ``start`` and leaves the product unchanged. Its factors are the variables ``ends``, at most one entry
-    of an inverse, ``cores``, and others, ``rest``.
+    """Yield the second derivative along ``directions`` of a product, summed over ``limits``, in visibly nonnegative
+    forms (`GramForm`): one for each exchange of indices that extends ``start`` and leaves the product unchanged. The
+    factors of the product are the variables ``ends``, at most one entry of an inverse, ``cores``, and others, ``rest``.
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -200,7 +203,7 @@ def _indices_of(end: Expr) -> tuple[Expr, ...]:
 
 
 def _is_same_variable(ends: Sequence[Expr]) -> bool:
-    """Return whether all of ``ends`` are one symbol, or entries of one tensor."""
+    """Return whether all of ``ends``, which are symbols or entries, are the same symbol or entries of one tensor."""
     return len({end.tensor if isinstance(end, TensorEntry) else end for end in ends}) <= 1
 
 
@@ -224,8 +227,8 @@ def _unify_indices(
 
 
 def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield the exchanges of ``bound`` indices that extend ``start`` and map one of the variables ``ends`` to the other
-    one. For an entry of a symmetric matrix, both orders of its indices are tried.
+    """Yield the exchanges of ``bound`` indices that extend ``start`` and map the indices of one of the two entries
+    ``ends`` to those of the other. For an entry of a symmetric matrix, both orders of its indices are tried.
     """
     if start is None or not _is_same_variable(ends):
         return
@@ -311,7 +314,8 @@ def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
     """Return the second derivative of ``found``, a product ``sum(weight*half*half'*links)``, along ``directions`` as a
-    visibly nonnegative `GramForm`.
+    visibly nonnegative `GramForm`. ``exchange`` maps the indices of the halves to each other; ``cores`` is the entry of
+    an inverse among the factors, if any.
     """
     half = sympy.Mul(*(_differentiate_factor(f, directions) for f in found.half))
     if cores:
@@ -366,15 +370,15 @@ def _matrix_fractional_form(
 
 
 def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
-    """Return the matrices ``M`` of the links ``M[i, i']`` in `found`, one for each factor that connects an index with
-    its exchanged index.
+    """Return the matrix ``M`` of each link ``M[i, i']`` of `found`: a factor that connects an index with the index it
+    is exchanged with.
     """
     return tuple(link.tensor for link in found.links)
 
 
 def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
-    """Return the direction (derivative) of ``factor`` if it is a variable or an entry of a tensor variable:
-    ``directions`` maps variables to their directions. Any other factor is returned unchanged.
+    """Return the derivative of ``factor`` along the directions if it is a variable or an entry of one, which is the
+    direction or its entry; any other factor unchanged. ``directions`` maps variables to their directions.
     """
     if isinstance(factor, TensorEntry) and factor.tensor in directions:
         return directions[factor.tensor][factor.indices]

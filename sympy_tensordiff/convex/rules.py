@@ -224,9 +224,10 @@ class ConvexityRules:
         ]
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
-        """Return ``d' G d`` as proof terms that are squares, by pivoting of G (``matrix``), where d are the derivatives
-        of ``symbols`` along the direction; raise `SignUnknown` if a pivot may be negative. Law: a symmetric matrix is
-        positive semidefinite if its pivots are not negative.
+        """Return the quadratic form ``d' G d`` as proof terms, multiples of squares, by pivoting of the symmetric
+        ``matrix`` G. d are the derivatives along the direction of the parts for which ``symbols`` stand in ``outer``.
+        Raise `SignUnknown` if a pivot may be negative. Law: a symmetric matrix is positive semidefinite if its pivots
+        are not negative.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x, y = sympy.symbols("x y", real=True)
@@ -263,9 +264,10 @@ class ConvexityRules:
     def _cauchy_schwarz(
         self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
     ) -> list[ProofTerm]:
-        """Return the proof terms of a composition with inner sums ``sum(h(x))``, for the second derivatives ``second``
-        and the ``slopes`` of its outer function. Each sum adds a share to the diagonal of ``second``, since
-        ``(sum(h'*z))**2 <= R*sum(h''*z**2)`` with ``R = sum(h'**2/h'')`` (Cauchy-Schwarz), where all ``h'' > 0``.
+        """Return the proof terms of a function of inner sums ``sum(h(x))``, where ``second`` is the matrix of its
+        second derivatives and ``slopes`` are its first derivatives with respect to ``symbols``. By Cauchy-Schwarz,
+        ``(sum(h'*z))**2 <= R*sum(h''*z**2)`` with ``R = sum(h'**2/h'')``, so that the curvature of each sum makes up
+        for a negative entry on the diagonal of ``second``.
 
         So ``g_s * sum(h''*z**2)`` is at least ``g_s/R * (sum(h'*z))**2``, which is added to the matrix ``G``.
 
@@ -313,8 +315,8 @@ class ConvexityRules:
         return terms + self._sum_of_squares(matrix, symbols, outer)
 
     def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
-        """Return a Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` stands for: the bound of a visibly
-        nonnegative quadratic form, or of a sum over a function of one scalar; None for other sums.
+        """Return a Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` replaces: from its visibly nonnegative
+        second derivative, or from its summand as a function of one scalar. None if there is neither.
         """
         forms = self._terms_of_nonnegative_form(node)
         if forms:
@@ -466,9 +468,9 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, where ``first`` is ``h'`` and ``second`` is ``h''``, derivatives
-    by the variable ``part``; c and d depend neither on ``part`` nor on ``indices``. None if there are none, or if d is
-    not 0 and ``count``, the number of summands, depends on ``indices``.
+    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, where ``first`` and ``second`` are the derivatives h' and h''
+    with respect to ``part``, and neither c nor d depends on ``part`` or ``indices``. None if there is no such pair, or
+    if d is not 0 and ``count``, the number of summands, depends on ``indices``.
     """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None

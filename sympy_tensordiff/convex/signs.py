@@ -238,8 +238,8 @@ class Signs(Generators):
         return sign
 
     def _sign_from_end_points(self, factor: Expr, g: Expr) -> str | None:
-        """Return the sign of ``factor`` that follows from its value at one point (an end of the range of the symbol
-        ``g``, or 0) if a derivative with respect to ``g`` proves that it moves away from 0 from there on; else None.
+        """Return the sign of ``factor`` if its value at one point (an end of the range of the symbol ``g``, or 0) and
+        the sign of its derivatives prove it: from this point on it moves away from 0. None if they do not.
         """
         if not any(g in self._in_terms_of(g, other).free_symbols for other in factor.free_symbols - {g}):
             return None

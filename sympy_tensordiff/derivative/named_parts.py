@@ -233,9 +233,10 @@ def _in_parts(
     roots: Sequence[Node],
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
-    """Return ``(definitions, expressions)``: the definition of each symbol in `symbols` and `own`, and the expressions,
-    all written with these symbols. `leaves` has the nodes of `symbols`, which name the common subexpressions `parts`;
-    the last of `roots` are the definitions of `own`, the others the expressions.
+    """Return ``(definitions, expressions)`` as SymPy expressions in terms of the symbols: a dictionary from each symbol
+    in `symbols` and `own` to its definition, and the list of expressions. `symbols` and `leaves` map the keys of the
+    common subexpressions `parts` to their symbols and to the nodes of these. `roots` are the expressions, followed by
+    the definitions of `own`, the user's named expressions.
     """
     definitions, replaced = parts.replaced(roots, leaves)
     ordered = recognise(reader.graph, [*definitions, *replaced], rules=WITHOUT_TRANSPOSES)

@@ -34,7 +34,7 @@ class ProductTree(NamedTuple):
 
     @property
     def operand(self) -> Operand:
-        """The node's value with its labels, as an operand of further products."""
+        """The pair ``(node, labels)``: the product with a label for each axis, as an operand of further products."""
         return self.node, self.labels
 
 

@@ -53,9 +53,9 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
-    """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope. It is applied inside of selects
-    and guards of the cotangent, so that a cotangent of 0 stays exactly 0 even where the slope is infinite. With
-    `certain`, the slope is known to be finite.
+    """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope. If the slope may be infinite,
+    `rule` is applied to the branches of selects and the bodies of guards in the cotangent, so that a cotangent of 0
+    stays exactly 0. With `certain`, the slope is known to be finite.
 
     Of a table that is read, only some entries may matter: the guards of several reads select these.
     """
@@ -110,8 +110,8 @@ def _apply_inside_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], 
 
 
 def _indices(node: Node) -> frozenset[int]:
-    """Return the index variables on which the value of `node` depends: those in its reads ``x[i]`` and the free ones of
-    its sums and comprehensions.
+    """Return the index variables that occur in `node`: those in its reads ``x[i]`` and the free ones of its sums and
+    comprehensions.
     """
     parts = breadth_first(node, lambda part: () if part.op == "read" else outside_of_binders(part))
     return frozenset[int]().union(*(part.free for part in parts if part.op == "read" or part.op in BINDERS))

@@ -137,8 +137,8 @@ class Pushforward:
         return self.graph.sum(variables, rows, self.graph.mul((tangent, others)))
 
     def _call(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of a function value. The logarithm of a product is differentiated factor by factor: ``D
-        log(a*b) = D log(a) + D log(b)``.
+        """Return the tangent of a function call ``f(a, b)`` by the chain rule. The logarithm of a product is
+        differentiated factor by factor: ``D log(a*b) = D log(a) + D log(b)``.
 
         The same holds for `mul` and `pow`; other functions have their slopes.
         """
@@ -182,14 +182,14 @@ class Pushforward:
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 
     def _entry_for_direction(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the tangent of a variable's entry at `index` for the current direction, read from the tensor of
-        tangents `table`, whose last axes number the directions.
+        """Return the tangent of a variable's entry at `index`. `table` is the tensor of the variable's tangents, whose
+        last axes number the directions; it is read at the direction that the sweep computes.
         """
         return self._entry(table, (*index, *self._outer))
 
     def _entry(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry of the tensor of tangents `table` at `index`. Its dense terms are read from a stored table;
-        its sparse terms, such as Kronecker deltas, are written out.
+        """Return the entry at `index` of `table`, a tensor of tangents. If it is a comprehension, its sparse terms,
+        such as Kronecker deltas, are written out; the dense ones are read from a stored table.
         """
         if table not in self._written:
             self._written[table] = None

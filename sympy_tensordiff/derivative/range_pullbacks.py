@@ -38,8 +38,8 @@ def share_among_ties(graph: Graph, node: Node, body: Node, cotangent: Node) -> N
 
 
 def _where_equal(graph: Graph, value: Node, node: Node, result: Node) -> Node:
-    """Return `result` where `value` equals `node`, 0 elsewhere. If `value` is given by cases, each case is compared by
-    itself.
+    """Return `result` where `value` equals `node`, 0 elsewhere. If `value` is given by cases, the value of each case is
+    compared under the conditions of the case.
 
     Where the indices are known, so is which of them it is: a kernel compares the entry in an array of such values.
     """
@@ -81,8 +81,9 @@ def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Nod
 
 
 def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """Return the product of the factors that come before (`sign` -1) or after (1) the factor `body` at the indices
-    `variables`: their first `level` indices are the same, and the next one is smaller or greater.
+    """Return the product, over a range, of the factors that come before (`sign` -1) or after (1) the factor `body` at
+    the indices `variables`, restricted to those that have the same first `level` indices and another index number
+    `level`. `rows` are the constraints of the range.
     """
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]

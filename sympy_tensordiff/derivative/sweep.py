@@ -111,9 +111,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         numbers: Container[Node],
     ) -> Sweep:
-        """Run the reverse sweep from the entry `body`, which has the cotangent `cotangent` and index variables
-        `variables` in the ranges `rows`, and return it. `numbers` are the nodes that are finite wherever the function
-        is.
+        """Run the reverse sweep from `body`, an entry of the function at the index variables `variables` with the
+        ranges `rows`, and return the sweep. `cotangent` is the cotangent of the entry, and `numbers` are the nodes that
+        are finite wherever the function is.
         """
         self._numbers = numbers
         self._bind(variables, 0)
@@ -144,8 +144,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
                 self._pass_on(node, rows, cotangent)
 
     def _pass_on(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Add the contributions of `node` to the cotangents of its arguments. `cotangent` is its own cotangent where
-        the constraints `rows` are true. The cotangent of a leaf is stored instead.
+        """Add the contributions of `node` to the cotangents of its arguments. `cotangent` is the cotangent of `node`
+        where the constraints `rows` are true. If `node` is a leaf, store its cotangent as a result instead.
         """
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
@@ -227,8 +227,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """Return the cotangent of the comprehension `tensor` at `index`. Its dense terms are stored as a table and read
-        there, if they have finite values; the others are written out.
+        """Return the cotangent of the comprehension `tensor` at `index`: the sum over all reads of the tensor. If it is
+        known to be finite or has no conditions, its dense terms are stored in a table and read there.
         """
         graph = self.graph
         keep = tensor.free & self._bound.keys()
@@ -283,8 +283,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return one contribution ``(constraints, cotangent)`` with all indices summed that `node` does not use; None
-        if `node` may be undefined where that sum is empty, and no constraints exclude these points.
+        """Return the contribution ``(constraints, cotangent)`` to the cotangent of `node`, summed over all indices that
+        do not occur in `node`. Return None if such a sum may be empty at points where `node` is undefined and no
+        constraints exclude them.
 
         A contribution without result stays inside of its sum.
         """

@@ -55,9 +55,10 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield the operands of the einsum `node` that depend on a leaf, each with its cotangent: the einsum of `cotangent`
-    and all other operands. For ``ij,jk->ik``, the einsum for the first operand is ``Pik,jk->Pij``, where ``P`` are the
-    leading axes of the cotangent.
+    """Yield the operands of the einsum `node` that depend on a leaf (``is_active``), each with its cotangent: the
+    einsum of `cotangent` and all other operands. For ``ij,jk->ik``, the einsum for the first operand is
+    ``Pik,jk->Pij``, where ``P`` are the `prefix` leading axes of the cotangent. With `certain`, operands are known to
+    be finite.
     """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -110,8 +111,8 @@ def _leave_one_out(
 
 
 def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull the `cotangent` of ``inv(X)`` back to X, by D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j]. The first
-    `prefix` axes of the cotangent are kept in front.
+    """Return the cotangent of X for the `cotangent` of ``inv(X)``, by D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a]
+    inv(X)[b,j]. Both cotangents have the same first `prefix` axes, those of the value that is differentiated.
     """
     batch = tuple(range(len(node.shape) - 2))
     outer = (*axes_of(prefix), *batch)
@@ -124,8 +125,9 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull the `cotangent` of the order-k cofactors of X back to X: contract it with ``cof(k + 1, X)``, which is the
-    derivative of ``cof(k, X)``. The first `prefix` axes of the cotangent are kept in front.
+    """Return the cotangent of X for the `cotangent` of its order-k cofactors: the contraction with ``cof(k + 1, X)``,
+    which is the derivative of ``cof(k, X)``. Both cotangents have the same first `prefix` axes, those of the value that
+    is differentiated.
     """
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))
@@ -144,8 +146,8 @@ def softmax(graph: Graph, node: Node) -> Node:
 
 
 def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Pull the `cotangent` of the log-sum-exp of X back to X, by D lse(X) / d X = exp(X - lse(X)). The first `prefix`
-    axes of the cotangent are kept in front.
+    """Return the cotangent of X for the `cotangent` of its log-sum-exp, by D lse(X) / d X = exp(X - lse(X)). Both
+    cotangents have the same first `prefix` axes, those of the value that is differentiated.
     """
     outer = axes_of(prefix)
     labels = range(len(node.args[0].shape))
@@ -159,9 +161,10 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield the pairs ``(argument, cotangent)`` of the element-wise `node`, for arguments that depend on a leaf. The
-    cotangent of ``a`` in ``f(a, b)`` is `cotangent` times ``df/da``, entry by entry, summed over the entries if ``a``
-    is a scalar.
+    """Yield the pairs ``(argument, cotangent)`` of the element-wise `node`, for arguments that depend on a leaf
+    (``is_active``). The cotangent of ``a`` in ``f(a, b)`` is `cotangent` times ``df/da``, entry by entry, summed over
+    the entries if ``a`` is a scalar. `prefix` is the number of leading axes of the cotangent; with `certain`, slopes
+    are known to be finite.
     """
     own = tuple(range(len(node.shape)))
     axes = (*axes_of(prefix), *own)
@@ -196,8 +199,9 @@ def contraction(
     *,
     certain: bool = False,
 ) -> Node:
-    """Return the einsum of a cotangent and `factors` with the labels `output`; it is exactly 0 where the cotangent is
-    0, even if a factor is infinite there. `certain` says that the factors are finite.
+    """Return the einsum of a cotangent and `factors`, pairs of node and labels, with the labels `output` and their
+    `extents`. It is exactly 0 where the cotangent is 0, even if a factor is infinite there. `certain` says that the
+    factors are finite.
 
     `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
     `certain` says whether the function evaluates the node unconditionally: then the factors are finite.
@@ -250,8 +254,8 @@ def _move_into_select(graph: Graph, cotangent: Operand, factors: Sequence[Operan
 
 
 def _with_factors(graph: Graph, chosen: Operand, others: Sequence[Operand], moved: Sequence[Operand]) -> Node:
-    """Return the select `chosen`, which is 0 on one side, with its nonzero branch multiplied by the selects `others`
-    and the factors `moved`.
+    """Return the select `chosen`, which is 0 on one side, with its other side multiplied by `others`, further operands
+    that are selects, and by the factors `moved`.
     """
     choice, own = chosen
     sizes = dict(zip(own, choice.shape, strict=True))

@@ -95,7 +95,9 @@ class TensorSweep(ReverseSweep[Node]):
     # -------------------------------------------------------------- index notation
 
     def _entries(self, node: Node, cotangent: Node) -> None:
-        """Pull back through `node`, given in index notation, by a sweep from its entries to the whole tensors in it."""
+        """Add the contributions of `node`, which is written in index notation, to the cotangents of the whole tensors
+        in it. A `Sweep` from the entries of `node`, with the cotangents of the entries, computes them.
+        """
         graph = self.graph
         variables: tuple[int, ...] = ()
         outer = [graph.fresh(name) for name in self._names(len(self._prefix))]
@@ -116,8 +118,8 @@ class TensorSweep(ReverseSweep[Node]):
 
 
 def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
-    """Return `tensor` as a list of summands: each diagonal one, such as ``diag(x)``, by itself, all others as one.
-    Products with a diagonal need no sum over a Kronecker delta.
+    """Return `tensor` as a list of summands: each diagonal one, such as ``diag(x)``, is an item, the sum of all others
+    is another one. Products with a diagonal need no sum over a Kronecker delta.
 
     A tensor without diagonals, or with too many of them, is its only term.
     """
@@ -148,8 +150,8 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """Return the largest nodes in `body`, except `around` (the node that contains it), that can be swept as whole
-    tensors: they depend neither on an index in `bound` nor on an index of an outer binder.
+    """Return the largest nodes in `body` that can be swept as whole tensors, because they depend neither on an index in
+    `bound` nor on an index of an outer binder. The node `around`, which contains `body`, is not among them.
     """
 
     def is_closed(node: Node) -> bool:
@@ -163,8 +165,9 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
 
 
 def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int]) -> Node:
-    """Return the entry at `index` of `tensor`, a cotangent or tangent. Transposes, scaled copies and sparse
-    comprehensions are written out, and other tensors are read.
+    """Return the entry at `index` of `tensor`, a cotangent or tangent. Transposes and scaled copies are written out; so
+    is a comprehension, but its dense terms are read from a stored table. Other tensors are read. `sizes` are the
+    variables that are sizes.
     """
     if not tensor.shape:
         return tensor

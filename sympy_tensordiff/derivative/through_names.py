@@ -89,8 +89,9 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return ``written(work, [node])`` for the graph node of the tangent of `value`, so the result is a list of one
-        expression or None. `moves` maps each variable or named part to a list of its tangents, which are added.
+        """Compute the node of the tangent of `value` and return ``written(work, [node])``, where ``work`` is its
+        `Differentiation`: a list of one expression, or of None for 0. `moves` maps each variable or named part to a
+        list of its tangents, which are added up.
         """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
@@ -135,8 +136,8 @@ def _pullbacks_where_nonzero(
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return the cotangent's entry at `variables`: a read of its name, guarded by the conditions under which it is
-        nonzero, or without guard if these are many. If they cannot be written as guards, return the formula itself.
+        """Return the cotangent's entry at `variables`: a read of its name under the conditions (guards) for it to be
+        nonzero. Without guards if there are too many; the formula itself if the conditions cannot be written as guards.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named

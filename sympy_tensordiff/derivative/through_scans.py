@@ -73,8 +73,9 @@ def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | 
 
 
 def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) -> Any:
-    """Apply the linear function `derivative` to each unit tensor of `shape` (a single 1, else 0) and stack the results
-    along new first axes. So a Jacobian is built from pullbacks or tangents.
+    """Apply the linear function `derivative` to each unit tensor of `shape` (one entry is 1, the others 0) and stack
+    the results along new first axes. If `derivative` maps a cotangent or tangent to its pullback or pushforward, the
+    result is the Jacobian.
 
     Each axis is a scan without states, over the rows of a unit matrix: all that depends on none of these rows is
     computed once.
@@ -120,8 +121,8 @@ def _captured(scan: Any) -> list[Any]:
 
 
 def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
-    """Return all scans in `values`, and in scans of these, that depend on `variables`. A scan comes before the scans
-    that it reads.
+    """Return all scans in `values`, and in the inputs of such scans, that depend on `variables`. A scan comes before
+    the scans that it reads.
     """
     wanted = set(variables)
     order: dict[Any, None] = {}
@@ -251,8 +252,8 @@ def _tangent_variable(variable: Any) -> Any:
 
 
 def _active_states(states: Sequence[State], active: set[Any], moving: set[Any]) -> set[Any]:
-    """Return the state variables that change with the differentiated leaves: those in `active`, and those whose step
-    depends on another one that changes or on a variable in `moving`.
+    """Return the variables of the states that depend on a leaf of the differentiation: those in `active`, and those
+    whose update depends on another such state or on a symbol in `moving`.
     """
     found = set(active)
     while True:
@@ -277,7 +278,9 @@ def _symbols_and_scans(expr: Any) -> set[Any]:
 
 
 def _outside_leaves(scan: Any) -> list[Any]:
-    """Return the free symbols in the steps of a scan, and the scans in them that depend on no bound variable."""
+    """Return what the steps of a scan read from outside: their free symbols without the bound variables, and the scans
+    in them that depend on no bound variable.
+    """
     free = free_symbols_in(scan.steps).difference(scan.bound)
     return [*_captured(scan), *sorted(free, key=str)]
 
@@ -336,7 +339,9 @@ class _Adjoint:
             self._add_result(result, cotangent)
 
     def _add_result(self, result: Any, cotangent: Any) -> None:
-        """Record that a result of the scan (a last state, a sum or all values) has this cotangent."""
+        """Record that `result`, a `Scan` node of this recurrence (a last state, a sum or a stack over time), has this
+        `cotangent`.
+        """
         if result.kind == "last":
             state = next(s for s in self.states if s.update == result.value)
             if state.is_constant:
@@ -357,8 +362,8 @@ class _Adjoint:
         self.pairs.append((result.value, row))
 
     def _constant(self, expr: Any, name: str) -> Any:
-        """Return a variable that has the value `expr`, a cotangent from outside of the steps, in every step: a new
-        state that never changes. A number is returned unchanged.
+        """Return a variable with the value `expr`, a cotangent from outside of the steps, in every step: a new state
+        that never changes, with a new name like `name`. A number is returned unchanged.
         """
         if expr.is_number:
             return expr
@@ -367,7 +372,9 @@ class _Adjoint:
         return variable
 
     def add_cotangents_to(self, found: Found) -> None:
-        """Add the cotangents of everything that the recurrence reads to `found`."""
+        """Compute the cotangents of the variables and scans that the recurrence reads, by a scan that runs backwards,
+        and append them to the lists in `found`, a dictionary from each variable or scan.
+        """
         for target, cotangent in self.direct:
             _sweep_back(target, cotangent, self.variables, found)
         if not self.pairs:

@@ -37,7 +37,7 @@ MAX_SEARCH_STEPS = 200
 
 
 def variable_name(symbol: Any) -> str:
-    """Return the name that stands for ``symbol`` in constraints. Two dummies with equal names get different ones."""
+    """Return the name of ``symbol`` as a variable of constraints. Two dummies with equal names get different ones."""
     return f"{symbol.name}.{symbol.dummy_index}" if isinstance(symbol, sympy.Dummy) else str(symbol.name)
 
 
@@ -49,8 +49,8 @@ def to_affine_form(form: Any) -> Affine:
 
 
 def range_constraints(ranges: Iterable[IndexRange]) -> Rows:
-    """Return the constraints that indices are in their ``ranges``. An end that is not affine is left out, so that the
-    entries said to be read (the footprint) may be more, but never fewer.
+    """Return the constraints that indices are in their ``ranges``. An end that is not affine gives no constraint, which
+    can only enlarge the set of entries that a block is said to read (the footprint).
     """
     return tuple(row for one in ranges for row in one.constraints(variable_name(one.index), _affine_or_none))
 
@@ -66,8 +66,9 @@ def _affine_or_none(expr: Any) -> Affine | None:
 
 
 def _affine_constraint(kind: Any, expr: Any) -> Rows:
-    """Return the constraint ``expr >= 0`` ("ge") or ``expr == 0`` ("eq") as a tuple of one item; () if ``expr`` reads
-    data or is not affine. Without it, the entries said to be read (the footprint) may be more, but never fewer.
+    """Return the constraint ``expr >= 0`` (``kind`` "ge") or ``expr == 0`` ("eq") as a tuple of one item. Return () if
+    ``expr`` reads data or is not affine: a missing constraint can only enlarge the set of entries that a block is said
+    to read.
     """
     form = _affine_or_none(expr)
     return () if form is None else (Constraint(kind, form),)
@@ -100,9 +101,9 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the bodies of the sums over blocks in ``expr``, each with the constraints under which it is evaluated;
-    None if ``expr`` adds anything else to them. ``origins`` are the symbols for the first indices of the block;
-    ``rows`` hold for ``expr``.
+    """Return the bodies of the reductions over blocks in ``expr``, each with the constraints under which it is
+    evaluated; ``rows`` are those of ``expr``. Return None if ``expr`` adds a term without such a reduction. ``origins``
+    are the symbols for the first index of each block.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -153,9 +154,9 @@ PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
 
 
 def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
-    """Return the cases of an entry with a periodic or clamped index, pairs of an entry with affine indices and its
-    condition: ``x[i + 1]`` and ``x[i + 1 - n]`` for ``x[(i + 1) mod n]``. None if there are too many cases.
-    ``min_sizes`` are lower bounds of sizes that may be assumed.
+    """Return the cases of ``entry``, an entry with a periodic or clamped index, as pairs ``(entry with affine indices,
+    condition)``: ``x[i + 1]`` and ``x[i + 1 - n]`` for ``x[(i + 1) mod n]``. None if there are too many cases.
+    ``facts`` are constraints that hold, ``min_sizes`` lower bounds of sizes that may be assumed.
 
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
@@ -275,7 +276,9 @@ class ReadRanges(NamedTuple):
 
 
 def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]) -> range:
-    """Return the range ``whole`` without values at its ends for which the inner loops of ``nest`` have no iteration."""
+    """Return the range ``whole`` of the outermost index of ``nest`` (nested loops), without the values at both ends for
+    which the inner loops have no iteration at the sizes ``values``.
+    """
     if not nest:
         return whole
     low = next((t for t in whole if _has_point(nest, values, t)), whole.stop)
@@ -284,8 +287,8 @@ def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[st
 
 
 def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: int) -> bool:
-    """Return whether the inner loops of ``nest`` run at all when the outermost index is ``outermost``; True if that is
-    not decided within `MAX_SEARCH_STEPS` steps.
+    """Return whether the inner loops of ``nest`` have an iteration if its outermost index is ``outermost``, at the
+    sizes ``values``; True if that is not decided within `MAX_SEARCH_STEPS` steps.
     """
     try:
         return any(True for _ in points_of_nest(nest[1:], {**values, nest[0].variable: outermost}, MAX_SEARCH_STEPS))
@@ -323,9 +326,9 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the range of the variable ``target`` for all values of the variables ``loops`` that satisfy ``rows``, as a
-    tuple of its bounds; () if it has none. If the range may be too wide, because the loop variables are integers, the
-    bounds of the inner loops follow in the tuple.
+    """Return the bounds of the variable ``target`` for all values of the variables ``loops`` that satisfy ``rows``, as
+    a tuple with one item; () if it has no bounds. If these bounds may be too wide for integers, the bounds of the other
+    variables follow in the tuple, as those of inner loops.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

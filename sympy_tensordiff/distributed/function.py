@@ -62,8 +62,9 @@ class KernelBlock(NamedTuple):
 
 
 class _BlockProgram(NamedTuple):
-    """The compiled kernels for given block sizes. It says to which results and intermediate arrays (stages) their
-    partial results belong.
+    """The compiled kernels for given block sizes. Partial results are numbered by the array to which they belong:
+    ``results`` has the numbers of the function's results, ``stages`` those of intermediate arrays. ``min_sizes`` are
+    lower bounds of sizes that the kernels assume.
     """
 
     blocks: dict[str, int | None]

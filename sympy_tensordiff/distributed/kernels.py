@@ -123,8 +123,8 @@ class BlockKernel:
         self.function = lambdify([*given, *self.numbers], results, backend, **options)
 
     def _make_facts(self) -> Rows:
-        """Return the constraints that hold in every block: sizes are positive, and a block is inside of the range that
-        is split.
+        """Return the constraints that hold in every block: sizes and the block's length are at least 1, and all indices
+        of the block are inside of the range that is split into blocks.
         """
         rows = [Constraint("ge", to_affine_form(size - 1)) for size in self.sizes]
         for loop in self.loops:
@@ -180,9 +180,9 @@ class BlockKernel:
     def _slice_of_axis(
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
-        """Return the slice of axis number ``axis`` that contains all ``ranges`` of reads, None if it is the whole axis.
-        Raise if an index array selects entries of an axis that is split into blocks (``split``). ``is_always_read``
-        says that every block makes the reads.
+        """Return the slice of axis number ``axis`` that contains all ``ranges`` of reads; None if it is the whole axis.
+        Raise `UnsupportedError` if a range is unknown (None), because data select the entries, and the axis is split
+        into blocks (``split``). ``is_always_read`` says that every block makes the reads.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:
@@ -222,8 +222,8 @@ class BlockKernel:
         return TensorComprehension(body, *limits) if limits else body
 
     def _shift_node(self, old: Any, new: Any) -> Any:
-        """Return ``new``, the rebuilt node ``old``, with reads from the sliced inputs, and with sums that count from
-        the first index of the block.
+        """Return ``new``, the rebuilt node ``old``, for one block: a read of an argument becomes a read of its slice,
+        and the index of a sum over a split range counts from the first index of the block.
         """
         if old in self._input_of:
             one = self._input_of[old]

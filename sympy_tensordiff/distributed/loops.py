@@ -77,8 +77,8 @@ class BlockLoops:
         return found
 
     def _loop(self, bounds: Bounds, block: int, number: int) -> BlockLoop:
-        """Return the loop over blocks of length ``block`` of a range with these ``bounds``, the same object in each
-        call. ``number`` distinguishes nested loops over one range.
+        """Return the loop over blocks of ``block`` values each of the range ``bounds``; equal arguments give the same
+        object. ``number`` counts the nested loops over the same range from 0.
         """
         key = (bounds[1:], block, number)
         if key not in self.loop_of_key:
@@ -89,8 +89,8 @@ class BlockLoops:
         return self.loop_of_key[key]
 
     def range_of(self, index: Expr, binders: tuple[IndexRange, ...]) -> Bounds | None:
-        """Return the smallest and the largest value of ``index``, one of the nested ranges ``binders``, as bounds in
-        the sizes alone; None if there are none.
+        """Return the smallest and the largest value of ``index`` for all values of the other indices in ``binders``,
+        the nested ranges around it, as bounds in the sizes alone; None if there are none.
         """
         rows = range_constraints(binders)
         sizes = {s for binder in binders for end in binder[1:] for s in end.free_symbols} - {b.index for b in binders}
@@ -108,8 +108,8 @@ class BlockLoops:
         return self._split_indices[binders]
 
     def _follows_outer_block(self, binder: IndexRange, binders: tuple[IndexRange, ...]) -> bool:
-        """Return whether ``binder`` needs no blocks of its own, because its range is short and moves with an outer
-        index that is split, as ``p - 1 <= i <= p``.
+        """Return whether the range ``binder`` is not split, because it has constant length and moves with an outer
+        index that is split, as ``p - 1 <= i <= p`` with ``p``. ``binders`` are the outer ranges.
         """
         rows = range_constraints([binder])
         outer = {variable_name(index) for index in self.split_indices(binders)}

@@ -65,7 +65,9 @@ class PartialResult(NamedTuple):
 
 @cache
 def _numbered_index(name: str, number: int) -> Expr:
-    """Return the dummy index for ``(name, number)``, always the same one, so that equal sums are equal expressions."""
+    """Return an integer dummy for the key ``(name, number)``: always the same one for the same key, so that sums that
+    differ only in their bound indices become equal expressions.
+    """
     return sympy.Dummy(name, integer=True)
 
 
@@ -119,8 +121,9 @@ class ResultSplitter:
         return axes, self._rename_bound_indices(expr.args[0] if ranges else expr).xreplace(fresh)
 
     def _number_index(self, index: Any, name: str, number: int) -> Expr:
-        """Return the index numbered ``(name, number)``, which replaces ``index`` so that equal sums become equal
-        expressions. If the user's ``blocks`` names ``index``, the new index keeps that block size.
+        """Return the index with the key ``(name, number)`` that replaces ``index``; equal keys give equal indices, so
+        that equal sums become equal expressions. If ``blocks`` gives ``index`` a block size, the new index has the same
+        one.
         """
         own = self.loops.named_indices.get(index, index.name)
         if own not in self.blocks:
@@ -284,8 +287,9 @@ class ResultSplitter:
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
         """Return the product ``expr`` split into terms, as a dictionary from sets of block loops to terms; each term is
-        summed over the blocks of its loops. At most one factor may be a sum over blocks; others are first computed as
-        arrays of their own (stages).
+        summed over the blocks of its loops. If exactly one factor is a sum of such terms, it is split; other factors
+        with sums over blocks are first computed as arrays of their own (stages). ``binders`` and ``active`` are the
+        index ranges and the block loops around ``expr``.
         """
         split_factors = []
         for factor in expr.args:

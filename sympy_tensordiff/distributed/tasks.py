@@ -71,8 +71,8 @@ def make_dask_arrays(kernel: BlockKernel, blocks: Sequence[Any], call: CallConte
 def _make_dask_array(
     name: str, layer: Any, chunks: Any, inner: Mapping[str, Any], arrays: Sequence[Any], dtype: Any
 ) -> Any:
-    """Return a dask array from the tasks in ``layer``. They depend on the tasks in the layers ``inner`` and on the dask
-    arrays ``arrays``.
+    """Return a dask array with the given ``name``, ``chunks`` and ``dtype`` from the tasks in ``layer``, a part of a
+    task graph. They depend on the tasks in the layers ``inner`` and on the dask arrays ``arrays``.
     """
     _, da = import_dask()
     from dask.highlevelgraph import HighLevelGraph
@@ -102,9 +102,10 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Return, for each block, the key under which its partial result ``part`` is to be stored, and add to ``layer`` the
-    tasks that reduce these results to the chunks of the dask array ``name``. ``chunks`` has the chunk sizes along each
-    axis; ``run`` is part of the keys.
+    """Return, for each of ``blocks``, the key under which its partial result ``part`` is to be stored, and add to
+    ``layer`` the tasks that reduce these results to the chunks of the dask array ``name``. ``chunks`` has the chunk
+    sizes along each axis; ``run``, the name of the tasks of ``kernel``, is part of the keys; ``dtype`` is that of the
+    results.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):

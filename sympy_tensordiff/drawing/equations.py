@@ -134,8 +134,8 @@ def _has_scan(exprs: Sequence[Any]) -> bool:
 
 
 def _repeats_a_table(exprs: Sequence[Any]) -> bool:
-    """Return whether a comprehension occurs more than once in `exprs`, such as a table of distances and its
-    exponential.
+    """Return whether a comprehension (a tensor of values, such as distances) is used more than once in `exprs`, so that
+    it is worth a name.
     """
     nodes = nodes_in(exprs, lambda node: node.args)
     uses = Counter(arg for node in nodes for arg in node.args if isinstance(arg, TensorComprehension))
@@ -187,13 +187,15 @@ def _equations(names: Sequence[Any], found: Sequence[tuple[Any, Any]], reduced: 
 
 
 def _in_notebook(results: Sequence[Any]) -> str:
-    """Return the LaTeX of `results` for notebooks: one below the other, followed by the definitions of named parts."""
+    """Return the LaTeX of the expressions `results` for notebooks, one below the other. Definitions of named parts
+    follow after "where".
+    """
     return latex(results, parts=True if named_in(results) else None)
 
 
 def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
-    """Return a long `expr` as lines: ``(symbol, common part)`` pairs, followed by ``(None, expr in terms of the
-    symbols)``; None if it has no common parts.
+    """Return a long `expr` split by common subexpressions, as lines ``(symbol, common subexpression)``, followed by the
+    line ``(None, expr in terms of the symbols)``; None if it has none.
     """
     try:
         found, (reduced,) = cse(expr)

@@ -191,8 +191,8 @@ def _translate(start: Point, vectors: Sequence[Point], steps: Sequence[int]) -> 
 
 
 class LatticeFrame(NamedTuple):
-    """The part of the plane that a picture shows: the smallest and largest value of each index. It also maps integer
-    points of up to three indices to the plane.
+    """The box of integer points, of up to three indices, that a picture shows: ``low`` and ``high`` are the smallest
+    and largest value of each index. Its methods map the points to positions in the picture.
 
     The first two indices are horizontal and vertical; the layers of a third are drawn side by side. So the map to the
     plane is linear, and an arrow from one layer to another is straight.

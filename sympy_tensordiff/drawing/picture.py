@@ -21,7 +21,8 @@ BoundNames = tuple[tuple[int, str], ...]
 
 @dataclass
 class DrawnNode:
-    """One node of a picture: its label, its children, and which pullback (cotangent) it is or has.
+    """One node of a picture: its label, the positions of its children, its number for references from other nodes, and
+    the names of the nodes whose pullback (cotangent) it is.
 
     ``number`` identifies a node that others refer to (0: none does); ``pullback_of`` are the names of the nodes whose
     pullback it is; ``has_pullback`` says that the pullback of this node is drawn; ``colour`` is equal for a node and

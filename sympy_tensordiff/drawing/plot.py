@@ -176,7 +176,9 @@ def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexM
 
 
 def _read_limits(limits: Any) -> list[IndexRange]:
-    """Return the range of each limit that the user gave; raise `ArgumentError` if an index is repeated."""
+    """Return the range of each index in the user's ``limits``, ``(index, extent)`` or ``(index, first, last)``; raise
+    `ArgumentError` if an index is repeated.
+    """
     is_sequence = isinstance(limits, (tuple, list, Tuple)) and all(
         isinstance(limit, (tuple, list, Tuple, Idx)) for limit in limits
     )
@@ -211,8 +213,8 @@ def _read_sizes(sizes: Mapping[Any, Any] | None, names: Sequence[Any]) -> dict[A
 
 
 def _read_form(value: Any, values: Mapping[Any, Affine]) -> Affine:
-    """Convert an index expression to an affine form, with numbers for all symbols but the indices; raise
-    `ArgumentError` for a missing number.
+    """Convert the index expression ``value`` to an affine form. ``values`` maps indices to variables and sizes to
+    numbers; raise `ArgumentError` if one is missing.
     """
     expr = as_expr(value, f"{CALLER}: an index")
     form, atoms = parse(expr)

@@ -90,8 +90,8 @@ def _tree_lines(part: Cluster, count: int) -> tuple[list[str], int]:
 
 
 def _node_line(drawn: DrawnNode, number: int, first: bool) -> str:
-    """Return the text of a node, with its number. If it is written for the ``first`` time, also name the nodes whose
-    pullback (cotangent) it is.
+    """Return the line of text for the node ``drawn``, with its ``number``. If it is written for the ``first`` time, the
+    line also names the nodes whose pullback (cotangent) it is.
     """
     text = (f"#{number} " if number else "") + truncate(drawn.text, MAX_LINE_LENGTH)
     return text + (

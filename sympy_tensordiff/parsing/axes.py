@@ -201,8 +201,8 @@ class AxisSizes:
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
     def leaves_operands_scalar(self, node: Tree) -> bool:
-        """Return whether a number among the operands of ``node`` remains a scalar, as in a sum. In a matrix function,
-        or a product with letters, it stands for a tensor filled with it.
+        """Return whether a number that is an operand of ``node`` is a scalar, as in a sum. As the argument of ``det``,
+        ``inv`` or ``adj``, or in a product with letters, a number stands for a tensor filled with it.
         """
         return node.text not in MATRIX_FUNCTIONS and not (node in self.letters and any(self.letters[node].inputs))
 

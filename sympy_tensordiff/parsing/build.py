@@ -49,9 +49,9 @@ class ThesisBuilder:
     # -------------------------------------------------------------- chains
 
     def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
-        """Record the operands of ``node``, a sum or product of two: those of its left operand if its kind is one of
-        ``kinds``, else this operand itself, then the right operand. So ``a + b + c`` is built as one sum.
-        ``is_inverse`` says that the right operand is subtracted, or is a divisor.
+        """Record the operands of the binary operation ``node`` as a list, so that ``a + b + c`` is built as one sum. If
+        the left operand is of one of the ``kinds``, such as a sum, its list is continued. ``is_inverse`` says that the
+        right operand is subtracted, or is a divisor.
 
         A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
         become one number.
@@ -151,7 +151,9 @@ class ThesisBuilder:
         return all(group == output for group in tensors) and all(set(group) <= set(output) for group in found.inputs)
 
     def build_product(self, node: Tree) -> Any:
-        """Return the einsum product ``node``. A scalar with letters that no tensor has is repeated along new axes."""
+        """Return the einsum that the product ``node`` with letters denotes. A scalar with letters that no tensor has is
+        repeated along axes with these letters.
+        """
         found = self.letters[node]
         values = [self.take_value(part) for part in node.children]
         groups = [group if shape_of(value) else "" for group, value in zip(found.inputs, values, strict=True)]
@@ -168,8 +170,8 @@ class ThesisBuilder:
         return self.build_einsum(groups, found.output, values)
 
     def build_einsum(self, groups: list[str], output: str, values: list[Any]) -> Any:
-        """Return the einsum product of ``values`` with the letters ``groups``; if nothing has letters, the product of
-        scalars.
+        """Return the einsum of ``values``, whose letters are ``groups``, with the result's letters ``output``. Without
+        any letters, it is the product of the scalars.
         """
         if len(values) == 1 and groups[0] == output and isinstance(values[0], FilledTensor):
             return values[0]

@@ -82,8 +82,8 @@ class Lines:
     # ------------------------------------------------------------------------ dependence
 
     def reads(self, text: str) -> list[tuple[str, str]]:
-        """Return the names that `text` reads, each with its time, as ``("h", "t-1")``; the time is "" for names without
-        one.
+        """Return ``(name, time)`` for each name in `text`, with the time at which it is read: ``("h", "t-1")`` for
+        ``h[t-1]``. The time is "" for a name without one.
         """
         found = re.finditer(rf"({self.notation.base})(?:\s*{self.notation.at})?", text)
         return [
@@ -183,9 +183,9 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Compute the value of `name` after the current step, store it in ``values`` and return it. It contains
-        ``variables`` for the states before the step, and row variables of the sequences in ``rows``. Raise an error if
-        the value depends on itself.
+        """Return the value of `name` after the current step, and store it in ``values``. It is an expression in the
+        states before the step (``variables``) and in the current rows of sequences (``rows``, to which new ones are
+        added). Raise an error if the value depends on itself.
         """
         if name not in values:
             values[name] = None
@@ -197,7 +197,9 @@ class Lines:
         return values[name]
 
     def start(self, name: str) -> Any:
-        """Return the first value of the state `name`; a zero may stand for a tensor of zeros."""
+        """Return the first value of the state `name` as an expression. For the line ``h[-1] = 0`` it is the scalar 0,
+        even if the state is a tensor.
+        """
         line = self.starts[name]
         if found := re.fullmatch(r"\s*\\mathbf\{0\}(?:_\{(.*)\})?\s*", line.right):
             shape = [self.whole_text.size(part) for part in re.split(r"\\times", found[1])] if found[1] else []
@@ -301,7 +303,9 @@ class Lines:
         """
 
         def replaced(match: re.Match[str]) -> str:
-            """Return the text to insert for `match`, a stacked state or a state at the last time."""
+            """Return the text that replaces `match`, a name with or without a time: a new name for the stacked states
+            or for the state at the last time; the same text for anything else.
+            """
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:
                 return self.whole_text.name_for(self.read_outside_steps(self.constants[name]))
@@ -410,7 +414,7 @@ class Lines:
         return self.scan(kind, main, value, more)
 
     def states_in(self, body: str) -> list[str]:
-        """Return the defined names whose values at some time `body` uses, directly or through names that are not
+        """Return the names that lines define and that `body` reads at some time, directly or through names that are not
         states.
         """
         found: dict[str, None] = {}

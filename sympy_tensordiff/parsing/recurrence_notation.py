@@ -20,7 +20,9 @@ class RecurrenceReader(Protocol):
         """Return the size that `text` states, such as ``n + 1``."""
 
     def name_for(self, expr: Any) -> str:
-        """Return a new name for the expression `expr`. Inserted in a text, it is parsed as this expression."""
+        """Return a new name for the expression `expr`. The caller inserts the name in a text, where it is parsed as
+        this expression.
+        """
 
     def is_declared(self, name: str) -> bool:
         """Return whether `name` is that of a declared tensor."""

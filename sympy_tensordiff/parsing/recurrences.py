@@ -48,8 +48,8 @@ def _has_steps(lines: str, notation: Notation) -> bool:
 
 
 class RecurrenceText:
-    """One text with recurrences. ``tensors`` are the declared tensors; ``places`` maps names that were inserted in the
-    text to their expressions.
+    """A text in which names are defined by recurrences. ``tensors`` are the declared tensors; ``places`` maps the names
+    that replace parsed subexpressions in the text to these expressions.
     """
 
     def __init__(self, text: str, notation: Notation, read: Read) -> None:
@@ -114,7 +114,9 @@ class RecurrenceText:
         return self.read(text, left, letter=letter)
 
     def name_for(self, expr: Any) -> str:
-        """Return a new name for the expression `expr`. Inserted in a text, it is parsed as this expression."""
+        """Return a new name for the expression `expr`. The caller inserts the name in a text, where it is parsed as
+        this expression.
+        """
         known = next((name for name, value in self.places.items() if value is expr), None)
         letters = "".join("abcdefghij"[int(digit)] for digit in str(len(self.places)))
         name = known or f"place{letters}"
@@ -162,7 +164,9 @@ def _shape_text(expr: Any) -> str:
 
 
 def with_recurrences(languages: Mapping[str, Read]) -> dict[str, Read]:
-    """Return the parse functions of all languages, extended to read recurrences in the languages that have them."""
+    """Return a copy of ``languages``, a dictionary from the names of languages to their parse functions, in which the
+    functions also read recurrences if the language has a notation for them.
+    """
     return {
         name: partial(read_recurrences, name, read) if name in NOTATIONS else read for name, read in languages.items()
     }

@@ -49,7 +49,8 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Piece:
-    """The text of an expression as a tree of fragments, with its precedence and the number of axes of its value.
+    """The text of a subexpression with its precedence and the number of axes of its value, from which the texts of
+    larger expressions are joined.
 
     `parts` are the fragments in order, strings or pieces; `length` is the number of their characters, `level` the
     precedence, `rank` the number of axes.
@@ -232,8 +233,8 @@ def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
 
 
 def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> str:
-    """Return the string of those of ``letters`` that the output or one of the factors ``others`` has too. A product of
-    the operands before can sum over all other letters.
+    """Return those of ``letters``, the letters of a product of factors, that also occur in the result (``output``) or
+    in one of the factors ``others``. The product can be summed over all other letters.
     """
     needed = set(output).union(*(own for _, own, _ in others))
     return "".join(dict.fromkeys(letter for letter in letters if letter in needed))

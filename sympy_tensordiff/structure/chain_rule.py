@@ -33,8 +33,8 @@ REDUCTIONS = (IndexedSum, IndexedMax, IndexedMin)
 
 
 class _GradientTerm(NamedTuple):
-    """A term of a gradient, which adds ``value`` to the entry at ``position`` for all values of the indices in
-    ``binders``.
+    """A term of a gradient: for all values of the indices in ``binders``, ``value`` is added to the entry of the
+    gradient at ``position``.
     """
 
     binders: tuple[IndexRange, ...]
@@ -78,8 +78,8 @@ def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple
 
 
 class _OuterFunction(NamedTuple):
-    """A scalar written as a function of symbols: each read of a variable and each inner sum is replaced by a symbol.
-    ``restore`` maps the symbols back.
+    """A scalar written as a function of symbols. A symbol in ``reads`` replaces an entry of a variable, a symbol in
+    ``sums`` an inner reduction; ``restore`` replaces all symbols by their expressions again.
     """
 
     function: Expr
@@ -114,8 +114,9 @@ def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[D
 def _cross_terms(
     outer: _OuterFunction, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]
 ) -> Iterator[DerivativeTerm]:
-    """Yield the Hessian terms ``value * dl/dx * dr/dy`` for two inner scalars l and r of a function f, which the
-    symbols ``left`` and ``right`` replace in ``outer``. `value` is the derivative of f with respect to both.
+    """Yield the Hessian terms ``value * dl/dx * dr/dy``, where f is the function ``outer`` of inner scalars, l and r
+    are the inner scalars that the symbols ``left`` and ``right`` replace, and `value` is the second derivative of f
+    with respect to both symbols.
     """
     rights = _gradient_terms_of_symbol(outer, right, variables)
     for a, one in enumerate(_gradient_terms_of_symbol(outer, left, variables)):

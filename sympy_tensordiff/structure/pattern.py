@@ -39,8 +39,8 @@ class TermGroup(NamedTuple):
 
 
 class SparsityPattern(NamedTuple):
-    """A sparsity pattern in compressed-row (CSR) form, which also lists for each entry the computed values to be added
-    up in it.
+    """A sparsity pattern in compressed-row (CSR) form. For each stored entry, it also has the numbers of the computed
+    values whose sum the entry is.
 
     The values of all groups are concatenated: for each group, each of `TermGroup.values` at all points. Entry ``e`` is
     the sum of the values at ``sources[starts[e]:starts[e + 1]]``; ``starts`` is None if each entry has one source.
@@ -128,9 +128,9 @@ def find_pattern(
 def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
-    """Return the CSR pattern of a matrix of ``shape`` with entries at the flat positions ``keys``. Values at equal
-    positions are added up in one entry; ``sources`` has the number of each value, from 0 to ``total`` - 1. ``points``
-    is stored in the pattern.
+    """Return the CSR pattern of a matrix of ``shape`` with stored entries at the flat (row-major) positions ``keys``.
+    ``sources`` has the number of the value at each position, from 0 to ``total`` - 1; values at equal positions are
+    added up. ``points`` is stored in the pattern unchanged.
     """
     all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()
@@ -168,8 +168,8 @@ def _flat_positions(
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the row numbers and column numbers of ``term``, one of ``group``, at all ``points``. Raise an error if an
-    index is out of bounds. ``starts`` has the first rows and columns of each tensor, ``environment`` the values of
-    sizes and index arrays.
+    index is out of bounds. ``sizes`` are the shapes of the tensors along rows and columns, ``starts`` their first rows
+    and columns; ``environment`` has the values of sizes and index arrays.
     """
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1

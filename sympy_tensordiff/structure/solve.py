@@ -72,7 +72,8 @@ def suggest_method(operator: LinearOperator) -> str:
 
 def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol: float) -> tuple[Vector, str]:
     """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator``; return ``x`` and a description of the method.
-    Raise `ArgumentError` for unsuitable arguments, `SingularMatrixError` if the residual is large.
+    ``rtol`` is the tolerance of iterative methods. Raise `ArgumentError` for unsuitable arguments,
+    `SingularMatrixError` if the residual is large.
     """
     right = np.asarray(b, dtype=float)
     n = operator.shape[0]
@@ -209,7 +210,7 @@ def _make_sparse_solver(matrix: Any, name: str, symmetric: bool) -> Callable[[Ve
 
 def _diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
     """Return the function that solves with a diagonal matrix. Raise `_NotApplicable` for other matrices,
-    `SingularMatrixError` for a 0 on the diagonal.
+    `SingularMatrixError` for a 0 on the diagonal. ``symmetric``, which other solvers use, is ignored.
     """
     if any(_bandwidths(matrix)):
         raise _NotApplicable("entries are outside of the diagonal")
@@ -220,7 +221,7 @@ def _diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]
 
 
 def _banded_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the function that solves with a banded matrix by LAPACK, by Cholesky factors if it is symmetric and
+    """Return the function that solves with a banded matrix by LAPACK, by Cholesky factors if it is ``symmetric`` and
     positive definite; raise `_NotApplicable` if the band is too large.
     """
     below, above = _bandwidths(matrix)

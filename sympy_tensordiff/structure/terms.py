@@ -186,8 +186,9 @@ class _EntryExpander(Rewriting):
 
 
 def normalise_terms(terms: Iterable[DerivativeTerm]) -> tuple[DerivativeTerm, ...]:
-    """Return ``terms`` in a standard form: conditions on indices are separated from values, and indices without effect
-    on the position are eliminated. Raise `UnsupportedError` beyond `MAX_TERMS`.
+    """Return ``terms`` in a standard form: a term whose value is a sum of cases is split into one term per case, with
+    the case's conditions on indices; indices that an equation determines or on which only the value depends are
+    eliminated. Raise `UnsupportedError` beyond `MAX_TERMS`.
     """
     found: list[DerivativeTerm] = []
     memo: dict[int, Any] = {}
@@ -255,8 +256,8 @@ def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSumman
 
 
 def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> GuardedSummands:
-    """Return the pairs (conditions, summand) of a `Piecewise`, from the pairs ``below`` of each branch. A branch adds
-    its condition and the negations of earlier ones.
+    """Return the pairs (conditions, summand) of a `Piecewise` with the conditions ``pieces``, from the pairs ``below``
+    of the value of each branch. Each branch adds its condition and the negations of the earlier ones.
     """
     found, before = [], sympy.true
     for condition, cases in zip(pieces, below, strict=True):
@@ -269,8 +270,9 @@ def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> Gu
 
 
 def _nonempty_conditions(total: IndexedSum) -> tuple[Boolean, ...]:
-    """Return conditions on outer indices under which the sum ``total`` has any summand. Ranges that depend on each
-    other are not considered.
+    """Return conditions on outer indices without which the sum ``total`` is certainly empty and 0: its ranges contain a
+    value, and conditions in its body that contain no bound index are true. Ranges that depend on each other are
+    ignored.
     """
     bound = {limit[0] for limit in total.args[1:]}
     ranges = [(low, high) for _, low, high in total.args[1:] if not _free_symbols((low, high)) & bound]
@@ -330,7 +332,9 @@ def _eliminate_index(term: DerivativeTerm, equation: Any, binder: IndexRange) ->
 
 
 def _is_known_bound(row: Any) -> bool:
-    """Return whether the inequality ``row`` is true or follows from the declared range of an index array."""
+    """Return whether the condition ``row`` is always true: it is `true`, or an inequality that follows from the
+    declared range (``below``) of an index array.
+    """
     tensor = None if row in (sympy.true, sympy.false) else getattr(row.lhs, "tensor", None)
     if tensor is None or tensor.below is None:
         return bool(row == sympy.true)

@@ -88,9 +88,9 @@ class ValueKernel:
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
     def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
-        """Split the flat ``buffer`` into a view for each value of each group that the compiled function computes at
-        ``points``. The view has the shape of the box if the points of the group are all combinations of index values;
-        otherwise it is a vector with an entry for each point.
+        """Split the flat ``buffer`` into one view per result of the compiled function: each value of each group, at all
+        ``points`` of the group. The view is an array over the index ranges if the points are all combinations of index
+        values, else a vector with an entry for each point.
         """
         views: list[NDArray[Any]] = []
         parts = np.split(buffer, np.cumsum(self.counts(points))[:-1])
@@ -101,8 +101,8 @@ class ValueKernel:
 
 
 def shift_to_origin(binders: Sequence[IndexRange]) -> tuple[dict[Any, Any], list[tuple[Any, Any]]]:
-    """Return a substitution of the indices in `binders` by new ones that count from 0, and the new ones with their
-    lengths. Without `binders`, there is one axis of length 1.
+    """Return ``(substitution, axes)``: a dictionary from the indices in `binders` to expressions in new indices that
+    count from 0, and the pairs ``(new index, length)``. Without `binders`, there is one axis of length 1.
     """
     names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in binders}
     axes = [(names[b.index], b.high - b.low + 1) for b in binders]

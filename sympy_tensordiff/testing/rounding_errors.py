@@ -87,7 +87,9 @@ class Perturbation(Rewriting):
     # ------------------------------------------------------------ nodes
 
     def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return `expr` with unknown errors added; integers, numbers and arguments are returned unchanged."""
+        """Return `expr` with a symbol for the rounding error added to each rounded operation in it. Arguments of the
+        formula, integers and exact numbers are returned unchanged.
+        """
         if isinstance(expr, TensorSymbol):
             return expr
         if isinstance(expr, Expr) and not isinstance(expr, TensorExpr) and self.is_exact(expr):
@@ -98,7 +100,9 @@ class Perturbation(Rewriting):
         return (yield super().visit(expr, scope))
 
     def is_exact(self, expr: Any) -> bool:
-        """Whether `expr` is an argument, an integer, or a number without rounding error."""
+        """Whether `expr` has no rounding error of its own: it is an argument of the formula, an integer, or a number
+        that floats store exactly.
+        """
         if isinstance(expr, sympy.Symbol) or (isinstance(expr, TensorEntry) and expr.tensor.is_symbol):
             return True
         if expr.is_Rational or expr.is_Float:
@@ -115,14 +119,16 @@ class Perturbation(Rewriting):
         return self.rounded(expr, sympy.Add(*args), roundings, size, scope)
 
     def product(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a product with unknown errors; multiplying by a power of 2 has none."""
+        """Return the product ``expr``, with rewritten factors, plus a symbol for its rounding error; no symbol if all
+        factors but one are powers of 2.
+        """
         args = yield self.all(expr.args, scope)
         exact = [arg for arg in expr.args if _is_power_of_two(arg)]
         return self.rounded(expr, sympy.Mul(*args), max(len(expr.args) - len(exact) - 1, 0), sympy.Abs(expr), scope)
 
     def power(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a power with unknown errors: of a root, of repeated products, or of the function `pow` and its rounded
-        exponent.
+        """Return the power ``expr``, with rewritten base and exponent, plus a symbol for its rounding error. The bound
+        of the error is that of repeated products or roots, or of the function `pow`.
         """
         base, exponent = yield self.all(expr.args, scope)
         own = expr.exp
@@ -135,14 +141,18 @@ class Perturbation(Rewriting):
         return self.rounded(expr, base**exponent, weight, sympy.Abs(expr), scope)
 
     def function(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the call of a function with the unknown error of its value."""
+        """Return the function call ``expr``, with rewritten arguments, plus a symbol for the rounding error of its
+        value.
+        """
         if isinstance(expr, AppliedUndef):
             raise UnsupportedError(f"error_bound: {expr.func} has only a name, and no bound of its error is known")
         args = yield self.all(expr.args, scope)
         return self.rounded(expr, expr.func(*args), record_of(expr.func).error, sympy.Abs(expr), scope)
 
     def choice(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a `Piecewise` with unknown errors in its values; its conditions are unchanged."""
+        """Return the `Piecewise` ``expr`` with a symbol for the rounding error in each rounded operation of its values;
+        its conditions are unchanged.
+        """
         values = yield self.all([pair.args[0] for pair in expr.args], scope)
         pairs = [(value, pair.args[1]) for value, pair in zip(values, expr.args, strict=True)]
         return sympy.Piecewise(*pairs, evaluate=False)
@@ -162,7 +172,9 @@ class Perturbation(Rewriting):
         return self.rounded(expr, new, _count(expr) - 1, size, scope)
 
     def entry(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return an entry of a tensor with unknown errors in its formula; its indices are unchanged."""
+        """Return the tensor entry ``expr`` with symbols for the rounding errors in the formula of the tensor; its
+        indices are unchanged.
+        """
         if isinstance(expr.tensor, Scan):
             return (yield from self.of_scan(expr, scope))
         if not isinstance(expr.tensor, TensorComprehension):
@@ -172,7 +184,9 @@ class Perturbation(Rewriting):
         return TensorEntry(TensorComprehension(body, *tensor.limits), *expr.args[1:])
 
     def recurrence(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a recurrence with unknown errors in its steps, initial values and sequences."""
+        """Return the recurrence (scan) ``expr`` with symbols for the rounding errors in its steps, initial values and
+        sequences.
+        """
         if expr in self.scans:
             return self.scans[expr]
         if self.scan is not None or not expr.free_symbols.isdisjoint(limit[0] for limit in scope):
@@ -194,8 +208,8 @@ class Perturbation(Rewriting):
         return self.scans[expr]
 
     def whole(self, part: Any, scope: Any) -> Recursion[Any]:
-        """Return ``part``, a scalar or whole tensor in a step of a recurrence, in index notation with unknown errors in
-        its entries.
+        """Return ``part``, a scalar or whole tensor in a step of a recurrence, in index notation with symbols for the
+        rounding errors in its entries.
         """
         if part in getattr(self.scan, "bound", ()) or getattr(part, "is_symbol", False):
             return part
@@ -211,7 +225,9 @@ class Perturbation(Rewriting):
         return TensorComprehension(body, *written.limits)
 
     def of_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return an entry of a recurrence with unknown errors; its indices are unchanged."""
+        """Return the entry ``expr`` of a recurrence that has symbols for its rounding errors; the indices are
+        unchanged.
+        """
         tensor = yield self.visit(expr.tensor, ())
         return TensorEntry(tensor, *expr.indices)
 
@@ -240,7 +256,7 @@ class Perturbation(Rewriting):
         return binder.xreplace(renamed) if renamed else binder
 
     def other(self, expr: Any, scope: Any) -> Any:
-        """Raise an error: the rounding error of this kind of expression is not known."""
+        """Raise `UnsupportedError` for ``expr``, for whose class no bound of the rounding error is known."""
         raise UnsupportedError(f"error_bound: the errors of {expr} depend on how it is computed")
 
     rules: ClassVar[Rules] = {
@@ -321,8 +337,8 @@ def _count(reduction: Any) -> Any:
 
 
 def _outermost(end: Any, scope: Sequence[IndexRange], kept: set[Any], is_low: bool) -> Any:
-    """Return the smallest (`is_low`) or largest value of the affine `end` when all indices of ``scope`` except `kept`
-    vary in their ranges.
+    """Return the smallest (`is_low`) or largest value of `end`, an affine end of a range, when the indices in ``scope``
+    vary in their ranges; the indices in `kept` remain in the result.
     """
     end = sympy.sympify(end)
     for index, low, high in reversed(scope):

@@ -256,14 +256,14 @@ class _IndexArrayRanges(Accesses):
             self.constrain_read(form, extent, substitute_all(access.around.rows, self.size_values))
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield ``(tensor, around)`` for ``read``, a read of an entry, so that the traversal visits all entries of the
-        tensor, in the same context, and not only this one.
+        """Yield the arguments of ``read``, a read of an entry, each paired with ``around``, so that the traversal
+        visits all entries of the tensor and not only this one.
         """
         yield from ((arg, around) for arg in read.args)
 
     def reads_in_conjunction(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
-        """Yield the reads of integer tensors in the conditions ``rows``. Record the numbers with which a condition
-        compares entries of an integer tensor, as a range for these entries.
+        """Yield the reads of integer tensors in the conditions ``rows``, which hold together. Also record, for each
+        entry of an integer tensor that a condition compares with numbers, a range that contains these numbers.
         """
         yield from super().reads_in_conjunction(rows, around)
         context = substitute_all((*around.rows, *rows), self.size_values)

@@ -218,8 +218,8 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return ``{"latex": formula}`` for an expression. If parts of it can be named, add ``"other"``: of the whole
-    formula and the one with named parts, ``"latex"`` is the one that reads best, ``"other"`` the other one.
+    """Return ``{"latex": formula}`` for an expression. If parts of it can be named, there are two formulas, with and
+    without named parts: ``"latex"`` is the one that reads better, ``"other"`` the second one.
     """
     best = formula(lambda: str(td.latex(expr)), typeset)
     in_parts = formula(lambda: str(td.latex(expr, parts=True)), typeset)

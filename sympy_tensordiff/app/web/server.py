@@ -134,7 +134,7 @@ def is_local_request(request: HTTPServerRequest, port: int) -> bool:
 
 
 class _HTTPServer(HTTPServer):
-    """HTTP server that closes connections above the limit."""
+    """HTTP server that limits the number of open connections: it closes each new one above the limit."""
 
     connections = 0
 

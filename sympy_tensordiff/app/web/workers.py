@@ -40,7 +40,8 @@ class LostError(Exception):
 
 
 class Pool:
-    """A pool of workers with a queue of requests.
+    """Worker processes that compute the answers to the requests of the page. Requests wait in a queue for a free
+    worker.
 
     It has ``count`` workers. An answer may take ``seconds``, and ``waiting`` requests may wait for a worker.
     """

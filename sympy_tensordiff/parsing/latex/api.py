@@ -161,7 +161,9 @@ def read_latex(text: str) -> ParsedExpression:
 
 
 def _define_part(formula: LatexLowering, statement: Tree) -> None:
-    """Add to ``formula`` the definition of a named part from `statement`, a line after "where"."""
+    """Record in ``formula`` the definition of a named part, such as ``u = x + y``, that `statement`, a line after
+    "where", gives.
+    """
     body = statement.children[0]
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=":
         raise statement.error("a part is defined with =")
@@ -315,7 +317,7 @@ class LatexReader:
         return tensors, builder.expression(self.nodes)
 
     def declare(self, shapes: LatexShapes, axes: dict[str, Any]) -> None:
-        """Record in `shapes` the sizes that declarations such as ``x[n]`` give to axes."""
+        """Record in `shapes` the sizes that declarations such as ``x[n]`` give; ``axes`` maps each name to its axes."""
         for name, node in self.declared.items():
             present = [axis for axis in axes[name] if axis is not None]
             for axis, part in zip(present, self.sizes[node], strict=True):

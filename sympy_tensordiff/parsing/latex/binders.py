@@ -52,8 +52,8 @@ class BinderLowering(LoweringBase):
     def limits(
         self, script: Tree, scope: Scope, above: Tree | None = None
     ) -> tuple[list[LatexBinder], list[Tree], Scope]:
-        r"""Return ``(bound indices, conditions, inner scope)`` of a subscript such as ``i=1, i \neq j``; ``above`` is
-        the upper limit.
+        r"""Return ``(bound indices, conditions, inner scope)`` of the subscript ``script`` of a sum, such as ``i=1, i
+        \neq j``. ``above`` is the upper limit, ``scope`` the indices bound outside.
         """
         inner = dict(scope)
         found: list[LatexBinder] = []

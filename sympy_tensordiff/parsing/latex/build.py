@@ -90,8 +90,8 @@ class LatexBuilder(MatrixBuilder):
         return found
 
     def has_own_size(self, axis: int) -> bool:
-        """Return whether the size of ``axis`` is known from a tensor, a constant or a declaration; otherwise it follows
-        from the range of an index.
+        """Return whether the size of ``axis`` follows from a tensor, a constant or a declaration, and not only from the
+        range of an index.
         """
         assert self.shapes.unified is not None
         root = self.shapes.unified.root

@@ -253,7 +253,7 @@ class LatexLowering(OperandLowering):
         return self.node("call", node, [self.lower(node.children[0], scope)], name)
 
     def _lower_cases(self, node: Tree, scope: Scope) -> Tree:
-        """Convert a cases environment to one node whose children are values and conditions in turn."""
+        """Convert a cases environment to one node whose children are value, condition, value, condition, and so on."""
         children = []
         for case in node.children:
             children += [self.lower(part, scope) for part in case.children]

@@ -111,7 +111,9 @@ class LoweringBase:
 
 
 def _indexed_names(root: Tree, letters: set[str]) -> set[str]:
-    """Return the names in the tree that have one of ``letters``, the bound indices, in a subscript."""
+    """Return the names in the tree ``root`` with a subscript that contains one of ``letters``, the bound indices: these
+    names are tensors.
+    """
     found: set[str] = set()
     for node in bottom_up(root):
         if node.kind != "bare" or node.children[0].kind not in ("letter", "command", "font"):

@@ -98,7 +98,9 @@ def leaf(kind: str, text: str, at: Tree) -> Tree:
 
 
 def items_of(script: Tree) -> list[Tree]:
-    """Return the indices in a subscript, which are separated by commas or are letters side by side."""
+    """Return the trees of the indices in the subscript ``script``, which are separated by commas, as in ``x_{i, j}``,
+    or written side by side, as in ``x_{i j}``.
+    """
     if not script.children:  # one character, as in x_i
         text = script.text[1:].strip()
         return [leaf("number" if text.isdigit() else "letter", text, script)]
@@ -157,8 +159,8 @@ def is_extremum(node: Tree) -> bool:
 
 
 def _bound_by(script: Tree, has_conditions: bool) -> Iterator[str]:
-    """Yield the letters that the subscript ``script`` of a sum or comprehension binds. ``has_conditions`` says that it
-    may contain conditions such as ``i < j``.
+    """Yield the letters of the indices that the subscript ``script`` of a sum or comprehension binds. With
+    ``has_conditions``, a subscript such as ``i < j`` may bind both letters.
     """
     for item in items_of(script):
         if item.kind == "relation":
@@ -177,8 +179,8 @@ def _is_condition(relation: Tree) -> bool:
 
 
 def first_limits(root: Tree) -> list[Any]:
-    """Return the first values of the indices of sums and comprehensions in the tree, None for one that is not a number.
-    They show whether indices count from 0 or from 1.
+    r"""Return the lower limits of all sums, products, extrema and comprehensions in the tree, such as 1 for
+    ``\sum_{i=1}^n``; None for each that is not a number. They show whether indices count from 0 or from 1.
     """
     found: list[Any] = []
     for node in bottom_up(root):

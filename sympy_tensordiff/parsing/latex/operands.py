@@ -54,7 +54,9 @@ class OperandLowering(BinderLowering):
     _lower_plain = _lower_bare
 
     def symbol(self, name: str, node: Tree, below: list[Tree], scope: Scope) -> Tree:
-        """Return the node of a name with subscripts ``below``, which select an entry or are part of the name."""
+        """Return the node for ``name`` with the subscripts ``below``, as in ``x_i``: an entry of the tensor ``x``, or a
+        name that contains its subscript, such as ``x_0``.
+        """
         if not below:
             return self.named(name, node, scope)
         items = items_of(below[0])

@@ -31,8 +31,8 @@ SCALAR: Axes = (None, None)
 
 
 def axes_of(present: Sequence[int | None]) -> Axes:
-    """Return the axes in the format of shape inference: up to two axes as a pair, in which None stands for a missing
-    axis, more axes as a longer tuple.
+    """Convert ``present``, the axes of a tensor, to the format of shape inference: a pair for up to two axes, filled
+    with None, and a longer tuple for more axes.
     """
     return tuple(present) if len(present) > 2 else (*present, None, None)[:2]  # type: ignore[return-value]
 
@@ -189,8 +189,8 @@ class LatexShapes(ShapeInference):
         return super()._infer_transpose(node, operand)
 
     def is_number(self, node: Tree, axes: Axes) -> bool:
-        """Return whether ``node`` is a number literal, an index or a sum, which have no axes whatever orders are
-        guessed for the names.
+        """Return whether ``node``, whose axes are ``axes``, is a number whatever orders are guessed for the names: a
+        number literal, an index or a sum over indices.
         """
         return not has_axis(axes) and node.kind in ("reduction", "number", "index")
 
@@ -366,7 +366,7 @@ def integer_value(node: Tree) -> Any:
 
 
 def order_of_rank(rank: int) -> int:
-    """Return the shape code of a tensor with ``rank`` axes, at most two: number, column or matrix."""
+    """Return the shape code (0 number, 1 column, 3 matrix) of a tensor with ``rank`` axes, at most two."""
     return (NUMBER, COLUMN, MATRIX)[rank]
 
 

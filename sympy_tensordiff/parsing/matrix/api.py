@@ -195,9 +195,9 @@ def _build_expression(
 
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """Return a dictionary from axes to the sizes that the text names, such as ``n`` in ``declare x[n]``, one for each
-    group of equally long axes in ``unified``. Raise `ParseError` if a group has two sizes, or if a size is the name of
-    a tensor or number too.
+    """Return the sizes that the text states, such as ``n`` in ``declare x[n]``, by axis: one for each group of equally
+    long axes in ``unified``. ``sizes`` maps each name or number to an axis. Raise `ParseError` at ``root`` if a group
+    has two sizes, or if a size is in ``orders``, the names of tensors and numbers.
     """
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():
@@ -253,10 +253,11 @@ def infer_orders(
     tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
     capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return ``(orders, guessed)``: the most plausible orders (number, vector or matrix) of all ``names``, and the
-    orders for which only the first letters of names decide. ``declared`` has fixed orders, ``inference`` the rules for
-    shapes; ``tie_break`` decides between equally plausible orders; ``capital_number`` is the penalty of a number with a
-    capital letter.
+    """Return ``(orders, guessed)``: the most plausible order (number, vector or matrix) of each of ``names`` in the
+    formula ``nodes``, and the part of these for which another order is plausible, too. ``declared`` has fixed orders,
+    ``inference`` is the class with the rules for shapes, which depend on the operators (``is_numpy``: NumPy's, else
+    MATLAB's); ``tie_break`` decides between equally plausible orders, and ``capital_number`` is the penalty of a number
+    with a capital letter.
 
     Raise `ParseError` if the formula has no reading, or two equally good ones; the message shows both.
     """

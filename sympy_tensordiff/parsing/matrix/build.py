@@ -63,7 +63,7 @@ class MatrixBuilder:
         return self.values[nodes[-1]]
 
     def shape(self, axes: Sequence[int | None]) -> tuple[Any, ...]:
-        """Return the sizes of the ``axes`` that are not None."""
+        """Return the extents of the ``axes``; items that are None, for a missing row or column axis, are left out."""
         root = self.shapes.unified.root if self.shapes.unified else int
         return tuple(self.sizes[root(axis)] for axis in axes if axis is not None)
 

@@ -94,8 +94,8 @@ class ShapeInference:
         return (self.new_axis() if order & COLUMN else None, self.new_axis() if order & ROW else None)
 
     def new_axis(self) -> int:
-        """Return the number of a new axis. While only orders are compared, not lengths, axes are not distinguished
-        (``unified`` is None), and it is always 0.
+        """Return the number of a new axis. It is always 0 if axes are not distinguished (``unified`` is None), as when
+        only the numbers of axes are inferred and not their lengths.
         """
         return self.unified.new_axes(1)[0] if self.unified else 0
 
@@ -111,13 +111,15 @@ class ShapeInference:
         return None, None
 
     def _infer_name(self, node: Tree) -> Axes:
-        """Return the axes of a name, or a new square matrix for ``eye``."""
+        """Return the axes that the name at ``node`` has at each occurrence; those of a new square matrix for an
+        undeclared ``eye``.
+        """
         if node.text == "eye" and node.text not in self.names:
             return self.new_square()
         return self.names.get(node.text, (None, None))
 
     def new_square(self) -> Axes:
-        """Return the axes of a new square matrix."""
+        """Return the axes ``(n, n)`` of a square matrix with a new axis ``n``."""
         axis = self.new_axis()
         return axis, axis
 

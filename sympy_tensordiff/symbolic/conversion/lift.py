@@ -138,8 +138,8 @@ hooks.operand.register(as_operand)
 
 
 def _without_indices(expr: Any) -> Any:
-    """Return an equal expression in which no scan (loop over time) depends on an index of a sum or comprehension around
-    it: one scan then computes the values for all indices.
+    """Return an equal expression in which no scan (recurrence over time) contains an index of a surrounding sum or
+    comprehension: such a scan is replaced by one scan that computes the values for all values of the index.
     """
     return over_indices(expr) if any(getattr(node, "is_scan", False) for node in nodes_in([expr])) else expr
 
@@ -220,7 +220,9 @@ class _Lift(Rewriting):
     # -------------------------------------------------------------- binders
 
     def visit_binder(self, expr: Binder, scope: Scope) -> Recursion[Any]:
-        """Convert the parts of a sum or comprehension of this package; its bound indices are unchanged."""
+        """Convert the body, bounds and extents of a sum or comprehension of this package; its bound indices are
+        unchanged.
+        """
         inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
         return (yield self.rebuilt(expr, inner))
 
@@ -349,7 +351,7 @@ class _IntegerIndices:
 
     def bind(self, position: int, scope: Scope) -> tuple[Scope, Any]:
         """Return ``(scope, symbol)`` for limit number ``position`` of the sum: the integer symbol that replaces its
-        index, and ``scope`` with this replacement added, for what is inside of the limit.
+        index, and ``scope`` with this replacement added, to convert the body and inner limits.
         """
         index = self.expr.limits[position][0]
         if not isinstance(index, (Symbol, Idx)):
@@ -362,9 +364,9 @@ class _IntegerIndices:
         return rebound(scope, index, target), target
 
     def _captures(self, position: int, index: Any, target: Any, scope: Scope) -> bool:
-        """Return whether ``target``, the integer symbol to replace ``index`` in limit number ``position``, needs
-        another name: it already occurs in the expression or around it, or a bound of this or an outer limit contains
-        ``index``.
+        """Return whether ``target``, the integer symbol that shall replace ``index`` in limit number ``position``,
+        needs another name. It does if ``target`` already occurs in the sum or replaces an outer index, or if a bound of
+        this or an outer limit contains ``index``.
         """
         if target != index and target in symbols_in([self.expr]):
             return True

@@ -85,8 +85,8 @@ def _refusal(expr: Any) -> UnsupportedError:
 
 
 def matrix_operands(expr: Any) -> list[Any]:
-    """Return the operands of ``expr`` that are scalars, matrices or arrays; [] for an explicit matrix or array.
-    `lift_matrix` needs them converted first.
+    """Return the operands of ``expr``, a matrix or array expression of SymPy's, that are scalars, matrices or arrays
+    and that must be converted before `lift_matrix` converts ``expr``; [] for an explicit matrix or array.
 
     If these are lifted first and cached, deep expressions need no recursion.
     """

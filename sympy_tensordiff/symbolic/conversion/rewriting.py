@@ -90,7 +90,7 @@ class _ToMatrices(Rewriting):
 
     def visit_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
         """Convert a tensor symbol to a `MatrixSymbol`, or to a `Symbol` if it has no axes. Raise `ShapeError` if two
-        tensors would become the same one.
+        different tensors would become equal symbols.
         """
         shape = (*expr.shape, S.One)[:2]
         result = sympy.MatrixSymbol(expr.name, *shape) if expr.shape else Symbol(expr.name, real=True)
@@ -168,7 +168,7 @@ class _ToMatrices(Rewriting):
         return sympy.Identity(expr.shape[0]) if expr.shape else S.One
 
     def visit_matrix_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Convert an inverse or a determinant to SymPy's own."""
+        """Convert an inverse or a determinant to SymPy's `Inverse` or `Determinant`."""
         return OF_ONE[type(expr)]((yield self.visit(expr.matrix)))
 
     def visit_cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
@@ -273,7 +273,8 @@ hooks.notations[sympy.MatrixExpr] = to_matrices
 
 def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     """Convert ``expr`` to index notation (sums and comprehensions over entries), as far as its operations have such a
-    form.
+    form. With ``keeps_sums=False``, an entry of a tensor of sums is always replaced by its formula, even if that
+    repeats a computation.
 
     The result is a comprehension, a variable, or a scalar made of indexed sums and entries. Inverses, determinants,
     adjugates and cofactors remain, of matrices in index notation; a log-sum-exp becomes the logarithm of a sum, which
@@ -284,8 +285,8 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
 
 
 def for_readers(expr: Any) -> Any:
-    """Convert ``expr`` to index notation with clear index names, in the form to be printed; `to_indices` gives the form
-    to be computed.
+    """Convert ``expr`` to index notation as it is printed for people: entries of short comprehensions are written out,
+    and nested indices get distinct names without numbers. `to_indices` gives the form for computations.
 
     Short sums in entries that are read more than once are written out at each use. No two nested sums or comprehensions
     have an index of the same name, and indices have no numbers as long as there are letters.
@@ -322,7 +323,7 @@ class _ToIndexNotation(_TensorTraversal):
         self.read = read
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Convert the tensor of an entry, and return the entry of the result."""
+        """Return the entry, at the same indices, of the tensor converted to index notation."""
         tensor = yield self.visit(expr.tensor, scope)
         return expr if tensor is expr.tensor else self.read(tensor, expr.indices, {index for index, _ in scope} or None)
 

@@ -164,8 +164,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
     __hash__ = Expr.__hash__
 
     def sort_key(self, order: Any = None) -> Any:
-        """Override `Basic.sort_key`. For a deeply nested node the key contains a digest (hash) of the node in place of
-        the keys of its arguments.
+        """Override `Basic.sort_key`, SymPy's key for ordering operands. For a deeply nested node it consists of the
+        node's size and a digest (hash) of its structure, as SymPy's own key would recurse.
         """
         if self.is_symbol or not measures(self).is_deep:
             return super().sort_key(order)
@@ -258,8 +258,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`. The whole expression is converted at once if ``rule`` is a notation that this
-        package registers, such as `EinsumProduct`.
+        """SymPy's hook for `rewrite`. If ``rule``, the target, is a notation that this package registers, such as
+        `EinsumProduct`, the whole expression is converted at once, not node by node.
         """
         notation = hooks.notation(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
@@ -292,8 +292,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         """Override `Basic._xreplace`: replace in a deeply nested node from the bottom up, without recursion."""
 
         def parts_to_enter(node: Any) -> tuple[Any, ...]:
-            """Return the parts of ``node`` in which to replace; () for a sum or comprehension that contains no symbol
-            of ``rule``.
+            """Return the arguments of ``node`` in which to replace symbols; () for a sum or comprehension that contains
+            no symbol of ``rule``.
             """
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
             return () if is_left else parts(node)

@@ -175,8 +175,8 @@ class Binder(TensorNode):
         }
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`: if SymPy's general rewriting fails with an error of this package, return the sum
-        or comprehension unchanged.
+        """SymPy's hook for `rewrite`: return the sum or comprehension, with its arguments rewritten by SymPy. It is
+        unchanged if that raises an error of this package, unless ``rule``, the target, is a notation of this package.
         """
         if rule is ITE:
             return self  # what SymPy asks of conditions; the cases of numbers inside are none of them

@@ -110,8 +110,8 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the arguments of ``node`` in which one of the indices to be renamed may occur; () if none of them
-            is free in it.
+            """Return the arguments of ``node`` if a bound index of ``binder`` is free in it, so that indices must be
+            renamed there; else ().
             """
             if node is not binder:
                 self.record_free_symbols(node)
@@ -122,8 +122,8 @@ class Canonical:
         return self.renamed(binder, renaming, touched)
 
     def renamed(self, expr: Basic, renaming: Mapping[Any, Basic], touched: Callable[[Any], tuple[Any, ...]]) -> Basic:
-        """Return ``expr`` with symbols renamed by ``renaming``; only the parts ``touched(node)`` of each node are
-        visited.
+        """Return ``expr`` with symbols replaced by ``renaming``. The function ``touched(node)`` returns the arguments
+        of a node that the traversal visits; all other arguments are unchanged.
         """
         done: dict[Basic, Basic] = dict(renaming)
         for node in postorder(expr, done, touched):

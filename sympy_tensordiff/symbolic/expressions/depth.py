@@ -108,13 +108,15 @@ def measures(expr: Any, known: KnownMeasures | None = None) -> Measures:
 
 
 def _without_measures(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` that a walk has to visit: none if its `Measures` are cached."""
+    """Return all arguments of ``node`` for a walk that computes `Measures`; () if the node has stored its measures
+    already.
+    """
     return node.args if getattr(node, "_measures", None) is None else ()
 
 
 class _RunningMethods(local):
-    """Thread-local storage of `answered`: for each recursive method in progress, the results for the nodes that are
-    done.
+    """Thread-local storage of `answered`. It maps the key of each recursive method in progress to a dictionary from
+    nodes to the results that the method has returned.
     """
 
     def __init__(self) -> None:
@@ -125,9 +127,9 @@ _passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)``, where `answer` is a recursive method. For a deep or large node, `answer` is first called
-    for all nodes inside of it, from the leaves up, and finds the results stored under the key ``question``: no call
-    recurses deeply.
+    """Return ``answer(node)``, where `answer` is a method that recurses into the arguments ``below(node)``. For a deep
+    or large node, `answer` is first called for all nodes inside of it, from the leaves up, and its results are stored
+    under the key ``question``, where recursive calls find them: no call recurses deeply.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.
@@ -208,8 +210,8 @@ OPERANDS_PER_LEVEL = 50
 
 
 class BoundedDepth:
-    """Keeps SymPy's own scalar nodes at most ``deepest`` levels deep: `bounded` wraps a deeper scalar in a tensor
-    entry, made by the function ``hold``, that counts as a leaf.
+    """Builds SymPy's own scalar nodes so that they are nested at most ``deepest`` levels. `bounded` wraps a deeper
+    scalar by the function ``hold`` in a tensor entry, which SymPy treats as a leaf.
 
     SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. A wrapped
     scalar, the entry of a comprehension without axes, is a leaf for SymPy, and this package reads through it.

@@ -11,7 +11,8 @@ _EQUATIONS = "sympy_tensordiff.drawing.equations"
 
 
 class Hook:
-    """A function that a package imported later provides, and that packages imported earlier can call.
+    """A function that one module calls and a module imported later sets by `register`, so that the first one need not
+    import the second.
 
     The first call imports ``module``, which registers the function; without a module, or while that is imported, a
     call applies the default ``function``.

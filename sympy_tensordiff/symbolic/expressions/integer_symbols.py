@@ -61,8 +61,8 @@ def is_integer_in(symbol: Any, *exprs: sympy.Basic) -> bool:
 
 
 def _index_parts(node: Any) -> Iterable[Any]:
-    """Return the index expressions (indices, bounds and extents) that belong to ``node`` itself; it may be
-    SymPy's own.
+    """Return the index expressions (indices, bounds and extents) in ``node``, a node of this package or of SymPy's, not
+    those of its arguments.
     """
     own: Iterable[Any] | None = getattr(node, "index_parts", None)
     if own is not None:

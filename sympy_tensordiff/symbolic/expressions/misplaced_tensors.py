@@ -21,8 +21,8 @@ CASES = "select entries by td.where(td.greater(A, B), A, B)"
 
 
 def comparison(name: str) -> str:
-    """Return advice for the error about a Python comparison of tensors, such as ``A < B``: to use `td.<name>`, or one
-    of the comparison functions if ``name`` is empty.
+    """Return the advice for the error about a Python comparison of tensors such as ``A < B``: to write ``td.name(A,
+    B)``; if ``name`` is empty, one of several comparison functions.
     """
     names = "td.greater(A, B), td.less_equal(A, B), td.equal(A, B), …" if not name else f"td.{name}(A, B)"
     return (
@@ -114,8 +114,8 @@ def refuse_as_scalar(operand: Any, place: str, way_out: str = "", also: str = ""
 
 
 def refuse_property_access(tensor: Any, caller: FrameType) -> None:
-    """Raise `UnsupportedError` if ``caller`` is the call frame of a SymPy function that is about to treat the whole
-    ``tensor`` as a scalar.
+    """Raise `UnsupportedError` if ``tensor`` has axes and the call frame ``caller``, which reads a property of it, runs
+    a SymPy function that would treat it as a scalar.
     """
     found = PROPERTY_READERS.get(sympy_callers.function_of(caller))
     if found is not None:
@@ -123,7 +123,9 @@ def refuse_property_access(tensor: Any, caller: FrameType) -> None:
 
 
 def refuse_as_argument(tensor: Any, caller: FrameType) -> None:
-    """Raise `UnsupportedError` if a SymPy function on the call stack would use ``tensor`` as a scalar argument."""
+    """Raise `UnsupportedError` if one of the SymPy functions around the call frame ``caller`` would use the whole
+    ``tensor`` as a scalar argument, as ``sympy.erf(A)`` does.
+    """
     frames = sympy_callers.frames_around(caller, 3) if is_whole(tensor) else []
     if not frames:
         return

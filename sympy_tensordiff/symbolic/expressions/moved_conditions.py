@@ -38,8 +38,8 @@ def refuse_moved_conditions(expr: Any) -> None:
 
 
 def _bound_indices(expr: Any) -> dict[int, tuple[Any, frozenset[Any]]]:
-    """Return, for the ``id`` of each node of ``expr``, the node and the indices that SymPy's sums and products in it
-    bind.
+    """Return a dictionary from the ``id`` of each node of ``expr`` to a pair: the node, and the indices that SymPy's
+    sums and products in it bind.
     """
     arguments: dict[int, tuple[Any, tuple[Any, ...]]] = {}
 

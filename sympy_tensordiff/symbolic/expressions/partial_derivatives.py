@@ -23,8 +23,8 @@ _FIRST = 2_900_000
 
 
 class Subs(sympy.Subs):
-    """A derivative evaluated at a point, like SymPy's ``Subs``, in which two arguments stay distinct even if they have
-    equal values.
+    """A derivative of a function of several arguments, evaluated at a point. In SymPy's own ``Subs`` two arguments with
+    equal values become one; here they stay two.
 
     The expression is the derivative of a function of variables only; the point holds all arguments. SymPy's own
     `Subs` of one variable is equal to this one.
@@ -49,7 +49,7 @@ class Subs(sympy.Subs):
 
     @staticmethod
     def _unchecked(derivative: Any, variables: Any, point: Any) -> Any:
-        """Return the node for ``derivative``, in terms of ``variables``, at the values ``point``, unevaluated: a
+        """Return the unevaluated node for ``derivative``, an expression in ``variables``, at the values ``point``: a
         `Derivative` of this module, or a `Subs` if the function has one argument whose value is not a variable.
         """
         if len(variables) == 1 and not _is_variable(point, 0):
@@ -74,7 +74,9 @@ class Subs(sympy.Subs):
         return (self._unchecked(self.expr, self.variables, point), True) if changed else (self, False)
 
     def doit(self, **hints: Any) -> Any:
-        """Override `Basic.doit`: evaluate the derivative at the point, if the function is not undefined any more."""
+        """Override `Basic.doit`: return the value of the derivative at the point, if its undefined function has been
+        replaced by a formula; else the node with its arguments evaluated.
+        """
         point = [arg.doit(**hints) for arg in self.point] if hints.get("deep", True) else self.point
         if orders_of(self.expr) is not None and isinstance(self.expr.expr, AppliedUndef):
             return self.func(self.expr, self.variables, point)
@@ -159,8 +161,8 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
 
 
 def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
-    """Return this module's node for a partial derivative at the arguments ``args``. ``known`` is the pair of the
-    function and the number of derivatives with respect to each argument.
+    """Return this module's node for a partial derivative at the values ``args`` of the function's arguments. ``known``
+    is the pair of the function and its orders: how often it is differentiated with respect to each argument.
     """
     function, orders = known
     variables = _variables(len(args))
@@ -260,8 +262,8 @@ def _is_variable(args: Sequence[Any], position: int) -> bool:
 
 
 def _is_shared(args: Sequence[Any], position: int) -> bool:
-    """Return whether another of ``args`` may depend on argument number ``position``, such as another entry of the same
-    tensor.
+    """Return whether another of ``args`` contains the symbol, or an entry of the tensor, that is argument number
+    ``position``.
     """
     arg = args[position]
     base = arg.tensor if getattr(arg, "is_tensor_entry", False) else arg

@@ -11,11 +11,15 @@ from sympy_tensordiff.symbolic.expressions.traversal import native_parts, postor
 
 
 class IndexRenaming(dict[Expr, Expr]):
-    """A dictionary for `xreplace` from indices to new indices; the result of such a renaming need not be validated."""
+    """A dictionary from indices to new index symbols for `xreplace`. The class tells `xreplace` that the result need
+    not be validated.
+    """
 
 
 class Substitution(dict[Expr, Expr]):
-    """A dictionary for `xreplace` that replaces free symbols only; sums and comprehensions keep their bound indices."""
+    """A dictionary for `xreplace` from free symbols to their values. The class tells `xreplace` that bound indices are
+    not replaced.
+    """
 
 
 class Replacement:

@@ -35,8 +35,8 @@ def names_of(module: str) -> dict[str, Any]:
 
 
 def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
-    """Return the code object of a function in a SymPy module, or of the function ``inner`` defined in it, to recognise
-    its call frames; None if there is no such function.
+    """Return the code object of the function ``name`` in the SymPy module ``module``, or of the function ``inner``
+    defined in it, to recognise its call frames; None if there is no such function.
     """
     try:
         code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
@@ -180,7 +180,9 @@ def asks_to_simplify(node: Any, caller: FrameType) -> bool:
 
 
 def asked_for_cases(walk: FrameType) -> bool:
-    """Return whether the call frame ``walk`` is part of a call of ``has(Piecewise)``."""
+    """Return whether the call frame ``walk``, a traversal of an expression by SymPy, was started by a call of
+    ``has(Piecewise)``.
+    """
     patterns = walk.f_back.f_locals.get("patterns", ()) if walk.f_back is not None else ()
     return any(pattern is Piecewise for pattern in patterns)
 
@@ -202,8 +204,8 @@ def caller_of(walk: FrameType) -> FrameType | None:
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Return whether the call frame ``walk`` belongs to SymPy code that collects the conditions of a `Piecewise` in
-    order to try all their combinations.
+    """Return whether the call frame ``walk``, a traversal of an expression by SymPy, was started by SymPy's code for
+    `Piecewise`, which collects the conditions to try all their combinations.
     """
     frame = caller_of(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
@@ -254,8 +256,9 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
 
 
 def means_one_argument(entry: Any, caller: FrameType) -> bool:
-    """Return whether SymPy, in the call frame `caller`, is about to write the derivative of a function with respect to
-    one argument, ``Derivative(g(x[p], x[q]), x[p])``, although another argument may be the same entry.
+    """Return whether SymPy, in the call frame `caller`, is about to differentiate a function with respect to one of its
+    arguments, ``entry``, although another argument may be the same entry: in ``Derivative(g(x[p], x[q]), x[p])``, q may
+    equal p.
 
     Both may be the same entry, so that this would be another derivative; if the entry is not a variable for SymPy, it
     writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
@@ -316,8 +319,9 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
 
 
 def position_in_formula(caller: FrameType) -> str:
-    """Return the position of a node in a formula that is being printed: "text", "factor", "last" (factor) or "other".
-    ``caller`` is the call frame that reads the node's precedence.
+    """Return the position of a node in a formula that is being printed: "last" or "factor" for the last or another
+    factor of a product, "other" elsewhere, and "text" for a format other than a formula. ``caller`` is the call frame
+    that reads the node's precedence.
     """
     # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = caller.f_back

@@ -62,8 +62,8 @@ def free_symbols_in(exprs: Iterable[Basic]) -> set[Any]:
 
 @cache
 def _inherits_free_symbols(kind: type) -> bool:
-    """Return whether an instance of the class ``kind`` has just the free symbols of its arguments: it is no symbol
-    itself, and it binds none.
+    """Return whether the free symbols of every instance of the class ``kind`` are exactly those of its arguments: the
+    class is no symbol and binds none.
     """
     # By the namespaces: a function class has free symbols of its own.
     owner = next(base for base in kind.__mro__ if "free_symbols" in vars(base))

@@ -104,8 +104,8 @@ class TensorExpr(TensorNode):
         return entry
 
     def _part(self, indices: tuple[Any, ...]) -> Any:
-        """Return the part of the tensor selected by ``indices``, which may contain slices, ``...`` and None
-        (implemented in `operators`).
+        """Return the tensor or entry that ``T[indices]`` selects, where ``indices`` may contain slices, ``...`` and
+        None. Implemented in `operators`.
         """
         raise NotImplementedError
 
@@ -313,8 +313,8 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
 
 
 def _products_of_remainders(form: Affine) -> set[IndexProduct]:
-    """Return those products in ``form`` that belong to a remainder, as ``n*floor(e/n)`` does to ``Mod(e, n)``; they are
-    allowed in indices.
+    """Return the products of symbols in ``form`` that come from a remainder: ``Mod(e, n)`` is stored as ``e -
+    n*floor(e/n)``. Such products are allowed in indices, others are not.
     """
     factors: dict[SymbolicQuotient, Affine] = {}
     products: dict[SymbolicQuotient, set[IndexProduct]] = {}
@@ -356,5 +356,5 @@ def _check_strides(entry: Any) -> None:
 
 
 def _text_of(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:
-    """Return the text of an entry for messages."""
+    """Return the text of the entry ``tensor[indices]`` for messages."""
     return f"{short(tensor)}[{', '.join(map(str, indices)) or '()'}]"

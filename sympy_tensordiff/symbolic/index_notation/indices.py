@@ -78,8 +78,8 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
 
 
 def relation_row(relation: Any, difference: Affine) -> Constraint:
-    """Return an integer relation, such as ``i < j``, as a constraint; ``difference`` is the affine form of left minus
-    right side.
+    """Convert ``relation``, an equation or inequality of integers such as ``i < j``, to a constraint. ``difference`` is
+    its left side minus its right side as an affine form.
 
     >>> i = indices("i")
     >>> relation_row(i < 3, to_affine(i - 3, str))
@@ -242,8 +242,8 @@ def _over_common_denominator(dividend: Expr, modulus: Expr, slots: Slots) -> tup
 
 
 def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> tuple[Affine, int]:
-    """Return ``Mod(form, divisor)/denominator`` as ``(affine form, denominator)``. A divisor with symbols is assumed to
-    be positive; raise `IndexExpressionError`, which quotes ``expr``, for a number less than 1.
+    """Return ``Mod(form, divisor)/denominator`` as the pair ``(affine form, denominator)``. A divisor with symbols is
+    assumed to be positive; raise `IndexExpressionError`, which quotes ``expr``, for a constant divisor less than 1.
     """
     if divisor.is_constant and divisor.constant < 1:
         raise IndexExpressionError(f"the modulus of {expr} must be positive, not {expr.args[1]}")

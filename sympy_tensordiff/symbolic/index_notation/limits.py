@@ -47,8 +47,9 @@ class IndexRange(NamedTuple):
         return bound_forms(self.high, Min)
 
     def constraints(self, variable: Variable, form: Callable[[Expr], Affine | None]) -> list[Constraint]:
-        """Return the constraints that an index, ``variable`` in affine forms, is in the range. ``form`` converts a
-        bound to an affine form; a bound for which it returns None is left out.
+        """Return the constraints that say that the index lies in the range; ``variable`` represents the index in affine
+        forms. The function ``form`` converts a bound to an affine form; a bound for which it returns None gives no
+        constraint.
         """
         lows, highs = ([found for end in ends if (found := form(end)) is not None] for ends in (self.lows, self.highs))
         return range_rows(Affine.variable(variable), lows, highs)
@@ -145,7 +146,9 @@ def checked_range(limit: Any, owner: str) -> Tuple:
 
 
 def checked_index(value: Any, owner: str) -> Expr:
-    """Return ``value`` as an index, a symbol that may be an integer; raise `IndexExpressionError` for anything else."""
+    """Return ``value`` as an index, a symbol that may be an integer; raise `IndexExpressionError`, which names
+    ``owner``, for anything else.
+    """
     index = as_expr(value, "an index of a limit")
     if not isinstance(index, (Symbol, Idx)):
         raise IndexExpressionError(f"{owner}: {index} is no index; an index is an integer symbol, e.g. td.indices('i')")
@@ -158,8 +161,8 @@ def checked_index(value: Any, owner: str) -> Expr:
 
 
 def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
-    """Raise `ArgumentError` if a declared assumption on ``index``, such as positive, is false for a value in its range,
-    which starts at ``low``; SymPy would simplify wrongly.
+    """Raise `ArgumentError`, which names ``owner``, if a declared assumption on ``index``, such as positive, is false
+    for a value in its range, which starts at ``low``; SymPy would simplify wrongly.
     """
     if isinstance(index, Idx):
         return
@@ -178,8 +181,8 @@ def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
 
 
 def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
-    """Raise `IndexExpressionError` if the range of an index depends on the index itself or on an inner one (earlier in
-    ``limits``).
+    """Raise `IndexExpressionError`, which names ``owner``, if the range of an index depends on the index itself or on
+    an inner one (earlier in ``limits``).
     """
     inner: list[Expr] = []
     for index, *bounds in limits:
@@ -194,7 +197,9 @@ def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
 
 
 def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
-    """Raise `ShapeError` if an extent in ``axes``, pairs ``(index, extent)``, depends on one of these indices."""
+    """Raise `ShapeError`, which names ``owner``, if an extent in ``axes``, pairs ``(index, extent)``, depends on one of
+    these indices.
+    """
     for index, extent in axes:
         for other, _ in axes:
             if other in extent.free_symbols:
@@ -202,8 +207,8 @@ def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
 
 
 def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
-    """Raise `ArgumentError` if two indices would look alike when printed: an `Idx` and a symbol of its name, or two
-    different symbols of one name.
+    """Raise `ArgumentError`, which names ``owner``, if two indices of ``limits``, or an index and a symbol in ``body``,
+    would look alike when printed: an `Idx` and a symbol of its name, or two different symbols of one name.
     """
     indices = [limit[0] for limit in limits]
     labels = [_label(index) for index in indices]

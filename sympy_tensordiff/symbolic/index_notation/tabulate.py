@@ -73,7 +73,9 @@ def tabulate(
 
 
 def entry_indices(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, ...]:
-    """Return ``indices`` with 0 along each axis of extent 1, as broadcasting reads a tensor of this shape."""
+    """Return ``indices`` with 0 along each axis whose extent in ``shape`` is 1, so that a tensor of this shape is read
+    as NumPy broadcasts it.
+    """
     return tuple(S.Zero if extent == 1 else index for index, extent in zip(indices, shape, strict=True))
 
 
@@ -98,9 +100,10 @@ def inline_entry(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of ``tensor`` at ``indices``; of a small comprehension, its body at these indices. The entry of
-    a comprehension with sums is kept if its body would be computed repeatedly: if the read occurs more than ``once``,
-    or is the same for several values of the indices ``scope``. Without ``keeps_sums``, the body replaces it even then.
+    """Return the entry of ``tensor`` at ``indices``. For a small comprehension, the result is its body at these
+    indices, unless it contains sums that would then be computed several times: because the entry occurs more than
+    ``once``, or is the same for several values of the indices ``scope``. With ``keeps_sums=False``, such a body is
+    returned, too.
     """
     if not is_whole(tensor):
         return tensor
@@ -127,8 +130,8 @@ def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[
 
 
 def upper_nodes(body: Basic) -> list[Any]:
-    """Return the nodes of ``body``, at most `WRITTEN_OUT` + 1, to test whether it is small. Tensors whose entries it
-    reads are not entered.
+    """Return the first `WRITTEN_OUT` + 1 nodes of ``body`` from the top, or all if there are fewer, so that the caller
+    can test whether it is small. Tensors whose entries it reads do not count.
     """
     nodes: list[Any] = []
     stack: list[Any] = [body]

@@ -349,7 +349,9 @@ def _check_square(shape: Tuple, name: str, symmetry: Str, dtype: Any, below: Any
 
 
 def _checked_range(below: Any, name: str) -> Expr:
-    """Return ``below`` as an extent; raise an error that names the tensor if it is not one."""
+    """Return ``below``, the upper bound of a tensor's entries, as an extent; raise an error that contains the tensor's
+    ``name`` if it is not one.
+    """
     try:
         return checked_extent(below, f"tensor {name}")
     except TensorDiffError as error:

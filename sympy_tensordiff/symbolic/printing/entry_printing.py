@@ -99,8 +99,9 @@ class EntryForms(PrintedForms):
 
 @lru_cache(maxsize=1 << 8)
 def _entry_of_operands(entry: Any) -> Any | None:
-    """Return the entry of an elementwise operation as this operation on entries of the operands, or the entry of a
-    small comprehension as its body at the indices. None for entries of other tensors, and of deeply nested ones.
+    """Return the formula to print for an ``entry`` of an elementwise operation, such as ``A[i, j] + B[i, j]`` for ``(A
+    + B)[i, j]``, or of a small comprehension, whose body it is. None for entries of other tensors, and of deeply nested
+    ones.
     """
     tensor = entry.tensor
     if entry.indices and isinstance(tensor, TensorComprehension) and measures(tensor).size <= WRITTEN_SIZE:

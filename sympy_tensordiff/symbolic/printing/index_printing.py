@@ -23,8 +23,8 @@ from sympy_tensordiff.symbolic.index_notation.indices import data_of, parse
 
 
 def show_index(printer: Any, index: Any, **how: Any) -> Any:
-    """Return the printed form of an index or bound, in the format of ``printer``, with its terms in an order that reads
-    well: ``p - k``, not ``-k + p``.
+    """Return the index or bound ``index`` as ``printer`` prints it, with its terms in an order that reads well: ``p -
+    k``, not ``-k + p``.
 
     >>> from sympy import StrPrinter, floor, Symbol
     >>> k, p = Symbol("k", integer=True), Symbol("p", integer=True)
@@ -47,8 +47,8 @@ def show_index(printer: Any, index: Any, **how: Any) -> Any:
 
 @contextmanager
 def with_methods(printer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
-    """Context manager: inside of it, ``printer`` has the given ``methods``, except those that a subclass of the printer
-    defines itself.
+    """Context manager in which ``printer`` has the additional ``methods``, by name. A method that the printer object
+    itself already has is not replaced.
     """
     given = {name: method for name, method in methods.items() if name not in vars(printer)}
     vars(printer).update(given)

@@ -64,8 +64,8 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
 
 
 def added_labels(inputs: Sequence[str], output: str) -> list[str]:
-    """Return the labels that an einsum sums along an axis of one operand, as in ``sum(A, axis=0)``, not in a matrix
-    product such as ``A @ B``. ``inputs`` are the labels of the operands, ``output`` those of the result.
+    """Return the summed labels of an einsum that are printed as a sum along an axis, ``sum(A, axis=0)``, and not as a
+    matrix product, ``A @ B``. ``inputs`` has the labels of each operand, ``output`` those of the result.
 
     They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
     """
@@ -128,8 +128,8 @@ class _Network:
         self.matrices[column][row] = transposed(joined)
 
     def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
-        """Return ``(scalar factors, tensor factor or None)``, which together are the einsum written by matrix products;
-        None if it has no such form.
+        """Return ``(scalar factors, tensor factor or None)``, whose product is the einsum with the result labels
+        ``output``, written by matrix products; None if it has no such form.
         """
         scalars: list[Any] = []
         columns: dict[str, Any] = {}
@@ -153,7 +153,7 @@ class _Network:
         return scalars, next(iter(columns.values()), matrix)
 
     def _edges(self, component: Sequence[str]) -> int:
-        """Return the number of matrices, the edges of the graph, between the labels of ``component``."""
+        """Return the number of matrices (edges of the graph) whose labels are in ``component``."""
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
@@ -215,8 +215,8 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors at ``label``, and for each matrix from it to a label outside of ``without`` the vector ``A
-        @ v`` that sums over that label.
+        """Return the vectors along ``label``: the vector operands, and for each matrix ``A`` that connects it with a
+        label outside of ``without``, the product ``A @ v`` over the labels behind.
         """
         hanging = [
             Chain((matrix, *self._columns(other, label)))
@@ -226,8 +226,8 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """Return the factors that follow a matrix with columns ``label`` and rows ``before`` in a product such as ``A @
-        B @ v``.
+        """Return the factors that come after ``A`` in the product ``A @ B @ v``, where ``before`` is the label of the
+        rows of ``A`` and ``label`` that of its columns.
         """
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
@@ -241,8 +241,9 @@ class _Network:
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 
     def _path_product(self, path: Sequence[str], open_ends: bool) -> Any:
-        """Return the matrix product along ``path``. With ``open_ends``, its end labels are axes of the result;
-        otherwise, it is multiplied by vectors at both ends.
+        """Return the product of the matrices along ``path``, a sequence of connected labels. With ``open_ends``, the
+        first and last label are axes of the result; otherwise the product is multiplied by the vectors at both ends and
+        is a scalar.
         """
         factors: list[Any] = []
         for place, label in enumerate(path):

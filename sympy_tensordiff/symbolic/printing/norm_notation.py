@@ -75,7 +75,7 @@ def value_away_from_zero(function: Any) -> Any | None:
 
 
 def _is_norm(tensor: Any) -> bool:
-    """Return whether `tensor` consists of sums of squares, or of their roots made by `hypot`."""
+    """Return whether the entries of `tensor` are roots made by `hypot`, or sums of squares."""
     if isinstance(tensor, TensorFunction):
         return type(tensor.template.expr).__name__ == "hypot"
     if not isinstance(tensor, EinsumProduct):
@@ -87,7 +87,9 @@ def _is_norm(tensor: Any) -> bool:
 
 
 def _is_power_of_size(power: Any, tensor: Any) -> bool:
-    """Return whether ``power`` is ``abs(tensor)**p`` with an exponent that contains a symbol."""
+    """Return whether the tensor ``power`` is ``abs(tensor)**p`` for an exponent ``p`` that is not a number, as in a
+    p-norm.
+    """
     size = power.base
     is_size = isinstance(size, TensorFunction) and isinstance(size.template.expr, Abs)
     return is_size and size.operands == (tensor,) and not power.exponent.is_number

@@ -35,7 +35,7 @@ class Sum(NamedTuple):
 
 
 class Divisor(NamedTuple):
-    """A tensor by which an elementwise product is divided entry by entry, and the number of its axes (rank)."""
+    """One divisor of an elementwise product: a tensor, printed below the fraction bar, and its number of axes."""
 
     tensor: Any
     rank: int
@@ -128,8 +128,8 @@ class Repeated(NamedTuple):
 
 
 class Expanded(NamedTuple):
-    """The printed form of a tensor with new axes of extent 1, such as ``x[:, None]``; ``new`` says for each axis of the
-    result whether it is new.
+    """The printed form of a tensor with new axes of extent 1, such as ``x[:, None]``. For each axis of the result,
+    ``new`` is True if the axis is new.
     """
 
     tensor: Any
@@ -310,8 +310,8 @@ def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
 
 
 def _is_vector(notation: Any) -> bool:
-    """Return whether a factor is a vector, or an elementwise function of vectors; in a product whose value is a matrix,
-    broadcasting repeats it.
+    """Return whether ``notation`` is a vector, or an elementwise function or sum of vectors. As a factor of a matrix,
+    it is repeated by broadcasting.
     """
     match notation:
         case Leaf(tensor):
@@ -403,7 +403,9 @@ def in_front(scalar: Any) -> Product:
 
 
 def _signed(term: Any) -> tuple[bool, Any]:
-    """Return ``(is_subtracted, term without its sign)``."""
+    """Split a minus sign off ``term``: return ``(is_subtracted, term without its minus sign)`` for printing it in a
+    sum.
+    """
     if isinstance(term, Product) and term.number.is_negative:
         return True, product(*term._replace(number=-term.number))
     if isinstance(term, Leaf) and term.node.could_extract_minus_sign():

@@ -129,8 +129,8 @@ class TraditionalWriter(Writer):
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
-        """Return the formula of a scalar in front of other factors: in parentheses if it is a sum of terms, or if one
-        of its factors is a sum (or other binder) whose body would seem to include what follows.
+        """Return the formula of a scalar that is printed in front of other factors. It gets parentheses if it is a sum
+        of terms, or if a factor of it is a sum over an index, under whose sign a reader would count what follows.
         """
         form = self.printer._print(scalar)
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
@@ -210,11 +210,11 @@ class LatexWriter(TraditionalWriter):
         return rf"\left[{form}\right]"
 
     def subscript(self, form: str, below: Sequence[str]) -> str:
-        """Return ``form`` with indices as its subscript."""
+        """Return ``form`` with the indices ``below`` as its subscript."""
         return f"{form}_{{{' '.join(below)}}}"
 
     def summed(self, indices: Sequence[str], body: str) -> str:
-        """Return a sum sign with the summation indices, and the body."""
+        """Return the LaTeX of the sum of ``body`` over ``indices``: a sum sign with the indices, then the body."""
         return rf"\sum_{{{', '.join(indices)}}} {body}"
 
     def cases(self, branches: Sequence[tuple[str, str]]) -> str:
@@ -288,8 +288,8 @@ class LatexWriter(TraditionalWriter):
         return str(text)
 
     def _of_entries(self, tensor: Any, indices: Sequence[str]) -> str | None:
-        """Return the LaTeX of an entry of a sum, power or repeated tensor, written by entries of its operands: ``(X_{i
-        k} - X_{j k})^{2}``. None for another tensor.
+        """Return the LaTeX of the entry at ``indices`` of a sum, a power or a tensor repeated along new axes, in terms
+        of entries of the operands: ``(X_{i k} - X_{j k})^{2}``. None for another tensor.
         """
         match tensor:
             case Variant():
@@ -363,8 +363,8 @@ class LatexWriter(TraditionalWriter):
 
 
 def _has_repeated(tensor: Any) -> bool:
-    """Return whether `tensor` is another one repeated along new axes, or a sum or power of such a tensor. Its entries
-    are then printed as entries of the operands, since these have fewer indices.
+    """Return whether `tensor` repeats another one along new axes, or is a sum or power of such a tensor. Its entries
+    are printed as entries of the operands, which need fewer indices.
     """
     match tensor:
         case Variant():

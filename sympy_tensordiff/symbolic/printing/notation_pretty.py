@@ -73,7 +73,7 @@ class PrettyWriter(TraditionalWriter):
         return prettyForm(*stringPict(*form.right(" " * exponent.width())).above(top))
 
     def subscript(self, form: Form, below: Sequence[str]) -> Form:
-        """Return the two-dimensional ``form`` with indices below it on the right."""
+        """Return the two-dimensional ``form`` with the indices ``below`` on its lower right."""
         indices = stringPict(", ".join(below))
         indices.baseline = form.baseline - form.height()
         return prettyForm(*form.right(indices))
@@ -92,7 +92,7 @@ class PrettyWriter(TraditionalWriter):
         return self.joined(function, self.parenthesized(self.between(", ", self.arguments(notation.args))))
 
     def sign_of(self, sign: str) -> str:
-        """Return the sign of a relation, in Unicode if possible."""
+        """Return the printed form of ``sign``, a relation such as ``<=``, in Unicode if possible."""
         return {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}.get(sign, sign) if self.is_unicode else sign
 
     def connective(self, name: str) -> str:
@@ -102,7 +102,9 @@ class PrettyWriter(TraditionalWriter):
         return {"and": " ∧ ", "or": " ∨ ", "not": "¬"}[name]
 
     def cases(self, branches: Sequence[tuple[Any, Any]]) -> Form:
-        """Return the branches below each other after a brace."""
+        """Return the two-dimensional form of a choice: ``branches``, pairs of value and condition, below each other
+        after a brace.
+        """
         widest = max(value.width() for value, _ in branches)
         lines = [self.joined(value, " " * (widest - value.width() + 2), where) for value, where in branches]
         width = max(line.width() for line in lines)
@@ -110,7 +112,9 @@ class PrettyWriter(TraditionalWriter):
         return prettyForm(*prettyForm(*stringPict.stack(*rows)).parens("{", ""))
 
     def summed(self, indices: Sequence[str], body: Form) -> Form:
-        """Return a sum sign with the summation indices below it, and the body."""
+        """Return the two-dimensional form of the sum of ``body`` over ``indices``: a sum sign with the indices below
+        it, then the body.
+        """
         sign = prettyForm(*stringPict(self.sigma).below(", ".join(indices)))
         sign.baseline = 0
         return self.joined(sign, " ", body)

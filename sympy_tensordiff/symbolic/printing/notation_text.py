@@ -78,7 +78,9 @@ class Writer:
         return notation.scalar if isinstance(notation, Repeated) else notation
 
     def at(self, notation: Any, least: int) -> Any:
-        """Return the written form of ``notation``, in parentheses if its precedence is below ``least``."""
+        """Return the written form of ``notation``, in parentheses if its precedence is below ``least``, the precedence
+        that the surrounding notation needs.
+        """
         form = self.write(notation)
         return self.parenthesized(form) if self.level(notation) < least else form
 

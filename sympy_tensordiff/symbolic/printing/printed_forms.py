@@ -29,8 +29,8 @@ from sympy_tensordiff.symbolic.printing.index_printing import show_index, with_m
 
 
 def names_a_point(printer: Any) -> bool:
-    """Return whether ``printer`` is the one with which SymPy's `Subs` compares points by their texts: different values
-    then need different texts.
+    """Return whether ``printer`` is the one inside of SymPy's `Subs`, which compares points by their printed texts;
+    different values need different texts there.
 
     Tensors with one name and two shapes need different texts there.
     """
@@ -53,8 +53,9 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return a special text of ``node``: its parts or a short description if it is too large to print, its `srepr`
-    where SymPy's `Subs` compares texts. None if the node is printed normally.
+    """Return the text to print in place of the usual one for ``node``, or None. A node that is too large is printed in
+    parts or as a short description; for the printer in SymPy's `Subs`, which compares texts, a node is printed as its
+    `srepr`.
 
     A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
     text.
@@ -169,8 +170,8 @@ class ComprehensionForms(PrintedForms):
     """
 
     def text(self, printer: Any) -> str:
-        """Return a comprehension as a read of leading indices (``A[i]``) or a call of ``stack`` if it is one, else as
-        the constructor call with body and limits.
+        """Return the text of a comprehension: ``A[i]`` if its entries are those of a part of a variable, a call of
+        ``stack`` if it stacks tensors, else the constructor call with body and limits.
         """
         node = self.node
         is_plain = measures(node).is_unprintable or names_a_point(printer) or not node.limits
@@ -278,8 +279,8 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return methods for ``printer`` that print a common factor of all terms in front of a sum, as in ``2*(a - b)``;
-    SymPy itself multiplies it out.
+    """Return print methods for ``printer``, by name, that print a common factor of all terms in front of a sum, as in
+    ``2*(a - b)``; SymPy itself multiplies it out.
     """
     own = type(printer)
 
@@ -307,8 +308,8 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return methods for ``printer`` that set LaTeX brackets around remainders (``Mod``) only; SymPy sets them around
-    every term that contains one.
+    """Return methods for ``printer``, by name, that set LaTeX brackets around remainders (``Mod``) only; SymPy sets
+    them around every term that contains one.
     """
 
     # A node that is asked for its precedence looks for a frame of this name (`position_in_formula`).
@@ -351,8 +352,8 @@ def _content(expr: Any) -> tuple[Any, Any]:
 
 
 def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return methods for ``printer`` that print ``floor(p/2 + 1/2)`` of an index as ``floor((p + 1)/2)``; roundings of
-    real values are printed as usual.
+    """Return print methods for ``printer``, by name, that print ``floor(p/2 + 1/2)`` of an index as ``floor((p +
+    1)/2)``; roundings of real values are printed as usual.
     """
 
     def rounded(expr: Any, **how: Any) -> Any:

@@ -196,7 +196,7 @@ class _LastFactor(prettyForm):
 
     @binding.setter
     def binding(self, value: int) -> None:
-        """Ignore the value that SymPy's constructor sets, since the property computes its own."""
+        """Ignore ``value``, to which SymPy's constructor sets the attribute: this property computes its value."""
 
 
 def _needs_parentheses(body: Any) -> bool:

@@ -250,7 +250,8 @@ def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -
 
 
 class _StoredStates:
-    """The states of other scans that a scan reads as sequences, by name, so that its formula can refer to them.
+    """The stacked states of other scans that a scan reads as its sequences. Their names and recursions are part of the
+    formula of the scan.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
     in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.
@@ -326,8 +327,8 @@ def _entrywise_row(expr: Any, rank: int, time: str, show: Any) -> Any | None:
 
 
 def _row(sequence: Any, time: Any, show: Any) -> str:
-    """Return the LaTeX of a sequence's row at a time: ``x_t``, or the entries at this time of a comprehension.
-    ``show(expr)`` prints an expression.
+    """Return the LaTeX of the row of `sequence` at the symbol `time`: ``x_t``, or the formula of the row for a
+    comprehension. ``show(expr)`` prints an expression.
     """
     if isinstance(sequence, TensorComprehension):
         (_, *limits) = [limit.args for limit in sequence.limits]

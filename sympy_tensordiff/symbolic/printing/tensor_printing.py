@@ -226,8 +226,8 @@ def _power(node: Any) -> Any:
 
 
 class _Operand(NamedTuple):
-    """An operand of an elementwise operation in two notations: alone, and times the tensor of ones that repeats it to
-    the shape of the operation.
+    """An operand of an elementwise operation in two notations: without and with the tensor of ones, a product with
+    which repeats it to the shape of the operation.
 
     ``shape`` and ``text`` are its shape and notation next to operands that have the other axes; ``axes`` are its axes
     in the node, ``bare`` its notation with these alone, and ``full`` its notation with the ones.
@@ -259,8 +259,8 @@ def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> 
 
 
 def _operand(node: Any) -> _Operand:
-    """Return the notations of `node`, an operand of an elementwise operation: alone, and times the ones that repeat it
-    along axes. Both are the same if it is not repeated.
+    """Return the notations of `node`, an operand of an elementwise operation: without and with the tensor of ones that
+    repeats it along axes. Both are the same if it is not repeated.
     """
     axes = tuple(range(rank(node)))
     if isinstance(node, TensorMul) and sum(map(bool, map(rank, node.args))) == 1:
@@ -287,8 +287,8 @@ def _operand(node: Any) -> _Operand:
 
 
 def _unrepeated_operand(node: Any) -> Any | None:
-    """Return the operand that an einsum only repeats, along axes of extent 1 and by a product with ones; None for other
-    einsums.
+    """Return the operand that the einsum ``node`` does nothing but repeat along axes of extent 1, by a product with a
+    tensor of ones, so that broadcasting does the same; None for other einsums.
     """
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output

@@ -136,9 +136,9 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sum or product that equals the recurrence of ``call`` if this has one number as its state and
-    the step ``s + f(x, t)`` or ``s*f(x, t)``; with ``last``, its last value. None for other recurrences. ``updates``
-    are the states after a step, ``length`` the number of steps.
+    """Return the running sum or product that equals the recurrence of ``call`` if its only state is one number and its
+    step is ``s + f(x, t)`` or ``s*f(x, t)``; with ``last``, only the last value. None for other recurrences.
+    ``updates`` are the expressions of the next states, ``length`` is the number of steps.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -175,15 +175,15 @@ def _over_time(call: _Call, part: Any, length: Any) -> Any:
 
 
 def _result(parts: Any, kind: str, value: Any) -> Any:
-    """Return a `Scan` node of this kind ("stack", "last" or "sum") and `value`; `parts` are its states, sequences,
-    time, length and direction.
+    """Return the `Scan` node that combines the values of the expression `value` as ``kind`` says ("stack", "last" or
+    "sum"); `parts` are the node's other arguments: states, sequences, time, length and direction.
     """
     return Scan(kind, value, *parts)
 
 
 class _StateBlocks:
-    """The states of a scan at every ``size``-th step (checkpointing). A derivative stores only these, and computes the
-    states in between again.
+    """The recurrence of a scan split into blocks of ``size`` steps (checkpointing). A derivative stores only the states
+    at the start of each block and computes those in between again.
     """
 
     def __init__(self, call: _Call, updates: Sequence[Any], length: Any, reverse: bool, size: Any) -> None:
@@ -312,8 +312,9 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return ``(updates, outputs)`` with each read ``A[t]`` at the time ``t`` of the scan, which has ``length``
-        steps, replaced by a variable for that row of A. Each such A becomes a sequence of the scan.
+        """Return ``(updates, outputs)``, the step's expressions, with each read ``A[t]`` at the time ``t`` of the step
+        replaced by a variable for that row of ``A``, which becomes a sequence of the scan. ``length`` is the number of
+        steps.
         """
         known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
@@ -357,9 +358,9 @@ def _is_data(sequence: Any) -> bool:
 
 
 def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
-    """Return a key of the row that ``entry`` reads in a step at ``time``, equal for reads of the same row; None if it
-    reads no such row. For ``A[t, ...]`` it is ``(A, None)``; for ``A[idx[t], ...]`` it is ``A``, then for each index
-    ``idx[t]`` or None.
+    """Return a key for the row that ``entry`` reads in the step at ``time``; reads of the same row have equal keys. It
+    is ``(A, None)`` for ``A[t, ...]``; for ``A[idx[t], j]`` it is ``(A, idx[t], None)``, with None for each index that
+    does not select the row. None if ``entry`` is no such read. ``length`` is the number of steps.
     """
     if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:
         return None

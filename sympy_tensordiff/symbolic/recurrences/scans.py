@@ -248,8 +248,8 @@ class Scan(TensorOperation):
         return self if args == self.args else self.func(*args)
 
     def _eval_subs(self, old: Basic, new: Basic) -> Any:
-        """SymPy's hook for `subs`. Bound variables are unique, so they are never replaced and never clash with symbols
-        in `new`.
+        """SymPy's hook for `subs`: replace ``old`` by ``new`` in the scan. Its bound variables are unique, so they are
+        never replaced and never clash with symbols in `new`.
         """
         return self._substituted(old, new)
 
@@ -344,7 +344,9 @@ def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """Return ``name`` without the number that `fresh_name` added; if that is in ``taken``, with another number."""
+    """Return ``name`` without the number that `fresh_name` added; if this name is in ``taken``, with the first number
+    that makes it a new name.
+    """
     name = without_fresh_number(name)
     stem, _, number = name.rpartition("_")
     stem = stem if stem and number.isdigit() else name

@@ -54,8 +54,8 @@ class _OverIndices(Rewriting):
         return expr if body is expr.body else expr.func(body, *expr.limits)
 
     def visit_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the scan unchanged (apart from its arguments) if it uses no index of the scope. Else make one scan
-        over all values of these indices, and return its entry.
+        """Return the scan with rebuilt arguments if it contains no index of the scope. Else make one scan that computes
+        the values for all values of these indices, and return the entry that replaces the scan.
         """
         found = sorted([pair for pair in scope if pair[0] in expr.free_symbols], key=str)
         if not found:
@@ -68,8 +68,9 @@ class _OverIndices(Rewriting):
 
 
 def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return ``(new scan, function)``: one scan that computes `scan` for all values of ``indices``, and a function that
-    returns the entry of the new scan that equals `scan`. ``ends`` has the first value and the extent of each index.
+    """Return ``(new scan, part)``: one scan that computes `scan` for all values of ``indices``, and a function that
+    takes the new scan and returns the entry or tensor in it that equals `scan`. ``ends`` has the first value and the
+    extent of each index.
     """
     first = {index: index + low for index, (low, _) in zip(indices, ends, strict=True) if low != 0}
     whole = scan.subs(first, simultaneous=True) if first else scan
@@ -80,8 +81,9 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return [fresh_index(Symbol("q", integer=True), taken) for _ in shape]
 
     def over(expr: Any, front: Sequence[tuple[Any, Any]] = ()) -> Any:
-        """Return the tensor of the values of `expr` for all batch indices. Its axes are the indices ``front``, then the
-        batch indices, then the axes of `expr`.
+        """Return the tensor of the values of `expr` for all values of the batch indices. Its axes are those of the
+        pairs ``front``, ``(index, extent)``, which index the first axes of `expr`, then the batch indices, then the
+        other axes of `expr`.
         """
         own = axes(shape_of(expr)[len(front) :])
         entry = TensorEntry(expr, *(index for index, _ in front), *own) if shape_of(expr) else expr

@@ -105,8 +105,8 @@ ShapeError
 
 
 def _indicator_of(connective: Any, conditions: Sequence[Any], owner: str) -> Any:
-    """Return 1 where ``connective`` (And, Or or Not) of all ``conditions`` is true and 0 elsewhere, entry by entry;
-    errors name ``owner``.
+    """Return the tensor that is 1 where ``connective`` (And, Or or Not) of all ``conditions``, taken entry by entry, is
+    true, and 0 elsewhere. Errors name the public function ``owner``.
     """
     truths = [_condition_of(condition, owner) for condition in conditions]
 

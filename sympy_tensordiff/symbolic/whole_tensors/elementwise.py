@@ -42,7 +42,7 @@ class Entrywise(TensorOperation):
         return broadcast_shape(args, cls.__name__)
 
     def applied(self, *values: Any) -> Any:
-        """Return the operation on the scalars ``values``, which stand for the operands: for a sum, the sum of
+        """Return the operation on the scalars ``values`` in place of the operands: for a sum of tensors, the sum of
         ``values``.
         """
         raise NotImplementedError
@@ -54,7 +54,7 @@ class Entrywise(TensorOperation):
 
 
 def _with_values(expr: Any, values: dict[Any, Any]) -> Any:
-    """Return ``expr`` with the symbols in ``values`` replaced. A `Piecewise` is not evaluated by SymPy in doing so."""
+    """Return ``expr`` with its symbols replaced by ``values``. A `Piecewise` is rebuilt without evaluation by SymPy."""
     if not expr.has(Piecewise):
         return expr.xreplace(values)
     if isinstance(expr, Piecewise):
@@ -123,7 +123,7 @@ class TensorAdd(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """Return the sum of the scalars ``values``, which stand for the operands."""
+        """Return the sum of the scalars ``values``, one in place of each operand."""
         return Add(*values)
 
 
@@ -142,7 +142,7 @@ class TensorMul(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """Return the product of the scalars ``values``, which stand for the operands."""
+        """Return the product of the scalars ``values``, one in place of each operand."""
         return Mul(*values)
 
 
@@ -184,7 +184,7 @@ class TensorPow(Entrywise):
     exponent = argument(1, "The power.")
 
     def applied(self, *values: Any) -> Any:
-        """Return the power of the two scalars ``values``."""
+        """Return the power of two scalars ``values``, in place of base and exponent."""
         return Pow(*values)
 
 
@@ -256,7 +256,7 @@ class TensorFunction(Entrywise):
         return self._with(operands, lambda body: body._subs(old, new))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
-        """SymPy's hook for `subs`: substitute in operands and template."""
+        """SymPy's hook for `subs`: replace ``old`` by ``new`` in the operands and in the body of the template."""
         result: Basic = self._substituted(old, new)
         return result
 

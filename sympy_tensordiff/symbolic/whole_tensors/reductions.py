@@ -275,7 +275,7 @@ def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> An
     lengths = [shape[axis] for axis in sorted(gone)]
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry of the result at ``indices``: the reduction over the axes that disappear."""
+        """Return the entry of the result at ``indices``: the reduction of entries of ``A`` over the reduced axes."""
         own = entry_indices(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
         at = dict(zip(sorted(gone), own, strict=True))
         at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
@@ -295,7 +295,9 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
     along = checked_axis(0 if axis is None else axis, A, owner)
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry of the result: the reduction over all indices up to its own along the axis."""
+        """Return the entry of the result at ``indices``: the reduction of the entries of ``A`` along the axis from its
+        start to this position.
+        """
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
         last = shape_of(A)[along] - 1
 
