@@ -50,30 +50,35 @@ def _path_and_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int,
     if len(inputs) < 3:
         work = count_entries(frozenset().union(*inputs), sizes) if len(inputs) == 2 else 0
         return ([(0, 1)] if len(inputs) == 2 else []), work
-    owners: dict[int, int] = dict.fromkeys(output, 1)
-    for number, labels in enumerate(inputs, 1):
-        for label in labels:
-            owners[label] = owners.get(label, 0) | 1 << number
-    extents: dict[int, int] = {}
-    for label, own in owners.items():
-        if own > 1:
-            extents[own] = extents.get(own, 1) * sizes[label]
+    owners: dict[int, list[int]] = {}
+    for number in range(len(inputs) - 1, -1, -1):
+        for label in inputs[number]:
+            owners.setdefault(label, []).append(number)
+    extents: dict[tuple[int, ...], int] = {}
+    for label, numbers in owners.items():
+        own = (*numbers, OUTPUT) if label in output else tuple(numbers)
+        extents[own] = extents.get(own, 1) * sizes[label]
     return _cheapest_path(len(inputs), tuple(sorted(extents.items())))
 
 
+OUTPUT = -1
+"""The number of the output of an einsum, whose operands have the numbers 0, 1, ..."""
+
+
 @lru_cache(maxsize=16384)
-def _cheapest_path(number_of_operands: int, axes: tuple[tuple[int, int], ...]) -> tuple[Path, int]:
+def _cheapest_path(number_of_operands: int, axes: tuple[tuple[tuple[int, ...], int], ...]) -> tuple[Path, int]:
     """Return the cheapest known order to multiply three or more operands, as pairs of their numbers, and its number of
     multiplications; cached.
 
-    Each of ``axes`` is ``(owners, extent)``, with bit 0 of ``owners`` set if the output has this axis, and bit ``n +
-    1`` if operand ``n`` has it.
+    Each of ``axes`` is ``(owners, extent)``. ``owners`` are the numbers of the operands that have this axis, greatest
+    first, and then `OUTPUT` if the output has it.
     """
     sizes = {label: extent for label, (_, extent) in enumerate(axes)}
-    output, *inputs = (
-        frozenset(label for label, (owners, _) in enumerate(axes) if owners >> bit & 1)
-        for bit in range(number_of_operands + 1)
-    )
+    own: dict[int, list[int]] = {number: [] for number in range(OUTPUT, number_of_operands)}
+    for label, (owners, _) in enumerate(axes):
+        for number in owners:
+            own[number].append(label)
+    output, *inputs = map(frozenset, own.values())
     paths = [_GreedySearch(inputs, output, sizes, by_entries).run() for by_entries in (True, False)]
     begin = len(inputs) - _MAX_OPTIMAL_OPERANDS
     for path in paths[: 2 if begin > 0 and paths[0][:begin] != paths[1][:begin] else 1]:
