@@ -211,6 +211,15 @@ def simulator() -> Iterator[Elsewhere]:
 
 
 @pytest.fixture
+def backend(request: pytest.FixtureRequest) -> str:
+    """The backend of a case, for ``indirect=["backend"]``; for ``"uncompiled"``, Numba, whose kernels run as Python."""
+    if request.param == "uncompiled":
+        request.getfixturevalue("uncompiled")
+        return "numba"
+    return str(request.param)
+
+
+@pytest.fixture
 def uncompiled() -> Iterator[None]:
     """Kernels for Numba run as plain Python here: for tests of what a text means, not of what a compiler makes of it.
 

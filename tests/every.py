@@ -23,21 +23,25 @@ def every(
     if isinstance(values, Mapping):
         ids, values = list(values), list(values.values())
     values = list(values)
-    labels = [(ids or repr)(value) for value in values] if ids is None or callable(ids) else list(ids)
+    # what is written of a value is found where its test fails: to write all takes a second
+    label = ids if callable(ids) else repr
+    labels = [None] * len(values) if ids is None or callable(ids) else list(ids)
     arguments = [name.strip() for name in names.split(",")]
     cases = [
-        (label, dict(zip(arguments, value if len(arguments) > 1 else (value,), strict=True)))
-        for label, value in zip(labels, values, strict=True)
+        (value, known, dict(zip(arguments, value if len(arguments) > 1 else (value,), strict=True)))
+        for value, known in zip(values, labels, strict=True)
     ]
     assert cases
 
     def decorate(test: Test) -> Test:
         def run(**fixtures: Any) -> None:
-            for label, case in fixtures.pop("in_turns")(cases, turns) if turns > 1 else cases:
+            for value, known, case in fixtures.pop("in_turns")(cases, turns) if turns > 1 else cases:
                 try:
                     test(**case, **fixtures)
                 except (Exception, pytest.fail.Exception) as error:
-                    raise AssertionError(f"{names} = {label}: {type(error).__name__}: {error}") from error
+                    raise AssertionError(
+                        f"{names} = {label(value) if known is None else known}: {type(error).__name__}: {error}"
+                    ) from error
 
         signature = inspect.signature(test)
         others = [parameter for parameter in signature.parameters.values() if parameter.name not in arguments]

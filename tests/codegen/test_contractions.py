@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import process_time
 
 import numpy as np
 import pytest
@@ -136,10 +137,16 @@ def test_many_operands():
 
 
 def test_an_order_for_ten_thousand_operands():
-    inputs = [frozenset((number, number + 1)) for number in range(10_000)] + [frozenset((10_000,))]
-    sizes = dict.fromkeys(range(10_001), 100)
-    path = contraction_path(inputs, frozenset((0,)), sizes)
-    assert operation_count(inputs, frozenset((0,)), sizes, path) == 100**2 * 10_000
+    """Four times as many operands take about four times as long; twelve leaves room for noise, a square is sixteen."""
+    seconds = []
+    for length in (2_500, 10_000):
+        inputs = [frozenset((number, number + 1)) for number in range(length)] + [frozenset((length,))]
+        sizes = dict.fromkeys(range(length + 1), 100)
+        begin = process_time()
+        path = contraction_path(inputs, frozenset((0,)), sizes)
+        seconds.append(process_time() - begin)
+        assert operation_count(inputs, frozenset((0,)), sizes, path) == 100**2 * length
+    assert seconds[1] < 12 * seconds[0]
 
 
 # ---------------------------------------------------------------------------- what becomes an array

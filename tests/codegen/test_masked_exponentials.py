@@ -114,7 +114,7 @@ def test_values_are_those_of_stable_logarithms(make, backend):
                         np.testing.assert_allclose(found, right, rtol=tolerance, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize("backend", ["llvm", "numba", "numpy"])
+@pytest.mark.parametrize("backend", ["llvm", "uncompiled", "numpy"], indirect=True)
 def test_infinite_scores_are_as_without_a_common_scale(backend):
     """What is never selected does no harm, an infinite score is selected where it is."""
     function = compiled(likelihood, backend)

@@ -121,7 +121,9 @@ def lines_of(make):
 
 
 @pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("backend", ["llvm", "numba"])
+@pytest.mark.parametrize(
+    "backend", ["llvm", "uncompiled", pytest.param("numba", marks=pytest.mark.in_turns(5))], indirect=True
+)
 def test_values_are_those_of_numpy(make, backend):
     arguments, results = make()
     compiled, plain = (td.lambdify(arguments, results, which) for which in (backend, "numpy"))

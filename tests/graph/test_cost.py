@@ -174,7 +174,7 @@ def test_expected_sizes_never_make_a_kernel_do_more():
 
 
 @every("extents", [(200, 7, 30), (10, 300, 3), (20, 30, 400)])
-@every("field", [*of_other_fields()])
+@every("field", [*of_other_fields()], turns=5)
 def test_expected_sizes_never_make_a_product_with_a_hessian_do_more(field, extents):
     f, wrt = of_other_fields()[field]
     args = [*sorted(f.atoms(td.TensorSymbol), key=str), td.TensorSymbol("v", wrt.shape)]
@@ -277,7 +277,7 @@ def test_sums_with_several_uses_are_multiplied_term_by_term_if_all_uses_do(name)
         np.testing.assert_allclose(value, td.evaluate(one, dict(zip(symbols, arrays, strict=True))), rtol=1e-12)
 
 
-@every("name", ["scaled", "definite", "bilinear", "extrema", "windows"])
+@every("name", ["scaled", "definite", "bilinear", "extrema", "windows"], turns=3)
 def test_hessians_are_slopes_of_the_gradient_at_small_extents(name):
     """Forward over reverse by several variables: scalars, symmetric ones, extents of 1, strided arrays, float32."""
     a, x, y, z = sympy.Symbol("a"), td.TensorSymbol("x", n), td.TensorSymbol("y", m), td.TensorSymbol("z", ())
@@ -417,7 +417,7 @@ def test_scores_are_computed_once_for_their_maximum_and_their_exponentials(name)
 # ---------------------------------------------------------------- congruences
 
 
-@every("depth", [1, 2, 4])
+@every("depth", [1, 2, 4], turns=3)
 def test_the_hessian_of_a_network_multiplies_each_weight_once(depth):
     """It is a sum of congruences ``P.T @ diag(c) @ P``, one for each layer; each `P` takes one product more."""
     value, q = network(depth)

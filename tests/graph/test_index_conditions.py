@@ -232,6 +232,7 @@ def test_many_cases_inside_of_a_function_stay():
     assert_derivative_exact(function, x, sizes={N: 4})
 
 
+@pytest.mark.in_turns(3)
 def test_conditions_of_many_cases_stay():
     odd = Xor(*(Abs(i - 4 * n) <= 1 for n in range(CASES_LIMIT + 2)))
     function = td.IndexedSum(Piecewise((x[i] ** 2, odd), (0, True)), (i, 0, N - 1))
@@ -239,6 +240,7 @@ def test_conditions_of_many_cases_stay():
     assert_derivative_exact(function, x, sizes={N: 9})
 
 
+@pytest.mark.in_turns(3)
 def test_conditions_of_few_cases_next_to_many_become_ranges():
     odd = Xor(*(Abs(i - 4 * n) <= 1 for n in range(CASES_LIMIT + 3)))
     function = pair_sum(Piecewise((x[i] ** 2 * y[j], odd & (Abs(i - j) <= 1)), (0, True)))
