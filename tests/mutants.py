@@ -4,13 +4,15 @@
 The command then imports and collects all tests once. For each mutant it forks a process in which the code of one
 function is exchanged and the tests that run the changed line run until one fails: the tests of the folder of the same
 name and those that noticed mutants of the module before come first. It prints a line for each mutant and the share of
-those that tests notice.
+those that tests notice. Of a mutant that survives, it says whether the changed expression ever had another value than
+the original one in these tests: if so, the tests are weak; if not, they never reach the difference, or there is none.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import copy
 import functools
 import gc
@@ -102,6 +104,45 @@ class Change(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+OPERATORS = (ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp)
+WATCH = "__watched_by_mutants__"
+"""The name of the builtin function that is called with both values of a watched expression."""
+
+
+class Watch(Change):
+    """Keeps the code, but compares the values of the expression around a change: operators and their operands."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.is_inside, self.is_watched = False, False
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        is_outermost = isinstance(node, OPERATORS) and not self.is_inside
+        before = copy.deepcopy(node) if is_outermost else node
+        outer, self.is_inside = self.is_inside, isinstance(node, OPERATORS)
+        had_changed = self.number < 0
+        new = super().visit(node)
+        self.is_inside = outer
+        if had_changed or self.number >= 0 or not is_outermost or self.is_watched:
+            return new
+        if any(isinstance(part, ast.NamedExpr | ast.Yield | ast.Await) for part in ast.walk(before)):
+            return new
+        self.is_watched = True
+        empty = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        values = [ast.copy_location(ast.Lambda(empty, value), node) for value in (before, new)]
+        return ast.copy_location(ast.Call(ast.Name(WATCH, ast.Load()), values, []), node)
+
+
+def differ(before: Callable[[], Any], after: Callable[[], Any]) -> tuple[Any, bool]:
+    """Return the value of ``before``, and whether that of ``after`` is another one or raises an error."""
+    value = before()
+    try:
+        other = after()
+        return value, other is not value and not bool(other == value)
+    except Exception:
+        return value, True
+
+
 def lines_of(node: ast.AST) -> range:
     """Return the lines of a node without those of the statements inside."""
     last = node.test.end_lineno if isinstance(node, ast.If | ast.While) else node.end_lineno  # type: ignore[attr-defined]
@@ -133,19 +174,31 @@ def sites(folder: str) -> list[Site]:
 
 
 class Mutant(NamedTuple):
-    """The changed code of a function, the lines of the change, and a text that says what was changed."""
+    """The changed code of a function, the lines of the change, a text that says what was changed, and the code of the
+    function that compares the values of the changed expression; None for changes of statements.
+    """
 
     site: Site
     code: CodeType
     lines: range
     text: str
+    watched: CodeType | None = None
 
 
 def mutant(site: Site) -> Mutant:
     """Return the mutant of a site; raise LookupError if the site has none."""
+    change, watch = Change(site.number), Watch(site.number)
+    code = code_with(change, site)
+    watched = code_with(watch, site)
+    where = f"{site.path.relative_to(PACKAGE)}:{change.lines.start} {site.function}"
+    text = f"{where}: {change.texts[0]}  ->  {change.texts[1]}"
+    return Mutant(site, code, change.lines, text, watched if watch.is_watched else None)
+
+
+def code_with(change: Change, site: Site) -> CodeType:
+    """Return the changed code of the function of a site; raise LookupError if nothing is to be changed there."""
     tree = copy.deepcopy(body_of(site.path))
     function = next(f for f in functions(tree) if f.lineno == site.line)
-    change = Change(site.number)
     function.body = [change.visit(part) for part in function.body]  # type: ignore[misc]
     if change.number >= 0:
         raise LookupError("inside of a message")
@@ -153,8 +206,7 @@ def mutant(site: Site) -> Mutant:
     while waiting:
         code = waiting.pop()
         if code.co_name == site.function and function.name == code.co_name and is_at(code, function):
-            where = f"{site.path.relative_to(PACKAGE)}:{change.lines.start} {site.function}"
-            return Mutant(site, code, change.lines, f"{where}: {change.texts[0]}  ->  {change.texts[1]}")
+            return code
         waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     raise LookupError(site.function)
 
@@ -268,7 +320,7 @@ class Campaign:
         self.counts: Counter[str] = Counter()
         self.hits: Counter[tuple[Path, int]] = Counter()
         self.is_trusted: dict[int, bool] = {}
-        self.shared = mmap.mmap(-1, 8)
+        self.shared = mmap.mmap(-1, 9)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.live = Live()
@@ -292,12 +344,32 @@ class Campaign:
         while tests:
             found, test = self.verdict(mutant, tests)
             if found == "survived":
-                return found, f"  ({len(tests)} tests)"
+                return found, f"  ({len(tests)} tests{self.difference(mutant, tests)})"
             if self.trusts(test):
                 self.hits[mutant.site.path, test] += 1
                 return found, f"  by {self.record.tests[test]}"
             tests = [one for one in tests if one != test]
         return "survived", "  (no test passes without it)"
+
+    def difference(self, mutant: Mutant, tests: Sequence[int]) -> str:
+        """Return a text that says whether the changed expression has another value in ``tests``; empty if unknown."""
+        if mutant.watched is None:
+            return ""
+
+        def watch(before: Callable[[], Any], after: Callable[[], Any]) -> Any:
+            value, is_other = differ(before, after)
+            if is_other:
+                self.shared[8:9] = b"1"
+                os._exit(0)
+            return value
+
+        setattr(builtins, WATCH, watch)
+        self.shared[8:9] = b"0"
+        found, _ = self.verdict(mutant._replace(code=mutant.watched), tests)
+        delattr(builtins, WATCH)
+        if self.shared[8:9] == b"1":
+            return ", another value"
+        return ", always the same value" if found == "survived" else ""
 
     def trusts(self, test: int) -> bool:
         """Return whether a test that failed passes without a mutant, in the same kind of process."""
