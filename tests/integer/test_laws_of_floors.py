@@ -1,6 +1,7 @@
 """Floors, remainders and congruences in forms: each way to write or bound them, against the values at points."""
 
 import itertools
+import math
 import random
 
 from every import every
@@ -8,7 +9,7 @@ from every import every
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.clamps import split_all_clamps
-from sympy_tensordiff.integer.extrema import maximum_of, positive_parts_in
+from sympy_tensordiff.integer.extrema import extrema_text, maximum_of, minimum_of, positive_part, positive_parts_in
 from sympy_tensordiff.integer.floor_elimination import bounds_by_multiples, divided_bounds, relax_to_affine
 from sympy_tensordiff.integer.indirect import IndirectIndex, bound_of_data
 from sympy_tensordiff.integer.nests import Bounds
@@ -318,3 +319,53 @@ def test_systems_without_maxima_have_each_point_once():
             hits = sum(all(row.holds(point) for row in system) for system in systems)
             assert hits == all(row.holds(point) for row in rows), (rows, systems, point)
         assert not any(positive_parts_in([row.form for row in system]) for system in systems)
+
+
+NAMES = {"floor": math.floor, "max": max, "min": min, "abs": abs}
+
+
+def test_texts_are_python_with_the_value_of_the_form():
+    """Also those of constraints, and those with maxima, minima and absolute values."""
+    for seed in range(120):
+        generator = random.Random(seed)
+        one, two = linear(generator, i, p, most=2), linear(generator, p, n, most=2)
+        clamped = generator.choice(
+            (maximum_of([one, two]), minimum_of([one, two, i]), positive_part(one) + positive_part(-one))
+        )
+        floor = quotient(generator.choice((one, i, clamped)), generator.choice((2, 3)))
+        form = (
+            generator.choice((1, -1, 3)) * floor + generator.choice((0, 1, -1, 2)) * clamped + linear(generator, i, n)
+        )
+        form += generator.choice((0, 1)) * times(i, n) + quotient_by(two, n)
+        rows = [Constraint("ge", form), Constraint("eq", form - form.constant), Constraint("mod", form, 3)]
+        for point in generator.sample(POINTS, 6):
+            value = form.evaluate(point)
+            assert eval(repr(form), NAMES, point) == value, (repr(form), point)
+            assert eval(extrema_text(form), NAMES, point) == value, (extrema_text(form), point)
+            assert all(eval(repr(row).replace("mod", "%"), NAMES, point) == row.holds(point) for row in rows)
+    for constant in (-2, 0, 5):
+        assert int(repr(Affine.of(constant))) == constant
+        assert eval(repr(i + constant), {"i": 7}) == 7 + constant
+
+
+def test_negations_hold_where_the_rows_do_not():
+    for seed in range(60):
+        generator = random.Random(seed)
+        form = linear(generator, i, p) + quotient(linear(generator, i, p), 3)
+        for row in (Constraint("ge", form), *(Constraint("mod", form, modulus) for modulus in (2, 3, 4))):
+            assert all(row.holds(point) != row.negation().holds(point) for point in POINTS[::31])
+
+
+def test_floors_of_small_remainders_are_left_out():
+    """``floor((c*q + (r mod 2))/d)`` has no remainder if and only if it never changes the value."""
+    shorter = 0
+    for c, d, modulus, factor, shift in itertools.product((2, 3, 4, 6), (4, 6, 8), (2, 3), (1, 2, -1), (0, 1, 3)):
+        remainder = i - modulus * quotient(i, modulus)
+        form = quotient(c * p + factor * remainder + shift, d)
+        shorter += "i" not in form.atoms()
+        for point in POINTS[::23]:
+            value = c * point["p"] + factor * (point["i"] % modulus) + shift
+            assert form.evaluate(point) == value // d
+        ends = {(c * at + factor * r + shift) // d == (c * at + shift) // d for at in range(d) for r in range(modulus)}
+        assert ("i" not in form.atoms()) == (ends == {True}), (c, d, modulus, factor, shift, form)
+    assert shorter > 20
