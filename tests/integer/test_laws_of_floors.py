@@ -62,6 +62,23 @@ def test_written_remainders_have_the_value_of_the_form(written, least):
     assert changed > least
 
 
+def test_remainders_of_sums_with_floors_are_found():
+    """``f mod n`` and ``(n - 1 - f) mod n``, where the floor has the common denominator of f."""
+    for seed in range(60):
+        generator = random.Random(seed)
+        dividend = generator.choice((1, -1)) * p + generator.choice(
+            (quotient(n, 2), quotient(i, 3), quotient(i + n, 2))
+        )
+        dividend += generator.choice((0, 0, i, -2))
+        taken = quotient_by(dividend if seed % 2 else n - 1 - dividend, n)
+        moved = generator.choice((Affine(), n, -n, Affine.variable("k")))
+        form = dividend - (1 if seed % 2 else -1) * times(n, taken) + moved
+        rest, found = remainders_in(form)
+        assert [one[2] for one in found] == [n] and len(rest.terms) <= len(moved.terms), (form, rest, found)
+        for point in generator.sample(POINTS, 12):
+            assert value(rest, found, point | {"k": 5}) == form.evaluate(point | {"k": 5})
+
+
 def test_digits_are_no_longer_than_the_form():
     """Never longer; all of ``a*p + c*floor(p/d)`` that get shorter as ``a*mod + (a*d + c)*floor`` are written so."""
     for a, c, d in itertools.product(range(-6, 7), range(-12, 13), (2, 3, 4)):

@@ -9,8 +9,14 @@ from every import every
 
 from sympy_tensordiff.integer import lattice
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
-from sympy_tensordiff.integer.clamps import decide_clamps, decide_clamps_of_rows, gist
-from sympy_tensordiff.integer.extrema import maximum_of, minimum_of, positive_part, positive_parts_in
+from sympy_tensordiff.integer.clamps import decide_clamps, decide_clamps_of_rows, gist, split_first_clamp
+from sympy_tensordiff.integer.extrema import (
+    cases_of_positive_part,
+    maximum_of,
+    minimum_of,
+    positive_part,
+    positive_parts_in,
+)
 from sympy_tensordiff.integer.floor_elimination import (
     floors_relaxed,
     innermost_bound,
@@ -205,6 +211,40 @@ def test_bounds_by_maxima_of_which_the_row_decides_one():
     assert found == Constraint("ge", p - y)
     same = Constraint("ge", maximum_of([x, p]) - y)
     assert decide_clamps_of_rows((same,), ()) == (same,)
+
+
+def test_one_case_of_a_maximum_holds_and_has_its_value():
+    (part,) = positive_part(2 * x + 1 - p).compounds()
+    for tie_is_zero, a, outer in itertools.product((False, True), range(-5, 6), OUTER[::5]):
+        point = outer | {X: a}
+        found = cases_of_positive_part(part, tie_is_zero=tie_is_zero)
+        (which,) = (k for k, (condition, _) in enumerate(found) if condition.holds(point))
+        value = part.form.evaluate(point)
+        assert found[which][1].evaluate(point) == max(0, value)
+        assert which == (value < 0 or (tie_is_zero and value == 0))
+
+
+def test_equations_with_maxima_are_split_into_cases_with_each_point_once():
+    """The tie ``x == n`` of ``p == min(x, n)`` is in the case without the minimum, which has fewer loops."""
+    smaller = 0
+    for seed in range(40):
+        generator = random.Random(seed)
+        clamped = generator.choice((minimum_of, maximum_of))([x + generator.randint(-1, 1), generator.choice((p, y))])
+        rows = (Constraint("eq", generator.choice((1, -1)) * clamped + linear(generator, p, y, most=1)),)
+        rows += tuple(Constraint("ge", form) for v in (x, y) for form in (v + 3, 3 - v))
+        systems = split_first_clamp("xypn", frozenset((X, Y)), rows)
+        smaller += len(systems) > 1
+        for a, b, at in itertools.product(range(-3, 4), range(-3, 4), (-2, 0, 3)):
+            point = {X: a, Y: b, P: at}
+            holds = [mapping for case, mapping in systems if all(row.holds(point) for row in case)]
+            assert len(holds) == all(row.holds(point) for row in rows), (rows, systems, point)
+            for mapping in holds:
+                assert all(Affine.variable(v).evaluate(point) == form.evaluate(point) for v, form in mapping.items())
+    assert smaller > 20
+    box = tuple(Constraint("ge", form) for form in (x, 9 - x))
+    tied = split_first_clamp("xy", frozenset([X]), (*box, Constraint("eq", p - minimum_of([x, Affine.of(4)]))))
+    counts = [sum(all(row.holds({X: a, P: 4}) for row in case) for a in range(10)) for case, _ in tied]
+    assert sorted(counts) == [1, 5]  # x = 4 alone, and 5 to 9
 
 
 def test_points_are_found_where_there_are_some():
