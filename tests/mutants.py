@@ -6,6 +6,7 @@ function is exchanged and the tests that run the changed line run until one fail
 name and those that noticed mutants of the module before come first. It prints a line for each mutant and the share of
 those that tests notice. Of a mutant that survives, it says whether the changed expression ever had another value than
 the original one in these tests: if so, the tests are weak; if not, they never reach the difference, or there is none.
+`tests/equivalent_mutants.txt` names mutants that compute the same, with the reason; another score is without them.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "sympy_tensordiff"
 FOLDERS = ("integer", "derivative", "simplify", "codegen/schedule")
 RECORD = TESTS.parent / ".mutants.json.gz"
+EQUIVALENT = TESTS / "equivalent_mutants.txt"
 ELSEWHERE = ("app", "drawing", "cuda_on_cpu", "test_docs.py", "test_boards.py", "test_notebooks.py", "test_faults.py")
 ABOUT_TEXTS = ("test_layers.py", "test_language_rules.py", "test_mutation.py")
 OPTIONS = ["-o", "addopts=", "-p", "no:xdist", "-p", "no:cacheprovider", "-q", str(TESTS)]
@@ -184,6 +186,12 @@ class Mutant(NamedTuple):
     text: str
     watched: CodeType | None = None
 
+    @property
+    def name(self) -> str:
+        """The module, the function with the number of the change in it, and the change."""
+        path, function, _, number = self.site
+        return f"{path.relative_to(PACKAGE)} {function} {number}: {self.text.partition(': ')[2]}"
+
 
 def mutant(site: Site) -> Mutant:
     """Return the mutant of a site; raise LookupError if the site has none."""
@@ -214,6 +222,12 @@ def code_with(change: Change, site: Site) -> CodeType:
 def is_at(code: CodeType, function: ast.FunctionDef) -> bool:
     """Return whether code is that of a function, whose first line may be that of a decorator."""
     return function.lineno - len(function.decorator_list) - 8 <= code.co_firstlineno <= function.lineno
+
+
+def reasons() -> dict[str, str]:
+    """Return for each mutant that is known to compute the same the reason, by its name."""
+    lines = EQUIVALENT.read_text(encoding="utf-8").splitlines()
+    return dict(line.split("  # ") for line in lines if line and not line.startswith("#"))  # type: ignore[misc]
 
 
 class Live:
@@ -312,7 +326,8 @@ class Campaign:
     Attributes
     ----------
     counts : Counter of str
-        How many mutants were noticed, were slow (a test ran several times its time), survived, are run by no test.
+        How many mutants were noticed, were slow (a test ran several times its time), survived, survived as they compute
+        the same (equivalent), are run by no test.
     """
 
     def __init__(self, record: Record, mutants: Iterator[Mutant], seconds: float, write: Callable[[str], None]) -> None:
@@ -321,6 +336,7 @@ class Campaign:
         self.hits: Counter[tuple[Path, int]] = Counter()
         self.is_trusted: dict[int, bool] = {}
         self.shared = mmap.mmap(-1, 9)
+        self.reasons = reasons()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.live = Live()
@@ -343,6 +359,8 @@ class Campaign:
             return "not run" if self.live.of(mutant) else "not live", ""
         while tests:
             found, test = self.verdict(mutant, tests)
+            if found == "survived" and mutant.name in self.reasons:
+                return "equivalent", f"  ({self.reasons[mutant.name]})"
             if found == "survived":
                 return found, f"  ({len(tests)} tests{self.difference(mutant, tests)})"
             if self.trusts(test):
@@ -471,9 +489,11 @@ def main(arguments: list[str] | None = None) -> int:
     pytest.main([*OPTIONS, "-s", "--turn", "all"], plugins=[campaign])
     counts = campaign.counts
     judged = counts.total() - counts["not live"]
-    score = (counts["noticed"] + counts["slow"]) / max(judged, 1)
-    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())), f"score {score:.1%}")
-    return int(score < 0.9)
+    noticed = counts["noticed"] + counts["slow"]
+    scores = [noticed / max(judged - equal, 1) for equal in (0, counts["equivalent"])]
+    text = f"score {scores[0]:.1%}, without equivalent ones {scores[1]:.1%}"
+    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())), text)
+    return int(scores[1] < 0.9)
 
 
 if __name__ == "__main__":

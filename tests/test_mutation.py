@@ -150,3 +150,30 @@ def test_a_survivor_has_another_value_or_always_the_same():
         changed = a_mutant(range(5, 6))._replace(code=(lambda: 3).__code__, watched=watched)
         assert made.judge(changed) == ("survived", f"  (1 tests{text})")
     assert live() == 1
+
+
+def test_equivalent_mutants_are_named_once_and_are_no_survivors():
+    made = campaign({"tests/a.py::x": 0.1}, {"5": [0]})
+    made.live.of = lambda _: [lambda: None]
+    made.verdict = lambda mutant, tests: ("survived", 0)
+    changed = a_mutant(range(5, 6))._replace(text="integer/smith.py:5 solve: a > 0  ->  a >= 0")
+    assert changed.name == "integer/smith.py solve 0: a > 0  ->  a >= 0"
+    assert made.judge(changed)[0] == "survived"
+    made.reasons = {changed.name: "never 0"}
+    assert made.judge(changed) == ("equivalent", "  (never 0)")
+    known = mutants.reasons()
+    assert known and all(name.count("  ->  ") == 1 and reason for name, reason in known.items())
+
+
+def test_equivalent_mutants_exist():
+    """Each name is that of a mutant of the present code."""
+    wanted = set(mutants.reasons())
+    files = {name.split(" ")[0] for name in wanted}
+    for folder in mutants.FOLDERS:
+        for site in mutants.sites(folder):
+            if str(site.path.relative_to(mutants.PACKAGE)) in files and any(
+                f" {site.function} {site.number}: " in name for name in wanted
+            ):
+                with contextlib.suppress(LookupError):
+                    wanted.discard(mutants.mutant(site).name)
+    assert not wanted

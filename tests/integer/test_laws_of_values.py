@@ -103,6 +103,16 @@ def test_a_value_that_the_other_variables_make_unique():
             assert points <= {found[0][X].evaluate({P: at})}
 
 
+def test_a_value_in_terms_of_another_variable():
+    """``0 <= 3*x + y - p <= 2`` gives ``x = floor((p + 2 - y)/3)`` for any y, without a guard."""
+    rest = 3 * x + y - p
+    mapping, guards = unique_value([X, Y], (Constraint("ge", rest), Constraint("ge", 2 - rest), Constraint("ge", y)))
+    assert [*mapping] == [X] and all(row.form == Affine() for row in guards)
+    for at, b in itertools.product(range(-7, 8), range(5)):
+        point = {P: at, Y: b}
+        assert holding([Constraint("ge", rest), Constraint("ge", 2 - rest)], X, point) == [mapping[X].evaluate(point)]
+
+
 def test_the_value_that_an_equation_with_a_symbol_determines():
     """``sign*(M*x - p + j) == 0``, where ``0 <= j < M`` may be known, is ``x = floor(p/M)``."""
     for sign, digit, shift in itertools.product((1, -1), (False, True), (-3, 0, 2)):
@@ -295,9 +305,11 @@ def test_points_of_a_nest_are_those_of_nested_loops():
         found = [dict(point) for point in points_of_nest(nest, outer)]
         assert found == [outer | {X: a, Y: b} for a, b in loops]
     nest = [Bounds(X, ((Affine(), 1),), ((Affine.of(9), 1),))]
-    assert len([*points_of_nest(nest, limit=12)]) == 10
-    with pytest.raises(ValueError, match="in 1 steps"):
-        list(points_of_nest([*nest, nest[0]._replace(variable=Y)], limit=1))
+    assert len([*points_of_nest(nest, limit=1)]) == 10  # each run of a loop is a step, and each return to one
+    square = [*nest, nest[0]._replace(variable=Y)]
+    assert len([*points_of_nest(square, limit=21)]) == 100
+    with pytest.raises(ValueError, match="in 20 steps"):
+        list(points_of_nest(square, limit=20))
     assert [*points_of_nest([], {P: 1})] == [{P: 1}]
 
 
@@ -389,6 +401,23 @@ def test_nests_over_floors_and_multiples_have_each_point_once():
                 ]
                 assert nested_points(nest, guards, (X, Y), outer) == wanted, (rows, nest, guards, outer)
     assert made > 100
+
+
+@every("factor, low, width", [*itertools.product((2, 3, 6), (0, 1), (1, 2, 4, 5, 6)), (2, 0, n), (3, 1, n - 1)])
+def test_loops_without_a_value_for_most_parameters_are_outside(factor, low, width):
+    """``p + low <= factor*x <= p + low + width`` may have no value: then the loop over x is outside."""
+    rest = factor * x - p - low
+    gap = [Constraint("ge", rest), Constraint("ge", width - rest), Constraint("ge", y), Constraint("ge", 5 - y)]
+    may_be_empty = not isinstance(width, int) or width < factor - 1
+    assert (order(gap, (Y, X), SIZES) == (X, Y)) == may_be_empty
+    runs = [inner_runs(gap, loops) for loops in (order(gap, (Y, X), SIZES), (X, Y), (Y, X))]
+    assert runs[0] == min(runs) or not may_be_empty
+
+
+def inner_runs(rows, loops):
+    """How often the inner loop starts, for some parameters."""
+    (outer_loop, _), _ = bounds(rows, loops, SIZES)
+    return sum(len(outer_loop.range({P: at, N: 1})) for at in range(6))
 
 
 # ---------------------------------------------------------------------------- entries of integer tensors
