@@ -9,8 +9,16 @@ from every import every
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.clamps import split_all_clamps
-from sympy_tensordiff.integer.extrema import extrema_text, maximum_of, minimum_of, positive_part, positive_parts_in
+from sympy_tensordiff.integer.extrema import (
+    extrema_in,
+    extrema_text,
+    maximum_of,
+    minimum_of,
+    positive_part,
+    positive_parts_in,
+)
 from sympy_tensordiff.integer.floor_elimination import bounds_by_multiples, divided_bounds, relax_to_affine
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex, bound_of_data
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.products import negated_partial_quotients, quotient_by, times
@@ -386,3 +394,43 @@ def test_floors_of_small_remainders_are_left_out():
         ends = {(c * at + factor * r + shift) // d == (c * at + shift) // d for at in range(d) for r in range(modulus)}
         assert ("i" not in form.atoms()) == (ends == {True}), (c, d, modulus, factor, shift, form)
     assert shorter > 20
+
+
+def test_floors_of_floors_have_the_value_of_nested_divisions():
+    for seed in range(80):
+        generator = random.Random(seed)
+        inner, others = generator.choice((i, p, i - p)) + generator.randint(-2, 2), linear(generator, p, n, most=2)
+        first, second = (generator.choice((Affine.of(2), Affine.of(3), n, n + 1)) for _ in range(2))
+        form = quotient_by(quotient_by(inner, first) + others, second)
+        for point in generator.sample(POINTS, 10):
+            value = inner.evaluate(point) // first.evaluate(point) + others.evaluate(point)
+            assert form.evaluate(point) == value // second.evaluate(point), (inner, first, others, second, form)
+
+
+@every("d, e", itertools.product((2, 3, 4), repeat=2))
+def test_sums_of_floors_are_bounded_by_the_floors_of_the_bounds(d, e):
+    """``p <= d*q + d - 1`` and ``i <= e*n + e - 1`` give ``floor(p/d) + floor(i/e) <= q + n``; one more does not."""
+    q = Affine.variable("q")
+    total = quotient(p, d) + quotient(i, e)
+    for more, other in itertools.product((0, 1), repeat=2):
+        highs = [Constraint("ge", d * q + d - 1 + more - p), Constraint("ge", e * n + e - 1 + other - i)]
+        assert is_implied(Constraint("ge", q + n - total), highs) == (more == other == 0)
+        lows = [Constraint("ge", p - d * q + more), Constraint("ge", i - e * n + other)]
+        assert is_implied(Constraint("ge", total - q - n), lows) == (more == other == 0)
+
+
+def number_of_terms(*forms):
+    return sum(len(form.terms) + bool(form.constant) for form in forms)
+
+
+def test_maxima_of_unlike_forms_are_written_by_no_more_terms_than_these():
+    """An absolute value by its operand alone."""
+    for seed in range(100):
+        generator = random.Random(seed)
+        one, two = linear(generator, i, most=2) + 3 * i, linear(generator, p, n, most=2) + 3 * p
+        made = {"max": maximum_of([one, two]), "min": minimum_of([one, two]), "abs": 2 * positive_part(one) - one}
+        for function, form in made.items():
+            rest, (extremum,) = extrema_in(form)
+            operands = (extremum.one, extremum.other)[: 1 if extremum.function == "abs" else 2]
+            given = (one,) if function == "abs" else (one, two)
+            assert number_of_terms(rest, *operands) <= number_of_terms(*given), (form, rest, extremum)
