@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 
 from every import every
 
@@ -186,3 +187,30 @@ def test_a_nest_of_ranges_has_a_point_where_each_range_has_one():
     assert not has_point(tuple(chain[1:]), [X, Y], known)
     nest, guards = bounds(chain, (X, Y), known)
     assert not guards and len([*points_of_nest(nest, {P: 4, N: 3})]) == 9
+
+
+def test_rows_are_as_complex_as_their_text():
+    """By the number of names in the text, those of floors among them, and the sum of the coefficients."""
+    i, k = map(Affine.variable, "ik")
+    for seed in range(60):
+        generator = random.Random(seed)
+        form = generator.choice((1, -2, 3)) * quotient(linear(generator, i, k, most=4), generator.choice((5, 7)))
+        form += linear(generator, i, k) + quotient(quotient(i, 3) + 2 * k, 9)
+        terms = re.findall(r"(?:(\d+)\*)?(floor|[ik])", repr(form))
+        row = Constraint(generator.choice(("ge", "eq", "mod")), form, 2)
+        assert complexity(row)[1:] == (len(terms), sum(int(factor or 1) for factor, _ in terms)), row
+    ranks = [complexity(Constraint(kind, i, 2))[0] for kind in ("eq", "mod", "ge")]
+    assert ranks == sorted(set(ranks))
+
+
+@every("least", range(-3, 6))
+def test_bounds_that_follow_from_multiples_are_left_out(least):
+    """``x >= 0`` follows from ``n*x >= least`` for a positive number, and for 0; no other row follows."""
+    rows = [Constraint("ge", form) for form in (times(n, x) - least, x, p - x)]
+    ((_, lows, highs),), guards = bounds(rows, [X], [Constraint("ge", n - 1)])
+    assert len(highs) == 1 and not guards
+    assert len(lows) == 1
+    for size, at in itertools.product((1, 2, 5), (-1, 0, 4)):
+        wanted = [a for a in range(-3, 6) if all(row.holds({X: a, P: at, N: size}) for row in rows)]
+        (nest,), _ = bounds(rows, [X], [Constraint("ge", n - 1)])
+        assert [*nest.range({P: at, N: size})] == wanted

@@ -223,6 +223,20 @@ def test_bounds_by_maxima_of_which_the_row_decides_one():
     assert decide_clamps_of_rows((same,), ()) == (same,)
 
 
+def test_positive_parts_of_sums_of_these_are_themselves_or_0():
+    """``max(0, f)`` has no maximum around it if all coefficients and the constant of f have one sign."""
+    parts = [positive_part(form) for form in (x, x - p)]
+    for c, d, constant in itertools.product((-2, -1, 0, 1, 3), (-1, 0, 2), (-2, -1, 0, 1, 2)):
+        form = c * parts[0] + d * parts[1] + constant
+        found = positive_part(form)
+        for a, outer in itertools.product(range(-3, 4), OUTER[::9]):
+            assert found.evaluate(outer | {X: a}) == max(0, form.evaluate(outer | {X: a}))
+        if min(c, d, constant) >= 0:
+            assert found == form
+        if max(c, d, constant) <= 0:
+            assert found == Affine()
+
+
 def test_one_case_of_a_maximum_holds_and_has_its_value():
     (part,) = positive_part(2 * x + 1 - p).compounds()
     for tie_is_zero, a, outer in itertools.product((False, True), range(-5, 6), OUTER[::5]):
