@@ -70,6 +70,16 @@ def test_written_remainders_have_the_value_of_the_form(written, least):
     assert changed > least
 
 
+@every("divisor", [n + 1, 2 * n + 3, times(n, n) + n])
+def test_remainders_are_found_where_other_terms_cancel_the_dividend(divisor):
+    """``(i + p) mod (n + 1) - p`` has no ``p`` outside of the floor."""
+    for dividend, others in ((i + p, -p), (i + p, -i), (2 * i + p + 3, -p - 3), (i - p, p)):
+        form = dividend - times(divisor, quotient_by(dividend, divisor)) + others
+        rest, found = remainders_in(form)
+        assert [one[2] for one in found] == [divisor] and rest == others + dividend - found[0][1]
+        assert all(value(rest, found, point) == form.evaluate(point) for point in POINTS[::17])
+
+
 def test_remainders_of_sums_with_floors_are_found():
     """``f mod n`` and ``(n - 1 - f) mod n``, where the floor has the common denominator of f."""
     for seed in range(60):
