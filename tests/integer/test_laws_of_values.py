@@ -292,6 +292,23 @@ def test_points_are_found_where_there_are_some():
     assert 40 < exist < 140
 
 
+def test_points_of_open_systems_are_points():
+    """Also where a variable is not bounded; then the search may be refused."""
+    found = 0
+    for seed in range(80):
+        generator = random.Random(seed)
+        gap = linear(generator, x, y, p, most=5)
+        rows = [Constraint("ge", gap), Constraint("ge", generator.randint(0, 4) - gap)]
+        rows += [Constraint("ge", linear(generator, x, y, most=3)) for _ in range(generator.choice((0, 1, 2)))]
+        try:
+            point = find_point(rows, [X, Y, P], limit=200)
+        except ValueError:
+            continue
+        found += point is not None
+        assert point is None or all(row.holds(point) for row in rows), (rows, point)
+    assert found > 30
+
+
 def test_searches_have_limits():
     refused = 0
     for seed in range(60):
