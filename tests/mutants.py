@@ -4,13 +4,16 @@
 The command then imports and collects all tests once. For each mutant it forks a process in which the code of one
 function is exchanged and the tests that run the changed line run until one fails: the tests of the folder of the same
 name and those that noticed mutants of the module before come first. It prints a line for each mutant and the share of
-those that tests notice.
+those that tests notice. Of a mutant that survives, it says whether the changed expression ever had another value than
+the original one in these tests: if so, the tests are weak; if not, they never reach the difference, or there is none.
+`tests/equivalent_mutants.txt` names mutants that compute the same, with the reason; another score is without them.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import copy
 import functools
 import gc
@@ -38,6 +41,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "sympy_tensordiff"
 FOLDERS = ("integer", "derivative", "simplify", "codegen/schedule")
 RECORD = TESTS.parent / ".mutants.json.gz"
+EQUIVALENT = TESTS / "equivalent_mutants.txt"
 ELSEWHERE = ("app", "drawing", "cuda_on_cpu", "test_docs.py", "test_boards.py", "test_notebooks.py", "test_faults.py")
 ABOUT_TEXTS = ("test_layers.py", "test_language_rules.py", "test_mutation.py")
 OPTIONS = ["-o", "addopts=", "-p", "no:xdist", "-p", "no:cacheprovider", "-q", str(TESTS)]
@@ -102,6 +106,45 @@ class Change(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+OPERATORS = (ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp)
+WATCH = "__watched_by_mutants__"
+"""The name of the builtin function that is called with both values of a watched expression."""
+
+
+class Watch(Change):
+    """Keeps the code, but compares the values of the expression around a change: operators and their operands."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.is_inside, self.is_watched = False, False
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        is_outermost = isinstance(node, OPERATORS) and not self.is_inside
+        before = copy.deepcopy(node) if is_outermost else node
+        outer, self.is_inside = self.is_inside, isinstance(node, OPERATORS)
+        had_changed = self.number < 0
+        new = super().visit(node)
+        self.is_inside = outer
+        if had_changed or self.number >= 0 or not is_outermost or self.is_watched:
+            return new
+        if any(isinstance(part, ast.NamedExpr | ast.Yield | ast.Await) for part in ast.walk(before)):
+            return new
+        self.is_watched = True
+        empty = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        values = [ast.copy_location(ast.Lambda(empty, value), node) for value in (before, new)]
+        return ast.copy_location(ast.Call(ast.Name(WATCH, ast.Load()), values, []), node)
+
+
+def differ(before: Callable[[], Any], after: Callable[[], Any]) -> tuple[Any, bool]:
+    """Return the value of ``before``, and whether that of ``after`` is another one or raises an error."""
+    value = before()
+    try:
+        other = after()
+        return value, other is not value and not bool(other == value)
+    except Exception:
+        return value, True
+
+
 def lines_of(node: ast.AST) -> range:
     """Return the lines of a node without those of the statements inside."""
     last = node.test.end_lineno if isinstance(node, ast.If | ast.While) else node.end_lineno  # type: ignore[attr-defined]
@@ -133,19 +176,37 @@ def sites(folder: str) -> list[Site]:
 
 
 class Mutant(NamedTuple):
-    """The changed code of a function, the lines of the change, and a text that says what was changed."""
+    """The changed code of a function, the lines of the change, a text that says what was changed, and the code of the
+    function that compares the values of the changed expression; None for changes of statements.
+    """
 
     site: Site
     code: CodeType
     lines: range
     text: str
+    watched: CodeType | None = None
+
+    @property
+    def name(self) -> str:
+        """The module, the function with the number of the change in it, and the change."""
+        path, function, _, number = self.site
+        return f"{path.relative_to(PACKAGE)} {function} {number}: {self.text.partition(': ')[2]}"
 
 
 def mutant(site: Site) -> Mutant:
     """Return the mutant of a site; raise LookupError if the site has none."""
+    change, watch = Change(site.number), Watch(site.number)
+    code = code_with(change, site)
+    watched = code_with(watch, site)
+    where = f"{site.path.relative_to(PACKAGE)}:{change.lines.start} {site.function}"
+    text = f"{where}: {change.texts[0]}  ->  {change.texts[1]}"
+    return Mutant(site, code, change.lines, text, watched if watch.is_watched else None)
+
+
+def code_with(change: Change, site: Site) -> CodeType:
+    """Return the changed code of the function of a site; raise LookupError if nothing is to be changed there."""
     tree = copy.deepcopy(body_of(site.path))
     function = next(f for f in functions(tree) if f.lineno == site.line)
-    change = Change(site.number)
     function.body = [change.visit(part) for part in function.body]  # type: ignore[misc]
     if change.number >= 0:
         raise LookupError("inside of a message")
@@ -153,8 +214,7 @@ def mutant(site: Site) -> Mutant:
     while waiting:
         code = waiting.pop()
         if code.co_name == site.function and function.name == code.co_name and is_at(code, function):
-            where = f"{site.path.relative_to(PACKAGE)}:{change.lines.start} {site.function}"
-            return Mutant(site, code, change.lines, f"{where}: {change.texts[0]}  ->  {change.texts[1]}")
+            return code
         waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     raise LookupError(site.function)
 
@@ -162,6 +222,12 @@ def mutant(site: Site) -> Mutant:
 def is_at(code: CodeType, function: ast.FunctionDef) -> bool:
     """Return whether code is that of a function, whose first line may be that of a decorator."""
     return function.lineno - len(function.decorator_list) - 8 <= code.co_firstlineno <= function.lineno
+
+
+def reasons() -> dict[str, str]:
+    """Return for each mutant that is known to compute the same the reason, by its name."""
+    lines = EQUIVALENT.read_text(encoding="utf-8").splitlines()
+    return dict(line.split("  # ") for line in lines if line and not line.startswith("#"))  # type: ignore[misc]
 
 
 class Live:
@@ -260,7 +326,8 @@ class Campaign:
     Attributes
     ----------
     counts : Counter of str
-        How many mutants were noticed, were slow (a test ran several times its time), survived, are run by no test.
+        How many mutants were noticed, were slow (a test ran several times its time), survived, survived as they compute
+        the same (equivalent), are run by no test.
     """
 
     def __init__(self, record: Record, mutants: Iterator[Mutant], seconds: float, write: Callable[[str], None]) -> None:
@@ -268,7 +335,8 @@ class Campaign:
         self.counts: Counter[str] = Counter()
         self.hits: Counter[tuple[Path, int]] = Counter()
         self.is_trusted: dict[int, bool] = {}
-        self.shared = mmap.mmap(-1, 8)
+        self.shared = mmap.mmap(-1, 9)
+        self.reasons = reasons()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.live = Live()
@@ -291,13 +359,35 @@ class Campaign:
             return "not run" if self.live.of(mutant) else "not live", ""
         while tests:
             found, test = self.verdict(mutant, tests)
+            if found == "survived" and mutant.name in self.reasons:
+                return "equivalent", f"  ({self.reasons[mutant.name]})"
             if found == "survived":
-                return found, f"  ({len(tests)} tests)"
+                return found, f"  ({len(tests)} tests{self.difference(mutant, tests)})"
             if self.trusts(test):
                 self.hits[mutant.site.path, test] += 1
                 return found, f"  by {self.record.tests[test]}"
             tests = [one for one in tests if one != test]
         return "survived", "  (no test passes without it)"
+
+    def difference(self, mutant: Mutant, tests: Sequence[int]) -> str:
+        """Return a text that says whether the changed expression has another value in ``tests``; empty if unknown."""
+        if mutant.watched is None:
+            return ""
+
+        def watch(before: Callable[[], Any], after: Callable[[], Any]) -> Any:
+            value, is_other = differ(before, after)
+            if is_other:
+                self.shared[8:9] = b"1"
+                os._exit(0)
+            return value
+
+        setattr(builtins, WATCH, watch)
+        self.shared[8:9] = b"0"
+        found, _ = self.verdict(mutant._replace(code=mutant.watched), tests)
+        delattr(builtins, WATCH)
+        if self.shared[8:9] == b"1":
+            return ", another value"
+        return ", always the same value" if found == "survived" else ""
 
     def trusts(self, test: int) -> bool:
         """Return whether a test that failed passes without a mutant, in the same kind of process."""
@@ -399,9 +489,11 @@ def main(arguments: list[str] | None = None) -> int:
     pytest.main([*OPTIONS, "-s", "--turn", "all"], plugins=[campaign])
     counts = campaign.counts
     judged = counts.total() - counts["not live"]
-    score = (counts["noticed"] + counts["slow"]) / max(judged, 1)
-    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())), f"score {score:.1%}")
-    return int(score < 0.9)
+    noticed = counts["noticed"] + counts["slow"]
+    scores = [noticed / max(judged - equal, 1) for equal in (0, counts["equivalent"])]
+    text = f"score {scores[0]:.1%}, without equivalent ones {scores[1]:.1%}"
+    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())), text)
+    return int(scores[1] < 0.9)
 
 
 if __name__ == "__main__":

@@ -105,3 +105,75 @@ def test_a_mutant_that_no_test_runs_is_not_run():
     made = campaign({"tests/a.py::x": 1}, {"5": [0]})
     made.live.of = lambda _: [lambda: None]
     assert made.judge(a_mutant(range(9, 10)))[0] == "not run"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f(a) < b + 1", "W(lambda: f(a) < b + 1, lambda: f(a) < b + 2)"),
+        ("a and f(b > 0)", "a and f(W(lambda: b > 0, lambda: b > 1))"),
+        ("f(3)", "f(4)"),
+        ("(a := b) > 0", "(a := b) > 1"),
+    ],
+)
+def test_the_expression_around_a_change_is_watched(before, after):
+    """The last change, a number, is made; what contains it is watched up to the next call."""
+    tree = ast.parse(before, mode="eval").body
+    count = sum(mutants.changed(node) is not None for node in ast.walk(tree))
+    watch = mutants.Watch(count - 1)
+    assert ast.unparse(watch.visit(tree)).replace(mutants.WATCH, "W") == after
+    assert watch.is_watched == ("W(" in after)
+
+
+def test_values_that_differ():
+    assert mutants.differ(lambda: [1], lambda: [1]) == ([1], False)
+    assert mutants.differ(lambda: 1, lambda: 2) == (1, True)
+    assert mutants.differ(lambda: 1, lambda: 1 // 0) == (1, True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_survivor_has_another_value_or_always_the_same():
+    made = campaign({"tests/a.py::x": 0.1}, {"5": [0]})
+    session = SimpleNamespace(testsfailed=0)
+
+    def live():
+        return 1
+
+    def protocol(item, nextitem):
+        live()
+
+    config = SimpleNamespace(hook=SimpleNamespace(pytest_runtest_protocol=protocol))
+    made.items = [SimpleNamespace(name="x", config=config, session=session)]
+    made.live.of = lambda _: [live]
+    for after, text in ((1, ", always the same value"), (2, ", another value")):
+        watched = compile(f"lambda: {mutants.WATCH}(lambda: 1, lambda: {after})", "", "eval").co_consts[0]
+        changed = a_mutant(range(5, 6))._replace(code=(lambda: 3).__code__, watched=watched)
+        assert made.judge(changed) == ("survived", f"  (1 tests{text})")
+    assert live() == 1
+
+
+def test_equivalent_mutants_are_named_once_and_are_no_survivors():
+    made = campaign({"tests/a.py::x": 0.1}, {"5": [0]})
+    made.live.of = lambda _: [lambda: None]
+    made.verdict = lambda mutant, tests: ("survived", 0)
+    changed = a_mutant(range(5, 6))._replace(text="integer/smith.py:5 solve: a > 0  ->  a >= 0")
+    assert changed.name == "integer/smith.py solve 0: a > 0  ->  a >= 0"
+    assert made.judge(changed)[0] == "survived"
+    made.reasons = {changed.name: "never 0"}
+    assert made.judge(changed) == ("equivalent", "  (never 0)")
+    known = mutants.reasons()
+    assert known and all(name.count("  ->  ") == 1 and reason for name, reason in known.items())
+
+
+def test_equivalent_mutants_exist():
+    """Each name is that of a mutant of the present code."""
+    wanted = set(mutants.reasons())
+    files = {name.split(" ")[0] for name in wanted}
+    for folder in mutants.FOLDERS:
+        for site in mutants.sites(folder):
+            if str(site.path.relative_to(mutants.PACKAGE)) in files and any(
+                f" {site.function} {site.number}: " in name for name in wanted
+            ):
+                with contextlib.suppress(LookupError):
+                    wanted.discard(mutants.mutant(site).name)
+    assert not wanted

@@ -133,7 +133,7 @@ def simplest(rows: Sequence[Constraint], facts: Sequence[Constraint], max_rows: 
     them, the simplest.
     """
     irredundant = without_redundant(rows, facts)
-    if max_rows is None or len(irredundant) <= max_rows:
+    if max_rows is None:
         return irredundant
     simple = set(sorted(irredundant, key=complexity)[:max_rows])
     return tuple(row for row in irredundant if row in simple)

@@ -79,7 +79,7 @@ class _Reduction:
         self.a = [row[:] for row in rows]
         self.b = identity(count)
         self.d = [1] * (count + 1)
-        self.mu = [[0] * count for _ in range(count)]
+        self.mu = [[0] * k for k in range(count)]
         self.width = len(rows[0]) if rows else 0
         self.lead = [self._pivot_position(row) for row in self.a]  # the position of the pivot, `width` for a zero row
 
@@ -147,7 +147,7 @@ class _Reduction:
             rows[k - 1], rows[k] = rows[k], rows[k - 1]
         d, lead, mu = self.d, self.lead, self.mu
         lead[k - 1], lead[k] = lead[k], lead[k - 1]
-        mu[k - 1][: k - 1], mu[k][: k - 1] = mu[k][: k - 1], mu[k - 1][: k - 1]
+        mu[k - 1], mu[k][: k - 1] = mu[k][: k - 1], mu[k - 1]
         along = mu[k][k - 1]
         new = (d[k - 1] * d[k + 1] + along * along) // d[k]
         for later in mu[k + 1 :]:

@@ -1,6 +1,7 @@
 """Floors, remainders and congruences in forms: each way to write or bound them, against the values at points."""
 
 import itertools
+import math
 import random
 
 from every import every
@@ -8,8 +9,16 @@ from every import every
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.clamps import split_all_clamps
-from sympy_tensordiff.integer.extrema import maximum_of, positive_parts_in
+from sympy_tensordiff.integer.extrema import (
+    extrema_in,
+    extrema_text,
+    maximum_of,
+    minimum_of,
+    positive_part,
+    positive_parts_in,
+)
 from sympy_tensordiff.integer.floor_elimination import bounds_by_multiples, divided_bounds, relax_to_affine
+from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex, bound_of_data
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.integer.products import negated_partial_quotients, quotient_by, times
@@ -59,6 +68,33 @@ def test_written_remainders_have_the_value_of_the_form(written, least):
         for point in generator.sample(POINTS, 12):
             assert value(rest, found, point) == form.evaluate(point), (form, rest, found, point)
     assert changed > least
+
+
+@every("divisor", [n + 1, 2 * n + 3, times(n, n) + n])
+def test_remainders_are_found_where_other_terms_cancel_the_dividend(divisor):
+    """``(i + p) mod (n + 1) - p`` has no ``p`` outside of the floor."""
+    for dividend, others in ((i + p, -p), (i + p, -i), (2 * i + p + 3, -p - 3), (i - p, p)):
+        form = dividend - times(divisor, quotient_by(dividend, divisor)) + others
+        rest, found = remainders_in(form)
+        assert [one[2] for one in found] == [divisor] and rest == others + dividend - found[0][1]
+        assert all(value(rest, found, point) == form.evaluate(point) for point in POINTS[::17])
+
+
+def test_remainders_of_sums_with_floors_are_found():
+    """``f mod n`` and ``(n - 1 - f) mod n``, where the floor has the common denominator of f."""
+    for seed in range(60):
+        generator = random.Random(seed)
+        dividend = generator.choice((1, -1)) * p + generator.choice(
+            (quotient(n, 2), quotient(i, 3), quotient(i + n, 2))
+        )
+        dividend += generator.choice((0, 0, i, -2))
+        taken = quotient_by(dividend if seed % 2 else n - 1 - dividend, n)
+        moved = generator.choice((Affine(), n, -n, Affine.variable("k")))
+        form = dividend - (1 if seed % 2 else -1) * times(n, taken) + moved
+        rest, found = remainders_in(form)
+        assert [one[2] for one in found] == [n] and len(rest.terms) <= len(moved.terms), (form, rest, found)
+        for point in generator.sample(POINTS, 12):
+            assert value(rest, found, point | {"k": 5}) == form.evaluate(point | {"k": 5})
 
 
 def test_digits_are_no_longer_than_the_form():
@@ -318,3 +354,93 @@ def test_systems_without_maxima_have_each_point_once():
             hits = sum(all(row.holds(point) for row in system) for system in systems)
             assert hits == all(row.holds(point) for row in rows), (rows, systems, point)
         assert not any(positive_parts_in([row.form for row in system]) for system in systems)
+
+
+NAMES = {"floor": math.floor, "max": max, "min": min, "abs": abs}
+
+
+def test_texts_are_python_with_the_value_of_the_form():
+    """Also those of constraints, and those with maxima, minima and absolute values."""
+    for seed in range(120):
+        generator = random.Random(seed)
+        one, two = linear(generator, i, p, most=2), linear(generator, p, n, most=2)
+        clamped = generator.choice(
+            (maximum_of([one, two]), minimum_of([one, two, i]), positive_part(one) + positive_part(-one))
+        )
+        floor = quotient(generator.choice((one, i, clamped)), generator.choice((2, 3)))
+        form = (
+            generator.choice((1, -1, 3)) * floor + generator.choice((0, 1, -1, 2)) * clamped + linear(generator, i, n)
+        )
+        form += generator.choice((0, 1)) * times(i, n) + quotient_by(two, n)
+        rows = [Constraint("ge", form), Constraint("eq", form - form.constant), Constraint("mod", form, 3)]
+        for point in generator.sample(POINTS, 6):
+            value = form.evaluate(point)
+            assert eval(repr(form), NAMES, point) == value, (repr(form), point)
+            assert eval(extrema_text(form), NAMES, point) == value, (extrema_text(form), point)
+            assert all(eval(repr(row).replace("mod", "%"), NAMES, point) == row.holds(point) for row in rows)
+    for constant in (-2, 0, 5):
+        assert int(repr(Affine.of(constant))) == constant
+        assert eval(repr(i + constant), {"i": 7}) == 7 + constant
+
+
+def test_negations_hold_where_the_rows_do_not():
+    for seed in range(60):
+        generator = random.Random(seed)
+        form = linear(generator, i, p) + quotient(linear(generator, i, p), 3)
+        for row in (Constraint("ge", form), *(Constraint("mod", form, modulus) for modulus in (2, 3, 4))):
+            assert all(row.holds(point) != row.negation().holds(point) for point in POINTS[::31])
+
+
+def test_floors_of_small_remainders_are_left_out():
+    """``floor((c*q + (r mod 2))/d)`` has no remainder if and only if it never changes the value."""
+    shorter = 0
+    for c, d, modulus, factor, shift in itertools.product((2, 3, 4, 6), (4, 6, 8), (2, 3), (1, 2, -1), (0, 1, 3)):
+        remainder = i - modulus * quotient(i, modulus)
+        form = quotient(c * p + factor * remainder + shift, d)
+        shorter += "i" not in form.atoms()
+        for point in POINTS[::23]:
+            value = c * point["p"] + factor * (point["i"] % modulus) + shift
+            assert form.evaluate(point) == value // d
+        ends = {(c * at + factor * r + shift) // d == (c * at + shift) // d for at in range(d) for r in range(modulus)}
+        assert ("i" not in form.atoms()) == (ends == {True}), (c, d, modulus, factor, shift, form)
+    assert shorter > 20
+
+
+def test_floors_of_floors_have_the_value_of_nested_divisions():
+    for seed in range(80):
+        generator = random.Random(seed)
+        inner, others = generator.choice((i, p, i - p)) + generator.randint(-2, 2), linear(generator, p, n, most=2)
+        first, second = (generator.choice((Affine.of(2), Affine.of(3), n, n + 1)) for _ in range(2))
+        form = quotient_by(quotient_by(inner, first) + others, second)
+        for point in generator.sample(POINTS, 10):
+            value = inner.evaluate(point) // first.evaluate(point) + others.evaluate(point)
+            assert form.evaluate(point) == value // second.evaluate(point), (inner, first, others, second, form)
+
+
+@every("d, e", itertools.product((2, 3, 4), repeat=2))
+def test_sums_of_floors_are_bounded_by_the_floors_of_the_bounds(d, e):
+    """``p <= d*q + d - 1`` and ``i <= e*n + e - 1`` give ``floor(p/d) + floor(i/e) <= q + n``; one more does not."""
+    q = Affine.variable("q")
+    total = quotient(p, d) + quotient(i, e)
+    for more, other in itertools.product((0, 1), repeat=2):
+        highs = [Constraint("ge", d * q + d - 1 + more - p), Constraint("ge", e * n + e - 1 + other - i)]
+        assert is_implied(Constraint("ge", q + n - total), highs) == (more == other == 0)
+        lows = [Constraint("ge", p - d * q + more), Constraint("ge", i - e * n + other)]
+        assert is_implied(Constraint("ge", total - q - n), lows) == (more == other == 0)
+
+
+def number_of_terms(*forms):
+    return sum(len(form.terms) + bool(form.constant) for form in forms)
+
+
+def test_maxima_of_unlike_forms_are_written_by_no_more_terms_than_these():
+    """An absolute value by its operand alone."""
+    for seed in range(100):
+        generator = random.Random(seed)
+        one, two = linear(generator, i, most=2) + 3 * i, linear(generator, p, n, most=2) + 3 * p
+        made = {"max": maximum_of([one, two]), "min": minimum_of([one, two]), "abs": 2 * positive_part(one) - one}
+        for function, form in made.items():
+            rest, (extremum,) = extrema_in(form)
+            operands = (extremum.one, extremum.other)[: 1 if extremum.function == "abs" else 2]
+            given = (one,) if function == "abs" else (one, two)
+            assert number_of_terms(rest, *operands) <= number_of_terms(*given), (form, rest, extremum)
