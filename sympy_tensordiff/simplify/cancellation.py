@@ -522,6 +522,11 @@ class _Rewriter:
             exponent = self.form_or_spread(graph.add([part.args[0] for part in base.args]))
             return self.noted("exp(u) - 1", graph.scale(factor, graph.call(expm1, (exponent,))))
         if number == -factor and base.op == "pow":
+            written = self.written_sums.get(base.args[0])
+            root = base if written is None else graph.pow(written, base.args[1])
+            if written is not None and is_root_of_sum(graph, root):
+                found = root_minus_value(graph, root, graph.one)
+                return None if found is None else self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
             found = self.power_minus_one(base.args[0], base.args[1], factor)
             return None if found is None else self.noted("f(u) - 1", found)
         if number == factor and (found := share_minus_one(graph, graph.neg(base))) is not None:

@@ -12,7 +12,8 @@ For entries, which are real numbers::
     pi/2 - asin(u)                  acos(u), also pi/2 + asin(u) and pi/2 - acos(u)
     (1 + u)**p - 1                  expm1(p*log1p(u))                       where 1 + u > 0 or p is no integer
     (1 + u)**p                      exp(p*log1p(u))                         where abs(u) < 1/2, if u is a quotient by a
-                                                                            letter of p, so that p is large for small u
+                                                                            letter of p, or p one by a factor of u, so
+                                                                            that p is large for small u
     (1 + u)**p - 1 - p*u*(1 + u)**(p - 1)           see `value_less_tangent`, with a letter p
     a**2 + b**2 - 2*a*b*cos(u)      (a - b)**2 + 4*a*b*sin(u/2)**2
 
@@ -185,15 +186,17 @@ _ANGLES: dict[Any, Any] = {sympy.atan: _arctangent, sympy.asin: _arcsine, sympy.
 
 def power_near_one(graph: Graph, power: Node) -> Node | None:
     """Return ``(1 + u)**p`` computed by exp and log1p where ``abs(u) < 1/2``, if a divisor in `u` occurs in `p`, as in
-    ``(1 + r/m)**(m*t)``; None for other powers.
+    ``(1 + r/m)**(m*t)``, or a factor of `u` is a divisor in `p`, as in ``(1 + c*u)**(-1/c)``; None for other powers.
 
     The rounding error of ``1 + u`` is multiplied by `p`, which is large where `u` is small.
     """
     u = excess_over_one(graph, power.args[0]) if power.op == "pow" and power.args[1].op != "const" else None
     if u is None:
         return None
-    divisors = {part.args[0] for part in graph.factors(u) if part.op == "pow" and part.args[1].op == "const"}
-    if divisors.isdisjoint(reachable(power.args[1])):
+    factors, inside = set(graph.factors(u)), reachable(power.args[1])
+    divisors = {part.args[0] for part in factors if part.op == "pow" and part.args[1].op == "const"}
+    below = {part.args[0] for part in inside if part.op == "pow" and part.args[1].op == "const"}
+    if divisors.isdisjoint(inside) and below.isdisjoint(factors):
         return None
     near = graph.call(sympy.exp, (graph.mul((power.args[1], graph.call(log1p, (u,)))),))
     is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.const(_HALF))
