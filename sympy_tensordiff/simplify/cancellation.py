@@ -52,6 +52,7 @@ from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
 from sympy_tensordiff.simplify.close_values import (
     WITH_NUMBER,
+    common_difference,
     complement_of_angle,
     difference_of_close_values,
     excess_over_one,
@@ -59,6 +60,7 @@ from sympy_tensordiff.simplify.close_values import (
     law_of_cosines,
     power_less_one,
     power_near_one,
+    softplus_less_slope,
     value_less_tangent,
 )
 from sympy_tensordiff.simplify.deviances import (
@@ -79,10 +81,10 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_scaled_erfc,
     with_slopes,
 )
-from sympy_tensordiff.simplify.large_squares import log_of_large_square, with_large_squares
+from sympy_tensordiff.simplify.large_squares import log_of_large_product, log_of_large_square, with_large_squares
 from sympy_tensordiff.simplify.logistic_densities import with_densities
 from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, product_less_term, reciprocals
-from sympy_tensordiff.simplify.perfect_squares import perfect_square
+from sympy_tensordiff.simplify.perfect_squares import perfect_square, square_of_roots
 from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
 from sympy_tensordiff.simplify.roots import (
     difference_of_powers_by_one,
@@ -747,9 +749,10 @@ class _Rewriter:
 
     def logarithm(self, node: Node) -> Node:
         """Return a logarithm in the form of the first rule that applies; itself if none does."""
-        for name, rule in (("log(k + u**2)", log_of_large_square), *LOGARITHMS.items()):
+        large = ("log(k + u**2)", log_of_large_square), ("log(f*(k + w))", log_of_large_product)
+        for name, rule in (*large, *LOGARITHMS.items()):
             if (found := rule(self.graph, node.args[0])) is not None:
-                if rule is log_of_large_square:
+                if rule in (log_of_large_square, log_of_large_product):
                     self.written_logarithms[found] = node
                 return self.noted(name, found)
         if (found := log_of_close_quotient(self.graph, node.args[0])) is not None:
@@ -777,6 +780,9 @@ _PRODUCTS = {
 _SUMS = {
     "loggamma(x) + loggamma(y) - loggamma(x + y)": logarithm_of_beta,
     "a**2 - 2*a*b + b**2": perfect_square,
+    "a + b - 2*sqrt(a*b)": square_of_roots,
+    "softplus(u) - u*sigmoid(u)": softplus_less_slope,
+    "a - b + (a - b)**2*c": common_difference,
     "sqrt(a + b**2) - b": root_less_sum,
     "b/sqrt(a + b**2) - 1": shares_less_number,
     "a**2 + b**2 - 2*a*b*cos(u)": law_of_cosines,

@@ -16,6 +16,8 @@ For entries, which are real numbers::
                                                                             that p is large for small u
     (1 + u)**p - 1 - p*u*(1 + u)**(p - 1)           see `value_less_tangent`, with a letter p
     a**2 + b**2 - 2*a*b*cos(u)      (a - b)**2 + 4*a*b*sin(u/2)**2
+    softplus(u) - u*sigmoid(u)      softplus(-u) + u*sigmoid(-u)            where u > 0
+    a - b + (a - b)**2*c            (a - b)*(1 + (a - b)*c)
 
 A rounding error of ``a - b`` changes these differences no more than the rounding errors of ``a`` and ``b`` do.
 """
@@ -256,6 +258,50 @@ def law_of_cosines(graph: Graph, node: Node) -> Node | None:
             rest = [arg for arg in node.args if arg is not term and arg not in squares]
             difference = graph.pow(_minus(graph, *sides), graph.const(2))
             return graph.add((*rest, graph.scale(factor, difference), near))
+    return None
+
+
+def softplus_less_slope(graph: Graph, node: Node) -> Node | None:
+    """Return a sum with ``softplus(u) - u*sigmoid(u)``, the entropy of two states, as ``softplus(-u) + u*sigmoid(-u)``
+    for positive u, so that it keeps its digits for large u; None for other sums.
+    """
+    for term in node.args:
+        value = next((part for part in graph.factors(term) if part.op == "call" and part.data is softplus), None)
+        if value is None:
+            continue
+        (u,) = value.args
+        c = graph.mul([part for part in graph.factors(term) if part is not value])
+        other = graph.mul((graph.const(-1), c, u, graph.call(sigmoid, (u,))))
+        if other in node.args:
+            opposite = graph.neg(u)
+            shares = [graph.call(function, (opposite,)) for function in (softplus, sigmoid)]
+            far = graph.add((shares[0], graph.mul((u, shares[1]))))
+            near = graph.add((value, graph.mul((opposite, graph.call(sigmoid, (u,))))))
+            rest = [arg for arg in node.args if arg is not term and arg is not other]
+            return graph.add((*rest, graph.mul((c, graph.select(graph.compare("lt", graph.zero, u), far, near)))))
+    return None
+
+
+def common_difference(graph: Graph, node: Node) -> Node | None:
+    """Return a sum with the terms of a difference, as ``a`` and ``-b``, and products with this difference as a factor,
+    as ``(a - b)**2*c``, with ``a - b`` as a factor of all these terms; None for other sums.
+    """
+    for term in node.args if len(node.args) > 2 else ():
+        for factor in graph.factors(term) if term.op == "mul" else ():
+            base = factor.args[0] if factor.op == "pow" else factor
+            is_power = factor.op != "pow" or (factor.args[1].op == "const" and factor.args[1].data in (2, 3, 4))
+            if base.op != "add" or not is_power or len(base.args) != 2:
+                continue
+            first, second = map(graph.split_coefficient, base.args)
+            if first[0] != -second[0]:
+                continue
+            for sign in (1, -1):
+                own = [graph.scale(sign, arg) for arg in base.args]
+                if all(arg in node.args for arg in own):
+                    rest = graph.mul((term, graph.pow(base, graph.const(-1))))
+                    joined = graph.mul((base, graph.add((graph.const(sign), rest))))
+                    others = [arg for arg in node.args if arg is not term and arg not in own]
+                    return graph.add((*others, joined))
     return None
 
 
