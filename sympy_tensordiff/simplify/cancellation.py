@@ -17,6 +17,9 @@
     (1 + u)*(1 + v) - 1             u*(1 + v) + v, also other products of sums and a term of these multiplied out
     erf(u) - erf(v)                 erfc(v) - erfc(u) where u, v > 1/2, erfc(-u) - erfc(-v) where u, v < -1/2
     acos(1 - u)                     2*asin(sqrt(u/2))                       where u < 1
+    acosh(1 + u)                    2*asinh(sqrt(u/2))
+    log(p + (1 - p)*exp(u))         log1p((1 - p)*expm1(u))                 where abs((1 - p)*expm1(u)) < 1/2
+    x - softplus(x - y)             y - softplus(y - x)                     where x > y, also with factors
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
     softplus(u) - u                 softplus(-u)
@@ -58,6 +61,8 @@ from sympy_tensordiff.simplify.close_values import (
     excess_over_one,
     has_angle,
     law_of_cosines,
+    log_of_mixture,
+    logaddexp_in_parts,
     power_less_one,
     power_near_one,
     softplus_less_slope,
@@ -285,6 +290,9 @@ class _Rewriter:
             return self.logarithm(node)
         if is_call(node, sympy.acos):
             return self.arccosine(node)
+        if is_call(node, sympy.acosh) and (excess := excess_over_one(self.graph, node.args[0])) is not None:
+            root = self.graph.pow(self.graph.scale(_HALF, excess), self.graph.const(_HALF))
+            return self.noted("acosh(1 + u)", self.graph.scale(2, self.graph.call(sympy.asinh, (root,))))
         if node.op == "mul" and (new := zero_times_logarithm(self.graph, node, self.close_quotients)) is not node:
             return new
         for name, rule in _PRODUCTS.items():
@@ -341,6 +349,8 @@ class _Rewriter:
             return self.noted("log(cosh(u))", found)
         if (found := self.opposite_softplus(node, terms)) is not None:
             return self.form(self.noted("softplus(u) - u", found))
+        if (found := logaddexp_in_parts(graph, node)) is not None:
+            return self.noted("x - softplus(x - y)", found)
         if (found := self.functions_less_number(terms)) is not None:
             return found
         if (found := reciprocals(graph, node, terms)) is not None:
@@ -758,6 +768,8 @@ class _Rewriter:
         if (found := log_of_close_quotient(self.graph, node.args[0])) is not None:
             self.close_quotients[found] = node.args[0]
             return self.noted("log(a/b)", found)
+        if (found := log_of_mixture(self.graph, node)) is not None:
+            return self.noted("log(p + (1 - p)*exp(u))", found)
         argument = node.args[0]
         written = self.written_sums.get(argument, argument)
         if written is not argument and not any(part.op == "call" for part in reachable(written)):

@@ -282,6 +282,57 @@ def softplus_less_slope(graph: Graph, node: Node) -> Node | None:
     return None
 
 
+def logaddexp_in_parts(graph: Graph, node: Node) -> Node | None:
+    """Return a sum with ``c*softplus(u)`` and terms that ``c*u`` cancels in part, as ``x - softplus(x - y)``, as
+    ``c*softplus(-u)`` and the terms that are left, ``y - softplus(y - x)``, for positive u; None for other sums.
+    """
+    for term in node.args:
+        value = next((part for part in graph.factors(term) if part.op == "call" and part.data is softplus), None)
+        if value is None:
+            continue
+        (u,) = value.args
+        c = graph.mul([part for part in graph.factors(term) if part is not value])
+        parts = _terms_multiplied_out(graph, graph.mul((c, u)))
+        opposite = [graph.neg(part) for part in parts]
+        own = [part for part in opposite if part in node.args]
+        if not own or len(own) == len(parts):
+            continue
+        other = graph.mul((c, graph.call(softplus, (graph.neg(u),))))
+        left = [part for part in parts if graph.neg(part) not in own]
+        far, near = graph.add((other, *left)), graph.add((term, *own))
+        rest = [arg for arg in node.args if arg is not term and arg not in own]
+        return graph.add((*rest, graph.select(graph.compare("lt", graph.zero, u), far, near)))
+    return None
+
+
+def _terms_multiplied_out(graph: Graph, product: Node) -> list[Node]:
+    """Return the terms of `product` with its first sum multiplied out; itself if it has no sum."""
+    factors = graph.factors(product)
+    total = next((part for part in factors if part.op == "add"), None)
+    if total is None:
+        return [product]
+    rest = [part for part in factors if part is not total]
+    return [graph.mul((*rest, part)) for part in total.args]
+
+
+def log_of_mixture(graph: Graph, logarithm: Node) -> Node | None:
+    """Return the `logarithm` of ``exp(u) + c*expm1(u)``, as ``p + (1 - p)*exp(u)`` is written, by log1p where its
+    argument is close to 1; None for other logarithms.
+    """
+    (argument,) = logarithm.args
+    for power in argument.args if argument.op == "add" else ():
+        if power.op != "call" or power.data is not sympy.exp:
+            continue
+        grown = graph.call(expm1, power.args)
+        rest = [graph.factors(arg) for arg in argument.args if arg is not power]
+        if all(grown in factors for factors in rest):
+            shares = [graph.mul([part for part in factors if part is not grown]) for factors in rest]
+            excess = graph.mul((graph.add((graph.one, *shares)), grown))
+            is_near = graph.compare("lt", graph.call(sympy.Abs, (excess,)), graph.const(_HALF))
+            return graph.select(is_near, graph.call(log1p, (excess,)), logarithm)
+    return None
+
+
 def common_difference(graph: Graph, node: Node) -> Node | None:
     """Return a sum with the terms of a difference, as ``a`` and ``-b``, and products with this difference as a factor,
     as ``(a - b)**2*c``, with ``a - b`` as a factor of all these terms; None for other sums.
