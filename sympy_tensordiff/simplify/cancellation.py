@@ -86,6 +86,7 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_scaled_erfc,
     with_slopes,
 )
+from sympy_tensordiff.simplify.growing_quotients import with_bounded_growth
 from sympy_tensordiff.simplify.large_squares import log_of_large_product, log_of_large_square, with_large_squares
 from sympy_tensordiff.simplify.logistic_densities import with_densities
 from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, product_less_term, reciprocals
@@ -786,6 +787,7 @@ _PRODUCTS = {
     "exp(u**2)*erfc(u)": with_scaled_erfc,
     "besseli(m, u)/besseli(n, u)": with_scaled_bessel,
     "exp(u)/expm1(u)": with_bounded_quotients,
+    "exp(u)/(c + b*expm1(u))": with_bounded_growth,
 }
 """The rules of products, by the names that `.plan` shows."""
 
