@@ -42,7 +42,7 @@ Computing log(1 - exp(-|a|))*.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ from typing import Any, NamedTuple
 import sympy
 from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 
-from sympy_tensordiff.graph.functions import softplus
+from sympy_tensordiff.graph.functions import erfcx, softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
 from sympy_tensordiff.simplify.close_values import (
@@ -167,6 +167,8 @@ class _Rewriter:
         """The results of `has_parts_of_products`."""
         self.inner_forms: dict[Node, Node] = {}
         """The results of `inner_form`."""
+        self.monomials: dict[Node, bool] = {}
+        """The results of `is_monomial`."""
         self.close_quotients: dict[Node, Node] = {}
         """From logarithms as `log_of_close_quotient` writes them to their arguments."""
         self.written_sums: dict[Node, Node] = {}
@@ -346,22 +348,24 @@ class _Rewriter:
         applies; None if none does.
         """
         graph = self.graph
-        if (found := self.log_cosh(node, terms)) is not None:
-            return self.noted("log(cosh(u))", found)
-        if (found := self.opposite_softplus(node, terms)) is not None:
-            return self.form(self.noted("softplus(u) - u", found))
-        if (found := logaddexp_in_parts(graph, node)) is not None:
-            return self.noted("x - softplus(x - y)", found)
+        functions = _functions_of_factors(graph, node)
+        if softplus in functions:
+            if (found := self.log_cosh(node, terms)) is not None:
+                return self.noted("log(cosh(u))", found)
+            if (found := self.opposite_softplus(node, terms)) is not None:
+                return self.form(self.noted("softplus(u) - u", found))
+            if (found := logaddexp_in_parts(graph, node)) is not None:
+                return self.noted("x - softplus(x - y)", found)
         if (found := self.functions_less_number(terms)) is not None:
             return found
         if (found := reciprocals(graph, node, terms)) is not None:
             return self.noted("sum of reciprocals", found)
         if (found := deviance(graph, node, self.close_quotients)) is not None:
             return self.noted("a*log(a/b) - a + b", found)
-        for name, rule in _SUMS.items():
-            if (found := rule(graph, node)) is not None:
+        for name, (function, rule) in _SUMS.items():
+            if (function is None or function in functions) and (found := rule(graph, node)) is not None:
                 return self.form(self.noted(name, found))
-        if (found := with_slopes(graph, node)) is not node:
+        if erfcx in functions and (found := with_slopes(graph, node)) is not node:
             return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
         return None
 
@@ -468,6 +472,8 @@ class _Rewriter:
         If `one` has a choice between a factor and 0, as the derivative of a norm has, it is one of two forms, too.
         """
         graph = self.graph
+        if self.is_monomial(one.base) and self.is_monomial(other.base):
+            return None
         guarded = next((part for part in graph.factors(one.base) if _is_guarded(part)), None)
         if guarded is not None and one.base is not other.base:
             rest = [part for part in graph.factors(one.base) if part is not guarded]
@@ -480,6 +486,15 @@ class _Rewriter:
             terms = [(_as_int(Fraction(term.factor) / Fraction(factor)), term.base) for term in (one, other)]
             self.choices[chosen] = graph.add([graph.scale(*term) for term in terms])
         return found
+
+    def is_monomial(self, base: Node) -> bool:
+        """Return whether `base` is 1, or a product of entries and scalars with positive integer exponents: no rule
+        joins two of these.
+        """
+        if base not in self.monomials:
+            bases = [part.args[0] if _is_positive_power(part) else part for part in self.graph.factors(base)]
+            self.monomials[base] = all(part is self.graph.one or part.op in ("read", "scalar") for part in bases)
+        return self.monomials[base]
 
     def inside_choice(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` for a choice `one`, with `other` added to both values of the choice. None unless
@@ -791,18 +806,18 @@ _PRODUCTS = {
 }
 """The rules of products, by the names that `.plan` shows."""
 
-_SUMS = {
-    "loggamma(x) + loggamma(y) - loggamma(x + y)": logarithm_of_beta,
-    "a**2 - 2*a*b + b**2": perfect_square,
-    "a + b - 2*sqrt(a*b)": square_of_roots,
-    "softplus(u) - u*sigmoid(u)": softplus_less_slope,
-    "a - b + (a - b)**2*c": common_difference,
-    "sqrt(a + b**2) - b": root_less_sum,
-    "b/sqrt(a + b**2) - 1": shares_less_number,
-    "a**2 + b**2 - 2*a*b*cos(u)": law_of_cosines,
-    "u*erfc(u) - exp(-u**2)/sqrt(pi)": integral_of_erfc,
+_SUMS: dict[str, tuple[Any, Callable[[Graph, Node], Node | None]]] = {
+    "loggamma(x) + loggamma(y) - loggamma(x + y)": (sympy.loggamma, logarithm_of_beta),
+    "a**2 - 2*a*b + b**2": (None, perfect_square),
+    "a + b - 2*sqrt(a*b)": (None, square_of_roots),
+    "softplus(u) - u*sigmoid(u)": (softplus, softplus_less_slope),
+    "a - b + (a - b)**2*c": (None, common_difference),
+    "sqrt(a + b**2) - b": (None, root_less_sum),
+    "b/sqrt(a + b**2) - 1": (None, shares_less_number),
+    "a**2 + b**2 - 2*a*b*cos(u)": (sympy.cos, law_of_cosines),
+    "u*erfc(u) - exp(-u**2)/sqrt(pi)": (sympy.erfc, integral_of_erfc),
 }
-"""The rules of whole sums, by the names that `.plan` shows."""
+"""The rules of whole sums, by the names that `.plan` shows, each with a function that a term must have, or None."""
 
 _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
     (sympy.tanh, 2): (sympy.cosh, -1, -2),
@@ -823,6 +838,13 @@ def body_of(table: Node) -> Node:
 
 _IN_PRODUCTS = frozenset({sympy.erfc, sympy.besseli, expm1, sympy.sinh, sympy.log, log1p})
 """Functions that occur in each product with a rule, if it has no addition with a number."""
+
+
+def _functions_of_factors(graph: Graph, addition: Node) -> set[Any]:
+    """Return the functions that are factors of terms of the addition, also with exponents."""
+    factors = [part for term in addition.args for part in graph.factors(term)]
+    bases = [part.args[0] if part.op == "pow" else part for part in factors]
+    return {base.data for base in bases if base.op == "call"}
 
 
 def _has_number(addition: Node) -> bool:
@@ -858,6 +880,12 @@ def _is_part(exponent: Number, other: Number) -> bool:
 def _is_positive_number(node: Node) -> bool:
     """Return whether `node` is a positive number."""
     return node.op == "const" and bool(node.data > 0)
+
+
+def _is_positive_power(node: Node) -> bool:
+    """Return whether `node` is a power with a positive integer as exponent."""
+    exponent = node.args[1].data if node.op == "pow" and node.args[1].op == "const" else 0
+    return isinstance(exponent, int) and exponent > 0
 
 
 def _is_multiple(node: Node) -> bool:

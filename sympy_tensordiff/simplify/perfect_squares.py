@@ -21,7 +21,7 @@ def perfect_square(graph: Graph, total: Node) -> Node | None:
     """
     if len(total.args) < 3:
         return None
-    numbers = {term: Fraction(graph.split_coefficient(term)[0]) for term in total.args}
+    numbers = {term: graph.split_coefficient(term)[0] for term in total.args}
     squares = {number**2 for number in numbers.values()}
     for p, q in combinations(total.args, 2):
         if 4 * numbers[p] * numbers[q] not in squares:
