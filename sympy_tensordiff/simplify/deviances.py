@@ -98,7 +98,7 @@ def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node]
     if not logarithms:
         return None
     left = [part for part in _terms(graph.add((*others, *rest))) if part is not graph.zero]
-    if not set(left) < set(others):
+    if left and not set(left) < set(others):
         return None
     values = left
     for term, linear, outside, u in logarithms:
