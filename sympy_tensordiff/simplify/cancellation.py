@@ -365,8 +365,8 @@ class _Rewriter:
         for name, (function, rule) in _SUMS.items():
             if (function is None or function in functions) and (found := rule(graph, node)) is not None:
                 return self.form(self.noted(name, found))
-        if erfcx in functions and (found := with_slopes(graph, node)) is not node:
-            return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
+        if erfcx in functions and (slopes := with_slopes(graph, node)) is not node:
+            return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", slopes))
         return None
 
     def of_terms_with_a_factor(self, node: Node) -> Node | None:
@@ -552,9 +552,9 @@ class _Rewriter:
         if number == -factor and base.op == "pow":
             written = self.written_sums.get(base.args[0])
             root = base if written is None else graph.pow(written, base.args[1])
-            if written is not None and is_root_of_sum(graph, root):
-                found = root_minus_value(graph, root, graph.one)
-                return None if found is None else self.noted("sqrt(a + b**2) - b", graph.scale(factor, found))
+            value = root_minus_value(graph, root, graph.one) if is_root_of_sum(graph, root) else None
+            if value is not None:
+                return self.noted("sqrt(a + b**2) - b", graph.scale(factor, value))
             found = self.power_minus_one(base.args[0], base.args[1], factor)
             return None if found is None else self.noted("f(u) - 1", found)
         if number == factor and (found := share_minus_one(graph, graph.neg(base))) is not None:
