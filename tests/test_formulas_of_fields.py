@@ -1,4 +1,4 @@
-"""Formulas of finance, survival analysis, orbits, chemistry and optics keep their digits: values and gradients."""
+"""Formulas of finance, statistics, physics, geodesy, chemistry and optics keep their digits: values and gradients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,26 @@ import numpy as np
 import pytest
 import sympy
 from every import every
-from sympy import Rational, acos, asin, atan, cos, cosh, coth, erf, exp, log, pi, sin, sinh, sqrt, symbols, tanh
+from sympy import (
+    Rational,
+    acos,
+    acosh,
+    asin,
+    atan,
+    cos,
+    cosh,
+    coth,
+    erf,
+    exp,
+    log,
+    pi,
+    sin,
+    sinh,
+    sqrt,
+    symbols,
+    tan,
+    tanh,
+)
 
 import sympy_tensordiff as td
 
@@ -65,6 +84,48 @@ FORMULAS = {
     "ellipsoid": (asin(a) / a - sqrt(1 - a**2), [(1e-5,), (0.5,)]),
     "Hull and White": (b - 2 * (1 - exp(-a * b)) / a + (1 - exp(-2 * a * b)) / (2 * a), [(1e-4, 1), (0.5, 2)]),
     "divergence from a number": (a * log(a / 3) - a + 3, [(3.000001,), (3 + 1e-9,), (1.0,)]),
+    "extreme values": ((1 + c * a) ** (-1 / c), [(0.3, 0.0, 1e-8), (30.0, 0.0, 1e-3), (2.0, 0.0, 0.2)]),
+    "divergence of normal distributions with means": (
+        log(b / a) + (a**2 + (c - 1) ** 2) / (2 * b**2) - Rational(1, 2),
+        [(1.0, 1.0000001, 1.0), (1.0, 1.0000001, 1.01), (2.0, 30.0, 0.3)],
+    ),
+    "hazard of a normal distribution": (
+        exp(-(a**2) / 2) / sqrt(2 * pi) / (1 - (1 + erf(a / sqrt(2))) / 2),
+        [(0.3,), (3.0,), (8.0,), (30.0,)],
+    ),
+    "isometric latitude": (log(tan(pi / 4 + a / 2)), [(1e-8,), (-0.3,), (1.5,)]),
+    "dilation of time": (1 - sqrt(1 - b / a), [(1e8, 1e-8), (30.0, 1.0), (1.0001, 1.0)]),
+    "distance of covariances": (a + b - 2 * sqrt(a * b), [(1.0, 1.0000001), (2.0, 30.0), (1e8, 1.0)]),
+    "free energy": (-b * log(1 + exp(-a / b)), [(-30.0, 1.0), (-30.0, 0.1), (0.3, 1.0), (700.0, 30.0)]),
+    "free energy of two spins": (log(2 * cosh(a)) - a * tanh(a), [(0.3,), (5.0,), (30.0,), (300.0,)]),
+    "smooth minimum": (
+        -log(exp(-c * a) + exp(-c * b)) / c,
+        [(700.0, 0.31, 1.0), (30.0, 29.0, 32.0), (0.3, 0.31, 1.0)],
+    ),
+    "hyperbolic distance": (
+        acosh(1 + 2 * (a - b) ** 2 / ((1 - a**2) * (1 - b**2))),
+        [(0.3000001, 0.3), (0.9, -0.99), (0.3, 0.29)],
+    ),
+    "probability of a zero": (log(b + (1 - b) * exp(-a)), [(1e-8, 0.2), (1e-8, 0.9), (30.0, 1e-8), (700.0, 0.2)]),
+    "log-density of Cauchy": (
+        -log(pi * b * (1 + ((a - c) / b) ** 2)),
+        [(1e100, 0.5, 0.25), (-1e-8, 3.0, 1.0), (700.0, 0.1, 0.0)],
+    ),
+    "density of Cauchy": (1 / (pi * b * (1 + (a / b) ** 2)), [(1e100, 0.1), (1e100, 3.0), (0.3, 2.0)]),
+    "log-density of Student": (-(b + 1) / 2 * log(1 + a**2 / b), [(1e100, 3.0), (1e-8, 3.0), (30.0, 0.5)]),
+    "kernel of Student": ((1 + a**2 / b) ** -2, [(1e30, 3.0), (1e-8, 3.0), (30.0, 0.5)]),
+    "Yukawa": ((1 - exp(-b * a)) / a, [(1e-8, 2.0), (700.0, 0.3), (0.3, 1e-8)]),
+    "effectiveness": (3 / a**2 * (a * coth(a) - 1), [(1e-8,), (0.3,), (30.0,), (700.0,)]),
+    "worm-like chain": ((exp(-a) - 1 + a) * 2 / a**2, [(1e-8,), (0.3,), (30.0,), (700.0,)]),
+    "bond of Vasicek": ((2 * a - 3 + 4 * exp(-a) - exp(-2 * a)) / (2 * a**3), [(1e-8,), (0.3,), (3.0,), (700.0,)]),
+    "radii of curvature": (
+        1 / sqrt(1 - b**2 * sin(a) ** 2) - (1 - b**2) / (1 - b**2 * sin(a) ** 2) ** Rational(3, 2),
+        [(0.3, 0.08), (0.3, 1e-4)],
+    ),
+    "phase function": (
+        (1 - b**2) / (1 + b**2 - 2 * b * a) ** Rational(3, 2),
+        [(0.3, 0.999), (-0.9999, -0.9), (1 - 2.0**-20, 0.3)],
+    ),
 }
 
 
@@ -120,3 +181,43 @@ def test_series_are_not_used_where_a_quotient_is_as_accurate():
     kernel = td.lambdify((x, y, s), td.TensorComprehension(entry, (i, n)), "numpy")
     assert "series" not in kernel.plan
     assert kernel(np.array([1e-9]), np.array([1e-12]), 2.0)[0] == pytest.approx(1e-12 - 1e-9 - 0.75e-18, rel=1e-15)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_growth_curves_do_not_overflow(backend):
+    """A quotient of two sums that are linear in ``exp(u)`` has its limit where they are infinite, and digits before."""
+    formula = c * b * exp(a) / (c + b * (exp(a) - 1))
+    points = np.array([(800.0, 0.1, 10.0), (1e4, 2.0, 10.0), (30.0, 0.1, 10.0), (1e-8, 2.0, 10.0), (-800.0, 0.5, 2.0)])
+    vectors = [td.TensorSymbol(f"v{k}", n) for k in range(3)]
+    entry = formula.subs({s: v[i] for s, v in zip(LETTERS, vectors, strict=True)}, simultaneous=True)
+    slopes = td.gradient(td.IndexedSum(entry, (i, 0, n - 1)), tuple(vectors))
+    kernel = td.lambdify(tuple(vectors), (td.TensorComprehension(entry, (i, n)), *slopes), backend)
+    with np.errstate(all="ignore"):
+        values, *gradients = kernel(*np.ascontiguousarray(points.T))
+    for at, value in zip(points.tolist(), values.tolist(), strict=True):
+        wanted = exact(formula, LETTERS, at)
+        assert abs(value - wanted) <= 8 * np.finfo(float).eps * abs(wanted) + np.finfo(float).tiny, at
+    for letter, slope in zip(LETTERS, gradients, strict=True):
+        wanted = [float(exact(formula.diff(letter), LETTERS, at)) for at in points.tolist()]
+        np.testing.assert_allclose(slope, wanted, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize(
+    "formula", [-log(pi * b * (1 + (a / b) ** 2)), log(1 + a**2 / b), a**2 / b / (1 + a**2 / b), log(3 + b * a**2)]
+)
+def test_functions_of_squares_that_overflow(formula, backend):
+    """Values and slopes in the scale of squares whose letters have factors, in both types."""
+    x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+    entry = formula.subs({a: x[i], b: y[i]}, simultaneous=True)
+    slope = td.gradient(td.IndexedSum(entry, (i, 0, n - 1)), y)
+    kernel = td.lambdify((x, y), (td.TensorComprehension(entry, (i, n)), slope), backend)
+    for dtype, size in ((np.float64, 1e200), (np.float32, 1e30)):
+        points = np.array([size, -size, size, 0.5], dtype), np.array([0.25, 3.0, 1.5, 2.0], dtype)
+        with np.errstate(all="ignore"):
+            found = kernel(*points)
+        for own, values in zip((formula, formula.diff(b)), found, strict=True):
+            for at, value in zip(zip(*(p.tolist() for p in points), strict=True), values.tolist(), strict=True):
+                wanted = exact(own, (a, b), at)
+                if abs(wanted) > np.finfo(dtype).tiny:
+                    assert abs(value - wanted) <= 8 * np.finfo(dtype).eps * abs(wanted), (own, at, value, wanted)

@@ -17,6 +17,9 @@
     (1 + u)*(1 + v) - 1             u*(1 + v) + v, also other products of sums and a term of these multiplied out
     erf(u) - erf(v)                 erfc(v) - erfc(u) where u, v > 1/2, erfc(-u) - erfc(-v) where u, v < -1/2
     acos(1 - u)                     2*asin(sqrt(u/2))                       where u < 1
+    acosh(1 + u)                    2*asinh(sqrt(u/2))
+    log(p + (1 - p)*exp(u))         log1p((1 - p)*expm1(u))                 where abs((1 - p)*expm1(u)) < 1/2
+    x - softplus(x - y)             y - softplus(y - x)                     where x > y, also with factors
     log(1 + u)                      log1p(u)                                where u has no exponential
     log(1 - exp(u))                 log(-expm1(u)) where u > -log(2), else log1p(-exp(u))
     softplus(u) - u                 softplus(-u)
@@ -39,7 +42,7 @@ Computing log(1 - exp(-|a|))*.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -47,18 +50,22 @@ from typing import Any, NamedTuple
 import sympy
 from sympy.codegen.cfunctions import Cbrt, expm1, log1p
 
-from sympy_tensordiff.graph.functions import softplus
+from sympy_tensordiff.graph.functions import erfcx, softplus
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, rewritten
 from sympy_tensordiff.simplify.close_values import (
     WITH_NUMBER,
+    common_difference,
     complement_of_angle,
     difference_of_close_values,
     excess_over_one,
     has_angle,
     law_of_cosines,
+    log_of_mixture,
+    logaddexp_in_parts,
     power_less_one,
     power_near_one,
+    softplus_less_slope,
     value_less_tangent,
 )
 from sympy_tensordiff.simplify.deviances import (
@@ -79,10 +86,11 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_scaled_erfc,
     with_slopes,
 )
-from sympy_tensordiff.simplify.large_squares import log_of_large_square, with_large_squares
+from sympy_tensordiff.simplify.growing_quotients import with_bounded_growth
+from sympy_tensordiff.simplify.large_squares import log_of_large_product, log_of_large_square, with_large_squares
 from sympy_tensordiff.simplify.logistic_densities import with_densities
 from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, product_less_term, reciprocals
-from sympy_tensordiff.simplify.perfect_squares import perfect_square
+from sympy_tensordiff.simplify.perfect_squares import perfect_square, square_of_roots
 from sympy_tensordiff.simplify.removable import is_arithmetic, regular_at_zero
 from sympy_tensordiff.simplify.roots import (
     difference_of_powers_by_one,
@@ -159,6 +167,8 @@ class _Rewriter:
         """The results of `has_parts_of_products`."""
         self.inner_forms: dict[Node, Node] = {}
         """The results of `inner_form`."""
+        self.monomials: dict[Node, bool] = {}
+        """The results of `is_monomial`."""
         self.close_quotients: dict[Node, Node] = {}
         """From logarithms as `log_of_close_quotient` writes them to their arguments."""
         self.written_sums: dict[Node, Node] = {}
@@ -283,6 +293,9 @@ class _Rewriter:
             return self.logarithm(node)
         if is_call(node, sympy.acos):
             return self.arccosine(node)
+        if is_call(node, sympy.acosh) and (excess := excess_over_one(self.graph, node.args[0])) is not None:
+            root = self.graph.pow(self.graph.scale(_HALF, excess), self.graph.const(_HALF))
+            return self.noted("acosh(1 + u)", self.graph.scale(2, self.graph.call(sympy.asinh, (root,))))
         if node.op == "mul" and (new := zero_times_logarithm(self.graph, node, self.close_quotients)) is not node:
             return new
         for name, rule in _PRODUCTS.items():
@@ -335,21 +348,25 @@ class _Rewriter:
         applies; None if none does.
         """
         graph = self.graph
-        if (found := self.log_cosh(node, terms)) is not None:
-            return self.noted("log(cosh(u))", found)
-        if (found := self.opposite_softplus(node, terms)) is not None:
-            return self.form(self.noted("softplus(u) - u", found))
+        functions = _functions_of_factors(graph, node)
+        if softplus in functions:
+            if (found := self.log_cosh(node, terms)) is not None:
+                return self.noted("log(cosh(u))", found)
+            if (found := self.opposite_softplus(node, terms)) is not None:
+                return self.form(self.noted("softplus(u) - u", found))
+            if (found := logaddexp_in_parts(graph, node)) is not None:
+                return self.noted("x - softplus(x - y)", found)
         if (found := self.functions_less_number(terms)) is not None:
             return found
         if (found := reciprocals(graph, node, terms)) is not None:
             return self.noted("sum of reciprocals", found)
         if (found := deviance(graph, node, self.close_quotients)) is not None:
             return self.noted("a*log(a/b) - a + b", found)
-        for name, rule in _SUMS.items():
-            if (found := rule(graph, node)) is not None:
+        for name, (function, rule) in _SUMS.items():
+            if (function is None or function in functions) and (found := rule(graph, node)) is not None:
                 return self.form(self.noted(name, found))
-        if (found := with_slopes(graph, node)) is not node:
-            return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", found))
+        if erfcx in functions and (slopes := with_slopes(graph, node)) is not node:
+            return self.form(self.noted("2*u*erfcx(u) - 2/sqrt(pi)", slopes))
         return None
 
     def of_terms_with_a_factor(self, node: Node) -> Node | None:
@@ -456,6 +473,8 @@ class _Rewriter:
         If `one` has a choice between a factor and 0, as the derivative of a norm has, it is one of two forms, too.
         """
         graph = self.graph
+        if self.is_monomial(one.base) and self.is_monomial(other.base):
+            return None
         guarded = next((part for part in graph.factors(one.base) if _is_guarded(part)), None)
         if guarded is not None and one.base is not other.base:
             rest = [part for part in graph.factors(one.base) if part is not guarded]
@@ -468,6 +487,15 @@ class _Rewriter:
             terms = [(_as_int(Fraction(term.factor) / Fraction(factor)), term.base) for term in (one, other)]
             self.choices[chosen] = graph.add([graph.scale(*term) for term in terms])
         return found
+
+    def is_monomial(self, base: Node) -> bool:
+        """Return whether `base` is 1, or a product of entries and scalars with positive integer exponents: no rule
+        joins two of these.
+        """
+        if base not in self.monomials:
+            bases = [part.args[0] if _is_positive_power(part) else part for part in self.graph.factors(base)]
+            self.monomials[base] = all(part is self.graph.one or part.op in ("read", "scalar") for part in bases)
+        return self.monomials[base]
 
     def inside_choice(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return ``one + other`` for a choice `one`, with `other` added to both values of the choice. None unless
@@ -523,6 +551,11 @@ class _Rewriter:
             exponent = self.form_or_spread(graph.add([part.args[0] for part in base.args]))
             return self.noted("exp(u) - 1", graph.scale(factor, graph.call(expm1, (exponent,))))
         if number == -factor and base.op == "pow":
+            written = self.written_sums.get(base.args[0])
+            root = base if written is None else graph.pow(written, base.args[1])
+            value = root_minus_value(graph, root, graph.one) if is_root_of_sum(graph, root) else None
+            if value is not None:
+                return self.noted("sqrt(a + b**2) - b", graph.scale(factor, value))
             found = self.power_minus_one(base.args[0], base.args[1], factor)
             return None if found is None else self.noted("f(u) - 1", found)
         if number == factor and (found := share_minus_one(graph, graph.neg(base))) is not None:
@@ -743,14 +776,17 @@ class _Rewriter:
 
     def logarithm(self, node: Node) -> Node:
         """Return a logarithm in the form of the first rule that applies; itself if none does."""
-        for name, rule in (("log(k + u**2)", log_of_large_square), *LOGARITHMS.items()):
+        large = ("log(k + u**2)", log_of_large_square), ("log(f*(k + w))", log_of_large_product)
+        for name, rule in (*large, *LOGARITHMS.items()):
             if (found := rule(self.graph, node.args[0])) is not None:
-                if rule is log_of_large_square:
+                if rule in (log_of_large_square, log_of_large_product):
                     self.written_logarithms[found] = node
                 return self.noted(name, found)
         if (found := log_of_close_quotient(self.graph, node.args[0])) is not None:
             self.close_quotients[found] = node.args[0]
             return self.noted("log(a/b)", found)
+        if (found := log_of_mixture(self.graph, node)) is not None:
+            return self.noted("log(p + (1 - p)*exp(u))", found)
         argument = node.args[0]
         written = self.written_sums.get(argument, argument)
         if written is not argument and not any(part.op == "call" for part in reachable(written)):
@@ -767,18 +803,22 @@ _PRODUCTS = {
     "exp(u**2)*erfc(u)": with_scaled_erfc,
     "besseli(m, u)/besseli(n, u)": with_scaled_bessel,
     "exp(u)/expm1(u)": with_bounded_quotients,
+    "exp(u)/(c + b*expm1(u))": with_bounded_growth,
 }
 """The rules of products, by the names that `.plan` shows."""
 
-_SUMS = {
-    "loggamma(x) + loggamma(y) - loggamma(x + y)": logarithm_of_beta,
-    "a**2 - 2*a*b + b**2": perfect_square,
-    "sqrt(a + b**2) - b": root_less_sum,
-    "b/sqrt(a + b**2) - 1": shares_less_number,
-    "a**2 + b**2 - 2*a*b*cos(u)": law_of_cosines,
-    "u*erfc(u) - exp(-u**2)/sqrt(pi)": integral_of_erfc,
+_SUMS: dict[str, tuple[Any, Callable[[Graph, Node], Node | None]]] = {
+    "loggamma(x) + loggamma(y) - loggamma(x + y)": (sympy.loggamma, logarithm_of_beta),
+    "a**2 - 2*a*b + b**2": (None, perfect_square),
+    "a + b - 2*sqrt(a*b)": (None, square_of_roots),
+    "softplus(u) - u*sigmoid(u)": (softplus, softplus_less_slope),
+    "a - b + (a - b)**2*c": (None, common_difference),
+    "sqrt(a + b**2) - b": (None, root_less_sum),
+    "b/sqrt(a + b**2) - 1": (None, shares_less_number),
+    "a**2 + b**2 - 2*a*b*cos(u)": (sympy.cos, law_of_cosines),
+    "u*erfc(u) - exp(-u**2)/sqrt(pi)": (sympy.erfc, integral_of_erfc),
 }
-"""The rules of whole sums, by the names that `.plan` shows."""
+"""The rules of whole sums, by the names that `.plan` shows, each with a function that a term must have, or None."""
 
 _SQUARES: dict[tuple[Any, Any], tuple[Any, int, int]] = {
     (sympy.tanh, 2): (sympy.cosh, -1, -2),
@@ -799,6 +839,13 @@ def body_of(table: Node) -> Node:
 
 _IN_PRODUCTS = frozenset({sympy.erfc, sympy.besseli, expm1, sympy.sinh, sympy.log, log1p})
 """Functions that occur in each product with a rule, if it has no addition with a number."""
+
+
+def _functions_of_factors(graph: Graph, addition: Node) -> set[Any]:
+    """Return the functions that are factors of terms of the addition, also with exponents."""
+    factors = [part for term in addition.args for part in graph.factors(term)]
+    bases = [part.args[0] if part.op == "pow" else part for part in factors]
+    return {base.data for base in bases if base.op == "call"}
 
 
 def _has_number(addition: Node) -> bool:
@@ -834,6 +881,12 @@ def _is_part(exponent: Number, other: Number) -> bool:
 def _is_positive_number(node: Node) -> bool:
     """Return whether `node` is a positive number."""
     return node.op == "const" and bool(node.data > 0)
+
+
+def _is_positive_power(node: Node) -> bool:
+    """Return whether `node` is a power with a positive integer as exponent."""
+    exponent = node.args[1].data if node.op == "pow" and node.args[1].op == "const" else 0
+    return isinstance(exponent, int) and exponent > 0
 
 
 def _is_multiple(node: Node) -> bool:

@@ -12,9 +12,12 @@ For entries, which are real numbers::
     pi/2 - asin(u)                  acos(u), also pi/2 + asin(u) and pi/2 - acos(u)
     (1 + u)**p - 1                  expm1(p*log1p(u))                       where 1 + u > 0 or p is no integer
     (1 + u)**p                      exp(p*log1p(u))                         where abs(u) < 1/2, if u is a quotient by a
-                                                                            letter of p, so that p is large for small u
+                                                                            letter of p, or p one by a factor of u, so
+                                                                            that p is large for small u
     (1 + u)**p - 1 - p*u*(1 + u)**(p - 1)           see `value_less_tangent`, with a letter p
     a**2 + b**2 - 2*a*b*cos(u)      (a - b)**2 + 4*a*b*sin(u/2)**2
+    softplus(u) - u*sigmoid(u)      softplus(-u) + u*sigmoid(-u)            where u > 0
+    a - b + (a - b)**2*c            (a - b)*(1 + (a - b)*c)
 
 A rounding error of ``a - b`` changes these differences no more than the rounding errors of ``a`` and ``b`` do.
 """
@@ -185,15 +188,17 @@ _ANGLES: dict[Any, Any] = {sympy.atan: _arctangent, sympy.asin: _arcsine, sympy.
 
 def power_near_one(graph: Graph, power: Node) -> Node | None:
     """Return ``(1 + u)**p`` computed by exp and log1p where ``abs(u) < 1/2``, if a divisor in `u` occurs in `p`, as in
-    ``(1 + r/m)**(m*t)``; None for other powers.
+    ``(1 + r/m)**(m*t)``, or a factor of `u` is a divisor in `p`, as in ``(1 + c*u)**(-1/c)``; None for other powers.
 
     The rounding error of ``1 + u`` is multiplied by `p`, which is large where `u` is small.
     """
     u = excess_over_one(graph, power.args[0]) if power.op == "pow" and power.args[1].op != "const" else None
     if u is None:
         return None
-    divisors = {part.args[0] for part in graph.factors(u) if part.op == "pow" and part.args[1].op == "const"}
-    if divisors.isdisjoint(reachable(power.args[1])):
+    factors, inside = set(graph.factors(u)), reachable(power.args[1])
+    divisors = {part.args[0] for part in factors if part.op == "pow" and part.args[1].op == "const"}
+    below = {part.args[0] for part in inside if part.op == "pow" and part.args[1].op == "const"}
+    if divisors.isdisjoint(inside) and below.isdisjoint(factors):
         return None
     near = graph.call(sympy.exp, (graph.mul((power.args[1], graph.call(log1p, (u,)))),))
     is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.const(_HALF))
@@ -253,6 +258,101 @@ def law_of_cosines(graph: Graph, node: Node) -> Node | None:
             rest = [arg for arg in node.args if arg is not term and arg not in squares]
             difference = graph.pow(_minus(graph, *sides), graph.const(2))
             return graph.add((*rest, graph.scale(factor, difference), near))
+    return None
+
+
+def softplus_less_slope(graph: Graph, node: Node) -> Node | None:
+    """Return a sum with ``softplus(u) - u*sigmoid(u)``, the entropy of two states, as ``softplus(-u) + u*sigmoid(-u)``
+    for positive u, so that it keeps its digits for large u; None for other sums.
+    """
+    for term in node.args:
+        value = next((part for part in graph.factors(term) if part.op == "call" and part.data is softplus), None)
+        if value is None:
+            continue
+        (u,) = value.args
+        c = graph.mul([part for part in graph.factors(term) if part is not value])
+        other = graph.mul((graph.const(-1), c, u, graph.call(sigmoid, (u,))))
+        if other in node.args:
+            opposite = graph.neg(u)
+            shares = [graph.call(function, (opposite,)) for function in (softplus, sigmoid)]
+            far = graph.add((shares[0], graph.mul((u, shares[1]))))
+            near = graph.add((value, graph.mul((opposite, graph.call(sigmoid, (u,))))))
+            rest = [arg for arg in node.args if arg is not term and arg is not other]
+            return graph.add((*rest, graph.mul((c, graph.select(graph.compare("lt", graph.zero, u), far, near)))))
+    return None
+
+
+def logaddexp_in_parts(graph: Graph, node: Node) -> Node | None:
+    """Return a sum with ``c*softplus(u)`` and terms that ``c*u`` cancels in part, as ``x - softplus(x - y)``, as
+    ``c*softplus(-u)`` and the terms that are left, ``y - softplus(y - x)``, for positive u; None for other sums.
+    """
+    for term in node.args:
+        value = next((part for part in graph.factors(term) if part.op == "call" and part.data is softplus), None)
+        if value is None:
+            continue
+        (u,) = value.args
+        c = graph.mul([part for part in graph.factors(term) if part is not value])
+        parts = _terms_multiplied_out(graph, graph.mul((c, u)))
+        opposite = [graph.neg(part) for part in parts]
+        own = [part for part in opposite if part in node.args]
+        if not own or len(own) == len(parts):
+            continue
+        other = graph.mul((c, graph.call(softplus, (graph.neg(u),))))
+        left = [part for part in parts if graph.neg(part) not in own]
+        far, near = graph.add((other, *left)), graph.add((term, *own))
+        rest = [arg for arg in node.args if arg is not term and arg not in own]
+        return graph.add((*rest, graph.select(graph.compare("lt", graph.zero, u), far, near)))
+    return None
+
+
+def _terms_multiplied_out(graph: Graph, product: Node) -> list[Node]:
+    """Return the terms of `product` with its first sum multiplied out; itself if it has no sum."""
+    factors = graph.factors(product)
+    total = next((part for part in factors if part.op == "add"), None)
+    if total is None:
+        return [product]
+    rest = [part for part in factors if part is not total]
+    return [graph.mul((*rest, part)) for part in total.args]
+
+
+def log_of_mixture(graph: Graph, logarithm: Node) -> Node | None:
+    """Return the `logarithm` of ``exp(u) + c*expm1(u)``, as ``p + (1 - p)*exp(u)`` is written, by log1p where its
+    argument is close to 1; None for other logarithms.
+    """
+    (argument,) = logarithm.args
+    for power in argument.args if argument.op == "add" else ():
+        if power.op != "call" or power.data is not sympy.exp:
+            continue
+        grown = graph.call(expm1, power.args)
+        rest = [graph.factors(arg) for arg in argument.args if arg is not power]
+        if all(grown in factors for factors in rest):
+            shares = [graph.mul([part for part in factors if part is not grown]) for factors in rest]
+            excess = graph.mul((graph.add((graph.one, *shares)), grown))
+            is_near = graph.compare("lt", graph.call(sympy.Abs, (excess,)), graph.const(_HALF))
+            return graph.select(is_near, graph.call(log1p, (excess,)), logarithm)
+    return None
+
+
+def common_difference(graph: Graph, node: Node) -> Node | None:
+    """Return a sum with the terms of a difference, as ``a`` and ``-b``, and products with this difference as a factor,
+    as ``(a - b)**2*c``, with ``a - b`` as a factor of all these terms; None for other sums.
+    """
+    for term in node.args if len(node.args) > 2 else ():
+        for factor in graph.factors(term) if term.op == "mul" else ():
+            base = factor.args[0] if factor.op == "pow" else factor
+            is_power = factor.op != "pow" or (factor.args[1].op == "const" and factor.args[1].data in (2, 3, 4))
+            if base.op != "add" or not is_power or len(base.args) != 2:
+                continue
+            first, second = map(graph.split_coefficient, base.args)
+            if first[0] != -second[0]:
+                continue
+            for sign in (1, -1):
+                own = [graph.scale(sign, arg) for arg in base.args]
+                if all(arg in node.args for arg in own):
+                    rest = graph.mul((term, graph.pow(base, graph.const(-1))))
+                    joined = graph.mul((base, graph.add((graph.const(sign), rest))))
+                    others = [arg for arg in node.args if arg is not term and arg not in own]
+                    return graph.add((*others, joined))
     return None
 
 

@@ -59,7 +59,7 @@ def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
 
 def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node | None:
     """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate for a close to b, with
-    ``g(u) = u - log1p(u)`` in place of the logarithms. None unless the other terms cancel the linear parts of the
+    ``g(u) = u - log1p(u)`` in place of the logarithms. None unless other terms cancel the linear parts of the
     logarithms. `arguments` maps logarithms that are already rewritten to their quotients ``a/b``.
     """
     if not any(_argument(part, arguments) is not None for term in node.args for part in graph.factors(term)):
@@ -70,10 +70,11 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node], power: int) -> Node | None:
     """Return the sum `node`, such as ``a*log(a/b) - a + b``, in a form that is accurate for a close to b, with each
-    ``log(a/b)`` taken as ``log((a/b)**power)/power``; None unless the other terms cancel the linear parts of these
+    ``log(a/b)`` taken as ``log((a/b)**power)/power``; None unless other terms cancel the linear parts of these
     logarithms.
     """
     logarithms: list[tuple[Node, Node, Node, Node]] = []  # terms, their linear parts, c and u of the rest c*g(u)
+    others: list[Node] = []
     rest: list[Node] = []
     for term in node.args:
         factors = graph.factors(term)
@@ -81,7 +82,7 @@ def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node]
         argument = _argument(logarithm, arguments)
         quotient = None if argument is None else _quotient(graph, argument) or _multiple(graph, argument)
         if quotient is None:
-            rest += _distributed(graph, term)
+            others += _distributed(graph, term)
             continue
         a, b, difference = _to_power(graph, quotient, power)
         outside = graph.scale(Fraction(1, power), graph.mul([part for part in factors if part is not logarithm]))
@@ -94,9 +95,12 @@ def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node]
             u = graph.mul((graph.neg(difference), _inverse(graph, a)))
             logarithms.append((term, graph.mul((share, difference)), outside, u))
             rest += [graph.mul((share, part)) for part in (*_terms(a), *map(graph.neg, _terms(b)))]
-    if not logarithms or graph.add(rest) is not graph.zero:
+    if not logarithms:
         return None
-    values = []
+    left = [part for part in _terms(graph.add((*others, *rest))) if part is not graph.zero]
+    if left and not set(left) < set(others):
+        return None
+    values = left
     for term, linear, outside, u in logarithms:
         is_near = graph.compare("lt", graph.call(sympy.Abs, (u,)), graph.const(_HALF))
         near, far = graph.mul((outside, _g(graph, u))), graph.add((term, graph.neg(linear)))

@@ -10,6 +10,7 @@ For entries, which are real numbers::
     log(erfc(u)/2)                  log1p(-erfc(-u)/2) where u < 1/2, else log(erfcx(u)/2) - u**2
     log(tanh(u))                    log1p(-2*sigmoid(-2*u))                 where u > 1/2
     log(gamma(u))                   loggamma(u)                             where u > 0
+    log(tan(pi/4 + u))              asinh(tan(2*u))
     log(u + sqrt(u**2 + 1))         asinh(u), also acosh(u) with -1
     log(besseli(0, u))              log1p(besseli(0, u) - 1) by its series  where abs(u) < 1
     log(besseli(m, u))              abs(u) + log(exp(-abs(u))*besseli(m, u))
@@ -71,6 +72,8 @@ def _log_of_growing(graph: Graph, argument: Node) -> Node | None:
     if argument.data is sympy.besseli:
         return _log_of_bessel(graph, *argument.args)
     u, direct = argument.args[0], graph.call(sympy.log, (argument,))
+    if argument.data is sympy.tan:
+        return _log_of_tangent(graph, u)
     if argument.data is sympy.gamma:
         return graph.select(graph.compare("lt", graph.zero, u), graph.call(sympy.loggamma, (u,)), direct)
     if argument.data is sympy.tanh:
@@ -83,6 +86,17 @@ def _log_of_growing(graph: Graph, argument: Node) -> Node | None:
         far = graph.add((u, graph.neg(log_2), _log_of_complement(graph, graph.scale(-2, u))))
         return _beyond(graph, u, 1, far, direct)
     return None
+
+
+def _log_of_tangent(graph: Graph, u: Node) -> Node | None:
+    """Return ``log(tan(u))`` as ``asinh(tan(2*v))`` for the argument ``u = pi/4 + v``, where the tangent is close to 1
+    for small v; None for other arguments.
+    """
+    quarter = graph.scale(Fraction(1, 4), graph.scalar(sympy.pi))
+    if u.op != "add" or quarter not in u.args:
+        return None
+    double = graph.scale(2, graph.add([arg for arg in u.args if arg is not quarter]))
+    return graph.call(sympy.asinh, (graph.call(sympy.tan, (double,)),))
 
 
 def _beyond(graph: Graph, u: Node, start: Number, far: Node, near: Node) -> Node:
@@ -343,19 +357,24 @@ def with_slopes(graph: Graph, total: Node) -> Node:
     if total.op != "add":
         return total
     root_of_pi = graph.pow(graph.scalar(sympy.pi), graph.const(_HALF))
-    for term in total.args:
-        for factor in graph.factors(term):
-            base, power = factor.args if factor.op == "pow" else (factor, graph.one)
-            if is_call(base, erfcx):
-                less = graph.pow(base, graph.add((power, graph.const(-1))))
-                unit = graph.mul((root_of_pi, graph.pow(less, graph.const(-1))))
-                for other in total.args:
-                    c = graph.scale(-_HALF, graph.mul((other, unit)))
-                    if other is not term and graph.mul((graph.scale(2, c), base.args[0], factor)) is term:
-                        joined = graph.mul((c, less, graph.call(erfcx_slope, base.args)))
-                        rest = [arg for arg in total.args if arg is not term and arg is not other]
-                        return graph.add((*rest, joined))
+    powers = [part for term in total.args for part in graph.factors(term) if is_call(_base_of(part), erfcx)]
+    for factor in dict.fromkeys(powers):
+        base = _base_of(factor)
+        for less in (graph.mul((factor, graph.pow(base, graph.const(-1)))), factor):
+            unit = graph.mul((root_of_pi, graph.pow(less, graph.const(-1))))
+            for other in total.args:
+                c = graph.scale(-_HALF, graph.mul((other, unit)))
+                term = graph.mul((graph.scale(2, c), base.args[0], less, base))
+                if term is not other and term in total.args:
+                    joined = graph.mul((c, less, graph.call(erfcx_slope, base.args)))
+                    rest = [arg for arg in total.args if arg is not term and arg is not other]
+                    return graph.add((*rest, joined))
     return total
+
+
+def _base_of(factor: Node) -> Node:
+    """Return the base of a power; another factor unchanged."""
+    return factor.args[0] if factor.op == "pow" else factor
 
 
 # ---------------------------------------------------------------------------- exponentials

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import product as product_of
 from math import prod
 from typing import Any
 
@@ -88,6 +89,8 @@ def product_less_term(graph: Graph, product: Node, term: Node) -> Node | None:
     factors = graph.factors(product)
     if prod(len(factor.args) for factor in factors if factor.op == "add") > MAX_PRODUCT_TERMS:
         return None
+    if not _may_contain_term(graph, factors, term):
+        return None
     choices = [
         (total, part, graph.mul([one for one in factors if one is not total]))
         for total in factors
@@ -105,6 +108,41 @@ def product_less_term(graph: Graph, product: Node, term: Node) -> Node | None:
             if found is not None:
                 return graph.add((graph.mul((minus(graph, total, part), rest)), found))
     return None
+
+
+def _may_contain_term(graph: Graph, factors: Sequence[Node], term: Node) -> bool:
+    """Return False only if no product of `factors`, with a term of each sum in place of some of these sums, is `term`:
+    all of them differ from it in the exponents of their bases.
+    """
+    wanted = _exponents(graph, (term,))
+    if wanted is None:
+        return True
+    alternatives = [(factor, *factor.args) if factor.op == "add" else (factor,) for factor in factors]
+    for chosen in product_of(*alternatives):
+        found = _exponents(graph, chosen)
+        if found is None or found == wanted:
+            return True
+    return False
+
+
+def _exponents(graph: Graph, factors: Sequence[Node]) -> dict[Node, Number] | None:
+    """Return the bases of the product of `factors` with their exponents, without those that are 0; None if it has
+    exponentials, powers of products, or exponents that are no numbers, which a product joins by rules of its own.
+    """
+    found: dict[Node, Number] = {}
+    for factor in (part for one in factors for part in graph.factors(one)):
+        base, exponent = factor, 1
+        if factor.op == "pow":
+            base, power = factor.args
+            if power.op != "const" or base.op in ("mul", "const", "pow"):
+                return None
+            exponent = power.data
+        elif factor.op == "const":
+            continue
+        if base.op not in ("read", "scalar", "add", "index", "call") or base.data is sympy.exp:
+            return None
+        found[base] = found.get(base, 0) + exponent
+    return {base: exponent for base, exponent in found.items() if exponent}
 
 
 def _function_and_argument(graph: Graph, node: Node) -> tuple[Any, Node]:

@@ -1,6 +1,7 @@
 """Sums ``p + q + r`` with ``r**2 = 4*p*q``, which are squares: ``c*a**2 - 2*c*a*b + c*b**2`` is ``c*(a - b)**2``.
 
-In floating point, the terms cancel where a is close to b, and the sum may be negative.
+In floating point, the terms cancel where a is close to b, and the sum may be negative. Of values, which are real
+numbers, ``a + b - 2*sqrt(a*b)`` is ``((a - b)/(sqrt(a) + sqrt(b)))**2`` where a > 0.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from math import isqrt
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 
+_HALF = Fraction(1, 2)
+
 
 def perfect_square(graph: Graph, total: Node) -> Node | None:
     """Return the sum `total` with three terms such as ``a**2 + 2*a*b + b**2``, up to a factor, joined to one square;
@@ -18,7 +21,7 @@ def perfect_square(graph: Graph, total: Node) -> Node | None:
     """
     if len(total.args) < 3:
         return None
-    numbers = {term: Fraction(graph.split_coefficient(term)[0]) for term in total.args}
+    numbers = {term: graph.split_coefficient(term)[0] for term in total.args}
     squares = {number**2 for number in numbers.values()}
     for p, q in combinations(total.args, 2):
         if 4 * numbers[p] * numbers[q] not in squares:
@@ -34,6 +37,25 @@ def perfect_square(graph: Graph, total: Node) -> Node | None:
                 square = graph.pow(graph.add((above, graph.scale(sign // 2, below))), graph.const(2))
                 rest = [term for term in total.args if term not in (p, q, middle)]
                 return graph.add((*rest, graph.mul((share, square))))
+    return None
+
+
+def square_of_roots(graph: Graph, total: Node) -> Node | None:
+    """Return the sum `total` with three terms ``a + b - 2*sqrt(a*b)`` joined to one square where ``a > 0``; None if it
+    has no such terms.
+    """
+    for middle in total.args if len(total.args) > 2 else ():
+        factor, root = graph.split_coefficient(middle)
+        if root.op != "pow" or root.args[1] is not graph.const(_HALF) or not factor < 0:
+            continue
+        product = graph.mul((graph.const(Fraction(factor) ** 2 / 4), root.args[0]))
+        for p, q in combinations([term for term in total.args if term is not middle], 2):
+            if graph.mul((p, q)) is product:
+                below = graph.add([graph.pow(term, graph.const(_HALF)) for term in (p, q)])
+                share = graph.mul((graph.add((p, graph.neg(q))), graph.pow(below, graph.const(-1))))
+                near, direct = graph.pow(share, graph.const(2)), graph.add((p, q, middle))
+                rest = [term for term in total.args if term not in (p, q, middle)]
+                return graph.add((*rest, graph.select(graph.compare("lt", graph.zero, p), near, direct)))
     return None
 
 

@@ -24,7 +24,7 @@ from itertools import product as product_of
 from typing import Any, NamedTuple
 
 import sympy
-from sympy.codegen.cfunctions import log1p
+from sympy.codegen.cfunctions import expm1, log1p
 
 from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.functions import sigmoid
@@ -75,6 +75,14 @@ _ROUNDING = sys.float_info.epsilon / 8
 """The coefficients that are left out are together this much smaller than the first one."""
 
 _ARITHMETIC = ("add", "mul", "pow", "call")
+
+_REGULAR = frozenset({sympy.exp, sympy.sin, sympy.cos, sympy.sinh, sympy.cosh, sympy.tanh, sympy.erf, sigmoid}) | {
+    expm1,
+    log1p,
+    sympy.asinh,
+    sympy.atan,
+}
+"""Functions that are finite at 0."""
 
 _LARGEST_FRACTION = 10**6
 """Coefficients with larger numerators or denominators are floating point numbers in kernels."""
@@ -288,7 +296,7 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
     arrays replaced.
     """
     form = whole[node]
-    if len(parts.functions(form)) > MAX_FUNCTIONS:
+    if len(parts.functions(form)) > MAX_FUNCTIONS or parts.is_one_regular_term(form):
         return []
     for variables in (_variables(graph, parts, form), variables_far_out(graph, parts, form)):
         terms = _terms_of(form) if variables else ()
@@ -639,6 +647,18 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
             found += [part for part in self[node] if part.op == "pow" and _constants(part.args[0])]
             self._functions[node] = sorted(found, key=lambda part: part.id)
         return self._functions[node]
+
+    def is_one_regular_term(self, node: Node) -> bool:
+        """Return whether `node` has no additions, no divisors, and no functions that may be infinite at 0: nothing in
+        it cancels.
+        """
+        own = self[node]
+        return bool(own) and not any(
+            part.op == "add"
+            or (part.op == "pow" and not (part.args[1].op == "const" and part.args[1].data > 0))
+            or (part.op == "call" and part.data not in _REGULAR)
+            for part in own
+        )
 
     def multiplied_out(self, graph: Graph, terms: tuple[Node, ...]) -> tuple[Node, ...]:
         """Return `terms` with one sum multiplied out in each product with divisors; () if there is none, or if the

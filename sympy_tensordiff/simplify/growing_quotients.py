@@ -1,0 +1,118 @@
+"""Quotients of sums that are linear in one exponential, in a form that does not overflow.
+
+``exp(u)/(c + b*expm1(u))``, as logistic growth is written, is infinity by infinity for large u. With ``w = -abs(u)``::
+
+    exp(u)/(c + b*expm1(u))     1/(c*exp(w) - b*expm1(w))           where u > 0
+                                exp(w)/(c + b*expm1(w))             elsewhere
+
+Both are the same quotient: on the first line numerator and denominator are divided by ``exp(u)``. Other powers of the
+sums and of ``exp(u)`` and ``expm1(u)`` are treated alike, if the numerator does not grow faster than the denominator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import sympy
+from sympy.codegen.cfunctions import expm1
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+
+_FUNCTIONS = (sympy.exp, expm1)
+
+
+class _Forms(NamedTuple):
+    """A factor of a product for ``u > 0``, divided by the power of ``exp(u)`` with which it grows, and for other u."""
+
+    far: Node
+    near: Node
+    degree: int
+
+
+def with_bounded_growth(graph: Graph, product: Node) -> Node:
+    """Return a product with a divisor that is linear in ``expm1(u)``, and grows no slower than the numerator, in a form
+    that does not overflow; another product unchanged.
+    """
+    for divisor in product.args:
+        exponent = _exponent(divisor)
+        if exponent < 0 and divisor.args[0].op == "add":
+            terms = [part for term in divisor.args[0].args for part in graph.factors(term)]
+            for u in dict.fromkeys(part.args[0] for part in terms if part.op == "call" and part.data is expm1):
+                found = _bounded(graph, product.args, u)
+                if found is not None:
+                    return found
+    return product
+
+
+def _bounded(graph: Graph, factors: Sequence[Node], u: Node) -> Node | None:
+    """Return the product of `factors` with exponentials of ``-abs(u)`` only; None if it is not bounded for large u, or
+    if it has no exponential above.
+    """
+    w = graph.neg(graph.call(sympy.Abs, (u,)))
+    rest: list[Node] = []
+    found: list[_Forms] = []
+    for factor in factors:
+        forms = _forms(graph, factor, u, w)
+        if forms is None:
+            rest.append(factor)
+        else:
+            found.append(forms)
+    degree = sum(forms.degree for forms in found)
+    if degree > 0 or not any(forms.degree > 0 for forms in found):
+        return None
+    is_positive = graph.compare("lt", graph.zero, u)
+    below = graph.pow(graph.call(sympy.exp, (w,)), graph.const(-degree))
+    far = [graph.mul([forms.far for forms in found if forms.degree > 0]), below]
+    near = [forms.near for forms in found if forms.degree > 0]
+    above = graph.select(is_positive, graph.mul(far), graph.mul(near))
+    divisors = [graph.select(is_positive, forms.far, forms.near) for forms in found if forms.degree < 0]
+    inverse = [graph.pow(divisor, graph.const(-1)) for divisor in divisors]
+    return graph.mul((*rest, above, *inverse))
+
+
+def _forms(graph: Graph, factor: Node, u: Node, w: Node) -> _Forms | None:
+    """Return the forms of `factor` if it is a power of a sum that is linear in ``exp(u)`` or ``expm1(u)``; None for
+    another factor. Divisors are given as what they divide by.
+    """
+    exponent = _exponent(factor)
+    base = factor.args[0] if factor.op == "pow" else factor
+    if exponent == 0 or u not in _arguments(graph, base):
+        return None
+    exponential, less_one = (graph.call(function, (w,)) for function in _FUNCTIONS)
+    far, near = [], []
+    for term in base.args if base.op == "add" else (base,):
+        factors = graph.factors(term)
+        value = next((part for part in factors if _is_growing(part) and part.args[0] is u), None)
+        c = graph.mul([part for part in factors if part is not value])
+        if value is None:
+            far.append(graph.mul((c, exponential)))
+            near.append(c)
+        elif value.data is sympy.exp:
+            far.append(c)
+            near.append(graph.mul((c, exponential)))
+        else:
+            far.append(graph.mul((graph.const(-1), c, less_one)))
+            near.append(graph.mul((c, less_one)))
+    power = graph.const(abs(exponent))
+    return _Forms(graph.pow(graph.add(far), power), graph.pow(graph.add(near), power), exponent)
+
+
+def _arguments(graph: Graph, base: Node) -> list[Node]:
+    """Return each u with a term ``c*exp(u)`` or ``c*expm1(u)`` in `base`, in the order of the terms."""
+    terms = base.args if base.op == "add" else (base,)
+    found = [part for term in terms for part in graph.factors(term) if _is_growing(part)]
+    return list(dict.fromkeys(part.args[0] for part in found))
+
+
+def _is_growing(node: Node) -> bool:
+    """Return whether `node` is ``exp(u)`` or ``expm1(u)``."""
+    return node.op == "call" and node.data in _FUNCTIONS
+
+
+def _exponent(factor: Node) -> int:
+    """Return the exponent of a power with an integer exponent, 1 for another node, 0 for another power."""
+    if factor.op != "pow":
+        return 1
+    exponent = factor.args[1].data if factor.args[1].op == "const" else 0
+    return exponent if isinstance(exponent, int) else 0
