@@ -83,7 +83,8 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
         )
         work.replace_unless_heavier(_flattened)
         work.replace_unless_heavier(with_short_quotients)
-        work.replace_unless_heavier(partial(factored, model=work.model, given=work.given))
+        once = partial(factored, model=work.model, given=work.given)
+        work.replace_unless_heavier(partial(_factored_repeatedly, factor=once), once)
         if work.roots == before:
             break
     return work.roots
@@ -149,6 +150,21 @@ def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> li
     """
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
+
+
+def _factored_repeatedly(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], factor: Step) -> list[Node]:
+    """Return `roots` with common factors taken out by `factor` and then nested products and sums merged, in turn until
+    nothing changes.
+
+    In the Hessian of a network each turn finds the common factors of one layer. The cost is compared once for all.
+    """
+    for _ in range(MOST_ROUNDS):
+        found = factor(graph, roots, nodes)
+        if found == roots:
+            break
+        flat = _flattened(graph, found, reachable(*found))
+        roots, nodes = flat, reachable(*flat)
+    return list(roots)
 
 
 def _recognised_and_flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
