@@ -261,13 +261,14 @@ class _Pairing(TermProducts):
         """Return the einsum of `operands`, which sums over nothing. Vectors along the same axis of the result are
         multiplied first: ``a_i b_j c_j d_j`` is the outer product of ``a`` and ``b*c*d``.
 
-        Powers and exponentials stay operands of their own: an inverse norm may underflow before a large factor comes.
+        Divisors that may be small and exponentials stay operands of their own: an inverse norm may underflow before a
+        large factor comes.
         """
         groups: dict[frozenset[int], list[Labelled]] = {}
         factors: list[Labelled] = []
         for operand in operands:
             core = core_of(operand[0])
-            if core.op == "pow" or core.data is sympy.exp:
+            if (core.op == "pow" and not _is_safe_power(core)) or core.data is sympy.exp:
                 factors.append(operand)
             else:
                 groups.setdefault(frozenset(operand[1]), []).append(operand)
@@ -410,6 +411,24 @@ def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequ
             solved = [label for label in others if uses[label] == 2 or longer[label] == 1]
             found += [label for label in labels if uses[label] == 1 and solved]
     return found
+
+
+def _is_safe_power(power: Node) -> bool:
+    """Return whether `power` is not a quotient, or a quotient by a sum of 1 or more and squares: ``(1 + s**2)**-2``."""
+    base, exponent = power.args
+    if exponent.op != "const" or exponent.data > 0:
+        return exponent.op == "const"
+    terms = base.args if base.op == "add" else ()
+    constants = [term for term in terms if term.op == "const"]
+    squares = [term for term in terms if _is_square(term)]
+    return any(term.data >= 1 for term in constants) and len(constants) + len(squares) == len(terms)
+
+
+def _is_square(term: Node) -> bool:
+    """Return whether `term` is a positive number times a power with an even exponent, or a view of one."""
+    while is_view(term) and term.args and term.data.coefficient > 0:
+        term = term.args[0]
+    return term.op == "pow" and term.args[1].op == "const" and term.args[1].data in (2, 4, 6, 8)
 
 
 def _is_product_of_vectors(term: Node) -> bool:

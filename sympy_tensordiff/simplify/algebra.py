@@ -39,7 +39,7 @@ from itertools import groupby
 
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.contractions import is_core, is_view
-from sympy_tensordiff.graph.cost import CostModel
+from sympy_tensordiff.graph.cost import Cost, CostModel
 from sympy_tensordiff.graph.einsum_normal_form import Operand
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -83,7 +83,8 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
         )
         work.replace_unless_heavier(_flattened)
         work.replace_unless_heavier(with_short_quotients)
-        work.replace_unless_heavier(partial(factored, model=work.model, given=work.given))
+        once = partial(factored, model=work.model, given=work.given)
+        work.replace_unless_heavier(partial(_factored_repeatedly, factor=once), once)
         if work.roots == before:
             break
     return work.roots
@@ -100,8 +101,8 @@ class _Simplification:
         self.nodes = reachable(*roots)
         self.weight = self.limit = size(self.nodes)
         self.model = CostModel(graph, Hints().for_graph(roots, self.nodes), shares=False)
-        self.cost = self.model.of(roots)
-        self.most = SLACK * self.model.value(self.cost.operations)
+        self.first = self.roots
+        self.costs: dict[tuple[Node, ...], Cost] = {}
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def replace_unless_heavier(self, step: Step, *parts: Step) -> None:
@@ -115,17 +116,29 @@ class _Simplification:
         weight, shorter = size(nodes), SHORTER * written_size(self.roots, self.nodes)
         is_light = weight <= max(self.limit, self.weight)
         if is_light or (weight <= HEAVIER * self.limit and written_size(changed, nodes) <= shorter):
-            cost = self.model.of(changed)
             # A rewriting that only removes nodes, or terms of sums, adds no computation, in whatever order.
             goes = {node for node in nodes if not node.view and node.op != "add"}.issubset(self.nodes)
             goes = goes and _number_of_terms(nodes) <= _number_of_terms(self.nodes)
-            if goes or self.model.is_no_worse(
-                cost, self.cost, self.given, self.most / max(1, self.model.value(self.cost.operations))
-            ):
-                self.roots, self.nodes, self.weight, self.cost = changed, nodes, weight, cost
+            if goes or self.costs_no_more(changed):
+                self.roots, self.nodes, self.weight = changed, nodes, weight
                 return
         for part in parts:
             self.replace_unless_heavier(part)
+
+    def costs_no_more(self, changed: Sequence[Node]) -> bool:
+        """Return whether the roots `changed` may replace the current ones by their cost (`CostModel.is_no_worse`), with
+        at most `SLACK` times the operations of the first roots.
+        """
+        value, current = self.model.value, self.cost(self.roots)
+        most = SLACK * value(self.cost(self.first).operations)
+        return self.model.is_no_worse(self.cost(changed), current, self.given, most / max(1, value(current.operations)))
+
+    def cost(self, roots: Sequence[Node]) -> Cost:
+        """Return the cost of `roots`, which is computed once, and only where a comparison needs it."""
+        key = tuple(roots)
+        if key not in self.costs:
+            self.costs[key] = self.model.of(roots)
+        return self.costs[key]
 
 
 def _number_of_terms(nodes: Sequence[Node]) -> int:
@@ -149,6 +162,21 @@ def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> li
     """
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
+
+
+def _factored_repeatedly(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], factor: Step) -> list[Node]:
+    """Return `roots` with common factors taken out by `factor` and then nested products and sums merged, in turn until
+    nothing changes.
+
+    In the Hessian of a network each turn finds the common factors of one layer. The cost is compared once for all.
+    """
+    for _ in range(MOST_ROUNDS):
+        found = factor(graph, roots, nodes)
+        if found == roots:
+            break
+        flat = _flattened(graph, found, reachable(*found))
+        roots, nodes = flat, reachable(*flat)
+    return list(roots)
 
 
 def _recognised_and_flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:

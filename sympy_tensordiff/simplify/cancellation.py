@@ -169,6 +169,8 @@ class _Rewriter:
         """The results of `inner_form`."""
         self.monomials: dict[Node, bool] = {}
         """The results of `is_monomial`."""
+        self.bounded_quotients: dict[Node, bool] = {}
+        """Whether the formulas of arrays are quotients that `with_large_squares` rewrites."""
         self.close_quotients: dict[Node, Node] = {}
         """From logarithms as `log_of_close_quotient` writes them to their arguments."""
         self.written_sums: dict[Node, Node] = {}
@@ -264,7 +266,24 @@ class _Rewriter:
             return entry if reads == 1 else self.with_entries(entry, depth, reads - 1)
         if depth == 0 or node.op not in ("add", "mul", "pow", "call"):
             return node
-        return self.graph.with_args(node, [self.with_entries(arg, depth - 1, reads) for arg in node.args])
+        args = [
+            arg if node.op == "mul" and self.is_bounded_quotient(arg) else self.with_entries(arg, depth - 1, reads)
+            for arg in node.args
+        ]
+        return self.graph.with_args(node, args)
+
+    def is_bounded_quotient(self, node: Node) -> bool:
+        """Return whether `node` reads an array of quotients such as ``(1 - x**2)/(1 + x**2)``, whose own formula is
+        computed without overflow. As a factor of a product with more axes, it need not be computed again there.
+        """
+        if not self.is_read(node):
+            return False
+        array = node.args[0]
+        if array not in self.bounded_quotients:
+            body = body_of(self.entries[array])
+            whole = self.with_entries(body, _READ_DEPTH, _READS) if body.op == "mul" else body
+            self.bounded_quotients[array] = body.op == "mul" and with_large_squares(self.graph, whole) is not whole
+        return self.bounded_quotients[array]
 
     def without_parentheses(self, node: Node) -> Node:
         """Return a sum with multiples of inner sums multiplied out: ``a + 2*(b - c)`` as ``a + 2*b - 2*c``. Other nodes

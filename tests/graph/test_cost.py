@@ -505,6 +505,34 @@ def test_vectors_of_an_outer_product_are_computed_once_each():
     np.testing.assert_allclose(td.lambdify((a, b, c, e, f), td.outer(a, vector))(*values), expected)
 
 
+@pytest.mark.parametrize("exponent", [1, 2])
+def test_bounded_quotients_in_outer_products_are_computed_once_for_each_row(exponent):
+    """Not once for each entry of the matrix, although they are chosen between two forms where the squares overflow."""
+    a, b, f = (td.TensorSymbol(name, n) for name in "abf")
+    product = td.outer(a, b * (1 - f**2) / (1 + f**2) ** exponent)
+    found = figures(executed((a, b, f), product), {"n": 40})
+    assert found.operations <= 40 * 40 + 20 * 40
+    values = np.random.default_rng(0).standard_normal((3, 6))
+    values[2, 2:] = 1e20, -1e80, 1e160, -1e200
+    square = values[2, :2] ** 2
+    with np.errstate(over="ignore"):
+        vector = [*(1 - square) / (1 + square) ** exponent, *-(values[2, 2:] ** (2 - 2 * exponent))]
+    computed = td.lambdify((a, b, f), product)(*values)
+    np.testing.assert_allclose(computed, np.outer(values[0], values[1] * np.array(vector)), 1e-13, 1e-300)
+
+
+def test_gradients_of_recurrences_of_quotients_have_few_products_of_matrices():
+    """Each step adds two products with the matrix, and an outer product."""
+    h, W = td.TensorSymbol("h", n), td.TensorSymbol("W", (n, n))
+    total, state = 0, h
+    for _ in range(3):
+        inner = W @ state
+        state = inner / (1 + inner**2)
+        total += td.sum(state**2)
+    found = figures(executed((h, W), td.gradient(total, W)), {"n": 100})
+    assert found.operations <= 3 * 6 * 100**2
+
+
 # ---------------------------------------------------------------------------- vectors where matrices are not needed
 
 
