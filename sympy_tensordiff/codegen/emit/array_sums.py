@@ -59,8 +59,8 @@ Then 1e5 terms of 10 operations take 0.32 of the time, of 2 and 3 operations 1.2
 OPERATIONS_OF_FUNCTION = 8
 """The operations by which each function, such as an exponential, raises `LONG_ARITHMETIC`: sums compute it faster."""
 
-_ARITHMETIC = frozenset({"add", "mul", "neg", "pow", "sqrt", "max", "min", "floor", "abs"})
-"""The functions that count as one operation each."""
+_ARITHMETIC = frozenset({"add", "mul", "pow", "sqrt", "max", "min", "floor", "abs"})
+"""The functions that count as one operation each; a change of sign counts as none."""
 
 
 class Narrowing:
@@ -408,7 +408,7 @@ class Additions:
             if not isinstance(node, Operation) or node.function == "select":
                 continue
             wide = [part for part in node.arguments if self.values.varies(part) == dims]
-            if self.values.varies(node) == dims:
+            if node.function != "neg" and self.values.varies(node) == dims:
                 is_arithmetic = node.function in _ARITHMETIC
                 count += max(len(wide) - 1, 1) if is_arithmetic else -OPERATIONS_OF_FUNCTION
             waiting += node.arguments
