@@ -408,7 +408,7 @@ class Additions:
             if not isinstance(node, Operation) or node.function == "select":
                 continue
             wide = [part for part in node.arguments if self.values.varies(part) == dims]
-            if node.function != "neg" and self.values.varies(node) == dims:
+            if node.function != "neg" and Number(-1) not in node.arguments[:1] and self.values.varies(node) == dims:
                 is_arithmetic = node.function in _ARITHMETIC
                 count += max(len(wide) - 1, 1) if is_arithmetic else -OPERATIONS_OF_FUNCTION
             waiting += node.arguments
