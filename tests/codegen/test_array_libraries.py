@@ -595,3 +595,22 @@ def test_transformations_of_torch(name, torch):
     many = torch.stack([arrays[0], 2 * arrays[0]])
     batch = torch.func.vmap(ours, (0, *[None] * (len(arrays) - 1)))(many, *arrays[1:])
     assert_close(batch[1], ours(2 * arrays[0], *arrays[1:]))
+
+
+@pytest.mark.parametrize(("is_long", "dims"), [(True, 2), (False, 2), (True, 1)])
+def test_long_terms_are_computed_before_they_are_added_up(is_long, dims, jax):
+    i, j, n = td.indices("i j n")
+    x, y = td.TensorSymbol("x", (n, n)), td.TensorSymbol("y", n)
+    long = (x[i, j] ** 2 + 3 * x[i, j] * x[j, i]) / (2 + x[i, j] ** 2 + x[j, i] ** 2) - x[j, i] / (3 + x[i, j] ** 4)
+    narrow = (y[i] ** 2 + 3 * y[i] + 1) / (2 + y[i] ** 2) - y[i] / (3 + y[i] ** 4)
+    term = (long if dims == 2 else narrow * x[i, j]) if is_long else x[i, j] ** 2
+    function = td.IndexedSum(term, (j, 0, n - 1), (i, 0, n - 1))
+    assert ("computed_first((" in td.generate_code((x, y), function, "jax")) == (is_long and dims == 2)
+    arrays = np.linspace(-1, 2, 25).reshape(5, 5), np.linspace(0, 1, 5)
+    wanted = td.lambdify((x, y), function)(*arrays)
+    computed = td.lambdify((x, y), function, "jax")
+    np.testing.assert_allclose(jax.jit(computed)(*arrays), wanted, rtol=1e-12)
+    step, turned = 1e-6, np.cos(np.arange(25.0)).reshape(5, 5)
+    ends = [td.lambdify((x, y), function)(arrays[0] + sign * step * turned, arrays[1]) for sign in (1, -1)]
+    slope = np.sum(np.asarray(jax.grad(computed)(*arrays)) * turned)
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=1e-7)

@@ -256,6 +256,13 @@ def computed_once(x):
     """The array x out of a loop: XLA computes others again where they are read, rounded in another way."""
     return jax.lax.scan(lambda kept, time: (jnp.where(time == 0, x, kept), None), jnp.zeros_like(x), jnp.arange(2))[0]
 ''',
+    "computed_first": '''
+def computed_first(x):
+    """The array x, computed before it is summed: in sums, XLA computes each operation of CPUs in a pass of its own."""
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        return x
+    return jax.lax.reduce_precision(x, jnp.finfo(x.dtype).nexp, jnp.finfo(x.dtype).nmant)
+''',
     "factorized": '''
 def factorized(matrix, kind):
     """The factors of a matrix: Cholesky's of a positive definite one (kind 2), else those of LU with the exchanges."""

@@ -171,9 +171,11 @@ class Arrangement(NamedTuple):
     @property
     def pays_in_fused_sums(self) -> bool:
         """Return whether this ``einsum`` is faster than a sum that the library's compiler fuses with its terms: it is a
-        matrix product, or none of its operands is a large temporary.
+        matrix product, or its operands vary along different dimensions and none is a large temporary.
         """
-        return self.by_matrices or not any(operand.is_computed and operand.is_wide for operand in self.operands)
+        is_wide = any(operand.is_computed and operand.is_wide for operand in self.operands)
+        is_one = any(operand.is_computed for operand in self.operands) and len({o.dims for o in self.operands}) == 1
+        return self.by_matrices or not (is_wide or is_one)
 
     def work(self) -> float:
         """The estimated number of operations to compute the operands that are products: for each, its number of entries

@@ -50,6 +50,19 @@ A minimum image in three dimensions takes 1.8 of the time of JAX's own gradient,
 """
 
 
+LONG_ARITHMETIC = 7
+"""The fewest operations of the terms of a sum that XLA computes before it adds them up.
+
+Then 1e5 terms of 10 operations take 0.32 of the time, of 2 and 3 operations 1.2 to 1.6; of 5 from 0.54 to 1.9.
+"""
+
+OPERATIONS_OF_FUNCTION = 8
+"""The operations by which each function, such as an exponential, raises `LONG_ARITHMETIC`: sums compute it faster."""
+
+_ARITHMETIC = frozenset({"add", "mul", "pow", "sqrt", "max", "min", "floor", "abs"})
+"""The functions that count as one operation each; a change of sign counts as none."""
+
+
 class Narrowing:
     """Restricts array code to the entries at which conditions are true: by a Python ``if``, by narrower ranges of
     indices, or by a mask.
@@ -371,7 +384,37 @@ class Additions:
         call = f".{self.values.dialect.methods.get(reduction, reduction)}({axis})"
         if reduction == "prod" and len(axes) > 1 and not self.values.dialect.reduces_several:
             call = ".prod(axis=0)" * len(axes)
-        return reduce_copies(f"{self.values.scalar(value, ATOM)}{call}", counts, reduction)
+        return reduce_copies(self._terms_text(value) + call, counts, reduction)
+
+    def _terms_text(self, value: Scalar) -> str:
+        """Return the text of the array of the terms ``value`` of a reduction. If the dialect says so, long arithmetic
+        is computed before terms are added up.
+        """
+        apart = self.values.dialect.apart
+        if apart and self._excess_of_arithmetic(value) >= LONG_ARITHMETIC:
+            return apart.format(self.values.scalar(value))
+        return self.values.scalar(value, ATOM)
+
+    def _excess_of_arithmetic(self, value: Scalar) -> int:
+        """Return the number of arithmetic operations of ``value`` and of the values it names, less
+        `OPERATIONS_OF_FUNCTION` for each other function. Alternatives are not entered. Only operations along all
+        dimensions of ``value`` count: others would be repeated in a loop over all of them.
+        """
+        count, waiting, seen = 0, [value], set[str]()
+        dims = self.values.varies(value)
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Name) and node.name in self.lets and node.name not in seen:
+                seen.add(node.name)
+                waiting.append(self.lets[node.name])
+            if not isinstance(node, Operation) or node.function == "select":
+                continue
+            wide = [part for part in node.arguments if self.values.varies(part) == dims]
+            if node.function != "neg" and Number(-1) not in node.arguments[:1] and self.values.varies(node) == dims:
+                is_arithmetic = node.function in _ARITHMETIC
+                count += max(len(wide) - 1, 1) if is_arithmetic else -OPERATIONS_OF_FUNCTION
+            waiting += node.arguments
+        return count
 
     def memory_order(self, values: Sequence[Scalar], dims: Collection[Span]) -> list[Span]:
         """Return ``dims`` in the order of the axes of the arrays that ``values`` read; of several arrays the largest
@@ -391,7 +434,7 @@ class Additions:
         """
         lanes = frame.lanes
         with self.values.inside(frame._replace(lanes=Lanes(tuple(order), lanes.images))):
-            text = self.values.scalar(value, ATOM)
+            text = self._terms_text(value)
         axes, kept = [n for n, dim in enumerate(order) if dim in summed], [dim for dim in order if dim not in summed]
         axis = "" if not kept else f"axis={axes[0] if len(axes) == 1 else tuple(axes)}"
         text += f".{self.values.dialect.methods.get(reduction, reduction)}({axis})"
