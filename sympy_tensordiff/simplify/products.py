@@ -321,8 +321,8 @@ def _powers_of_products(graph: Graph, product: ContractionParts) -> list[Operand
 
 
 def _powers_of_multiples(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Return the operands of `product` with ``(c*x)**n`` written as ``c**n*x**n`` for a number c and an integer n, so that
-    ``c**n`` joins the coefficient; None without such operands.
+    """Return the operands of `product` with ``(c*x)**n`` written as ``c**n*x**n`` for a number c and an integer n, so
+    that ``c**n`` joins the coefficient; None without such operands.
     """
     parts = product.parts
     for n, (node, base, power) in _powers(graph, parts):
