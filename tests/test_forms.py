@@ -1,8 +1,9 @@
 """Forms that a person would write: values of their derivatives, and what is shown."""
 
 import numpy as np
+import pytest
 from every import every
-from sympy import Abs, Ne, Piecewise, exp, latex, sqrt
+from sympy import Abs, Eq, Min, Ne, Piecewise, Symbol, exp, latex, log, sqrt
 from test_printed import entries
 
 import sympy_tensordiff as td
@@ -104,3 +105,47 @@ def test_sums_over_several_indices_that_differ_are_one():
         values = random_values((energy, x), {n: 5}, seed=6)
         right = np.asarray(derivative(energy, (x,), values), dtype=float)
         np.testing.assert_allclose(np.asarray(evaluate(td.gradient(energy, x), values), dtype=float), right)
+
+
+def test_powers_with_symbolic_exponents_join():
+    counts = td.TensorSymbol("counts", n, dtype=int)
+    assert str(td.gradient(S(log(x[i] ** y[i]), (i, 0, n - 1)), x)) == "TensorComprehension(y[p]/x[p], (p, n))"
+    assert str(td.gradient(td.sum(td.log(td.TensorPow(x, y))), x)) == "y/x"
+    gradient = td.gradient(S(log(x[i] ** counts[i] * exp(-x[i])), (i, 0, n - 1)), x)
+    assert str(gradient) == "TensorComprehension(Piecewise((counts[p]/x[p], Ne(counts[p], 0)), (0, True)) - 1, (p, n))"
+    function = td.lambdify([x, counts], gradient, "numpy")
+    np.testing.assert_allclose(function(np.array([0.5, 2.0, 0.0]), np.array([3, 0, 0])), [5, -1, -1])
+
+
+def test_numbers_leave_divisors():
+    assert str(td.gradient(td.sum(td.log(3 * x)), x)) == "1/x"
+    assert str(td.gradient(td.sum(td.log(3 * td.TensorPow(x, 2))), x)) == "2/x"
+    assert str(td.gradient(td.sum(x / (3 * y)), y)) == "-x/(3*y**2)"
+
+
+def test_data_that_differ_from_a_number_are_one_case():
+    counts = td.TensorSymbol("counts", n, dtype=int)
+    a = Symbol("a", positive=True)
+    total = S(Piecewise((a * x[i] ** 2, Ne(counts[i], 0)), (0, True)), (i, 0, n - 1))
+    assert str(td.diff(total, a)) == "IndexedSum(Piecewise((x[i]**2, Ne(counts[i], 0)), (0, True)), (i, 0, n - 1))"
+    clipped = S(Piecewise((1, Eq(counts[i], m)), (y[Min(counts[i], m - 1)], True)) * x[i], (i, 0, n - 1))
+    by_table = str(td.gradient(S(y[Min(counts[i], n - 1)] ** 2 * x[i], (i, 0, n - 1)), y))
+    assert by_table.count("Min") == 1 and "Piecewise" not in by_table
+    assert str(td.gradient(clipped, y)).count("IndexedSum") == 1
+
+
+@pytest.mark.parametrize("kind", [int, None])
+def test_terms_of_one_condition_are_one_sum(kind):
+    """Zero-inflated counts: the slope by the share of zeros has one sum for each case at most."""
+    counts = td.TensorSymbol("counts", n, **({"dtype": kind} if kind else {}))
+    a = Symbol("a", positive=True)
+    zero, rest = a + (1 - a) * exp(-x[i]), (1 - a) * exp(-x[i]) * x[i] ** counts[i]
+    total = S(log(Piecewise((zero, Eq(counts[i], 0)), (rest, True))), (i, 0, n - 1))
+    slope = td.diff(total, a)
+    assert str(slope).count("IndexedSum") == (2 if kind else 1)
+    values, data, share = np.array([0.3, 1.7, 2.2, 0.9]), np.array([0, 2, 0, 1]), 0.25
+    hits = (1 - np.exp(-values)) / (share + (1 - share) * np.exp(-values))
+    right = np.where(data == 0, hits, -1 / (1 - share)).sum()
+    for backend in ("numpy", "llvm"):
+        function = td.lambdify([x, counts, a], slope, backend)
+        np.testing.assert_allclose(function(values, data if kind else data * 1.0, share), right, rtol=1e-14)

@@ -9,9 +9,9 @@ depend on the same indices, so that nothing is repeated for more of them than be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -197,12 +197,12 @@ def _merge_group(
     factors.
     """
     variables, rows, _ = graph.open(group[0].node)
-    alike: dict[Node | None, list[PowerProduct]] = {}
+    bodies = []
     for number, _, node in group:
         own, _, body = graph.open(node)
         tests, body = graph.split_index_choice(graph.substitute(body, renaming_map(own, variables)))
-        term = _with_equations(graph, body) if selected else product_of(graph, body)
-        alike.setdefault(tests, []).append(term._replace(number=number * term.number))
+        bodies.append(_Body(number, tests, body))
+    alike = _branches(graph, bodies, selected)
 
     def merged(inner: Node) -> Node:
         """Return `inner`, the remaining body of merged sums, with its own sums merged and common factors taken out."""
@@ -222,15 +222,68 @@ def _merge_group(
         return found._replace(number=found.number * content)
 
     parts = []
-    for tests, terms in alike.items():
+    choices: dict[tuple[Node | None, Node], dict[int, tuple[Number, Node]]] = {}
+    for (tests, condition, branch), terms in alike.items():
         found = [
             (term.number, node_of(graph, term._replace(number=1))) for term in joined_groups(graph, terms, factored)
         ]
-        if tests is not None and len(found) > 1:  # one test, ``j != p``, is written and evaluated once
+        # One test, ``j != p`` or ``x[j] > 0``, is written and evaluated once.
+        if (tests is not None or condition is not None) and len(found) > 1:
             found = [(1, merged(graph.add([graph.scale(*term) for term in found])))]
+        if condition is not None:
+            (choices.setdefault((tests, condition), {})[branch],) = found
+            continue
         for number, body in found:
             parts.append(graph.scale(number, graph.sum(variables, rows, graph.tested(tests, body))))
+    for (tests, condition), branches in choices.items():
+        number, body = _select(graph, condition, branches)
+        parts.append(graph.scale(number, graph.sum(variables, rows, graph.tested(tests, body))))
     return parts
+
+
+class _Body(NamedTuple):
+    """The summand ``number * node`` of a sum where the conditions ``tests`` on indices hold; it is 0 elsewhere."""
+
+    number: Number
+    tests: Node | None
+    node: Node
+
+
+Branch: TypeAlias = tuple[Node | None, Node | None, int]
+"""``(tests, condition, branch)``: tests of indices and, if several summands choose by one condition on values, this
+condition and the branch: 0 where it is true, 1 where it is false.
+"""
+
+
+def _branches(graph: Graph, bodies: Sequence[_Body], selected: bool) -> dict[Branch, list[PowerProduct]]:
+    """Return the summands `bodies`, grouped by the conditions under which they are added. Summands that choose by the
+    same condition on values are split into its two branches. With `selected`, guards by an equation ``p == a[t]`` count
+    as factors.
+    """
+    choices = [(body, *graph.split_coefficient(body.node)) for body in bodies]
+    counts = Counter((body.tests, choice.args[0]) for body, _, choice in choices if choice.op == "select")
+    alike: dict[Branch, list[PowerProduct]] = {}
+    for body, number, choice in choices:
+        is_split = choice.op == "select" and counts[body.tests, choice.args[0]] > 1
+        condition, *values = choice.args if is_split else (None, choice)
+        for branch, value in enumerate(values):
+            if value is not graph.zero:
+                term = _with_equations(graph, value) if selected else product_of(graph, value)
+                term = term._replace(number=body.number * number * term.number)
+                alike.setdefault((body.tests, condition, branch), []).append(term)
+    return alike
+
+
+def _select(graph: Graph, condition: Node, branches: Mapping[int, tuple[Number, Node]]) -> tuple[Number, Node]:
+    """Return ``(number, select)`` with the select by `condition` of the values in `branches`, each a number times a
+    node, by branch (0 or 1). A missing branch is 0; the number is common to both branches up to its sign.
+    """
+    numbers = [number for number, _ in branches.values()]
+    common = numbers[0] if abs(numbers[0]) == abs(numbers[-1]) else 1
+    sides = [graph.zero, graph.zero]
+    for branch, (number, body) in branches.items():
+        sides[branch] = graph.scale(number if common == 1 else 1 if number == common else -1, body)
+    return common, graph.select(condition, *sides)
 
 
 def _with_equations(graph: Graph, body: Node) -> PowerProduct:

@@ -145,10 +145,10 @@ class LlvmScalarPrinter(LlvmFormPrinter):
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> Value:
         """Emit ``value if condition else otherwise``, and return its value. Only the selected branch is computed,
-        unless both are free of cost, or `is_computed_anyway` says that both are.
+        unless both are free of cost, or `is_computed_unconditionally` says that both are.
         """
         is_free = isinstance(value, Number | Name) and isinstance(otherwise, Number | Name)
-        if is_free or self.is_computed_anyway(condition, value, otherwise):
+        if is_free or self.is_computed_unconditionally(condition, value, otherwise):
             test = self.truth(condition) if is_free else self.truth_without_branches(condition)
             (one, other), kind = self.unify(self.scalar(value), self.scalar(otherwise))
             return self.new(f"select i1 {test}, {kind} {one}, {kind} {other}"), kind
@@ -164,7 +164,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return value
         return self.new(f"icmp ne {kind} {value}, 0" if kind == "i64" else f"fcmp une {kind} {value}, 0.0")
 
-    def is_computed_anyway(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> bool:
+    def is_computed_unconditionally(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> bool:
         """Return whether ``value`` is computed also where ``condition`` is false: in a loop that LLVM can make vectors
         of, if the condition is true in nearly all iterations, and ``value`` consists of arithmetic and of reads that
         are in bounds in all iterations.
