@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from every import every
-from sympy import Abs, Eq, Min, Ne, Piecewise, Symbol, exp, latex, log, sqrt
+from sympy import Abs, Eq, Min, Ne, Piecewise, Symbol, exp, latex, log, sqrt, tanh
 from test_printed import entries
 
 import sympy_tensordiff as td
@@ -149,3 +149,14 @@ def test_terms_of_one_condition_are_one_sum(kind):
     for backend in ("numpy", "llvm"):
         function = td.lambdify([x, counts, a], slope, backend)
         np.testing.assert_allclose(function(values, data if kind else data * 1.0, share), right, rtol=1e-14)
+
+
+def test_a_function_and_its_slope_use_the_same_functions():
+    """The entropy of two states with odds ``exp(2*x)``: sigmoids of ``2*x`` and softplus terms are not needed."""
+    share = (1 + tanh(x[i])) / 2
+    gradient = td.gradient(S(share * log(share) + (1 - share) * log(1 - share), (i, 0, n - 1)), x)
+    assert str(gradient) == "TensorComprehension((1 - tanh(x[p])**2)*x[p], (p, n))"
+    terms = S(y[i] * (3 * td.softplus(x[i]) - 3 * td.softplus(-x[i])), (i, 0, n - 1))
+    assert str(td.gradient(terms, y)) == "TensorComprehension(3*x[p], (p, n))"
+    whole = td.gradient(td.dot(y, td.tanh(x) - 2 * td.sigmoid(2 * x)), y)
+    assert str(whole) == "-ones(n)"

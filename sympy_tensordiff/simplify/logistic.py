@@ -15,6 +15,10 @@ either. Results for readers follow one more law, where ``a - b`` is one term: ``
 ``s(u) - y``::
 
     a*s(u) + b*s(-u)       (a - b)*s(u) + b
+
+and two for numbers a and b, so that a function and its derivative are written by the same functions::
+
+    a*p(u) - a*p(-u)       a*u            a*s(2*u) + b*tanh(u)       a/2 + (a/2 + b)*tanh(u)
 """
 
 from __future__ import annotations
@@ -28,13 +32,13 @@ from typing import Any
 
 import sympy
 
-from sympy_tensordiff.graph.functions import sigmoid
+from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.growing_functions import is_call
 from sympy_tensordiff.simplify.logarithms import Logarithms, exponents_of
 from sympy_tensordiff.simplify.products import counted
 
-_FUNCTIONS = frozenset({sympy.exp, sympy.log, sympy.cosh, sigmoid})
+_FUNCTIONS = frozenset({sympy.exp, sympy.log, sympy.cosh, sigmoid, softplus})
 """A graph without these functions needs no rewriting."""
 
 _MAX_TERMS = 6
@@ -273,14 +277,43 @@ class _Readable(_Logistic):
         """Return `node`, whose arguments are already rewritten, in the form for readers: with one sigmoid for ``u`` and
         ``-u``.
         """
-        return self.product(node) if node.op in ("mul", "ein") else self.one_sigmoid(node)
+        if node.op in ("mul", "ein"):
+            return self.product(node)
+        for rule in (self.joined_terms, self.one_sigmoid, self.joined_terms):
+            node = rule(node) if node.op == "add" else node
+        return node
+
+    def joined_terms(self, node: Node) -> Node:
+        """Return the addition `node` with ``a*u`` in place of ``a*softplus(u) - a*softplus(-u)``, and ``a/2 +
+        a/2*tanh(u)`` in place of ``a*sigmoid(2*u)`` if ``tanh(u)`` is a term too, for numbers a.
+        """
+        graph = self.graph
+        split = [graph.split_view(term) for term in node.args] if len(node.args) <= _MAX_TERMS else []
+        numbers = {rest: number for number, rest in split if rest.op == "call"}
+        for rest, number in numbers.items():
+            (u, *_) = rest.args
+            opposite = graph.call(softplus, (graph.neg(u),)) if rest.data is softplus else None
+            half = graph.scale(Fraction(1, 2), u) if rest.data is sigmoid else None
+            if opposite is not None and numbers.get(opposite) == -number:
+                removed, new = {rest, opposite}, graph.scale(number, u)
+            elif half is not None and (tanh := graph.call(sympy.tanh, (half,))) in numbers:
+                halves = graph.scale(
+                    number * Fraction(1, 2), graph.add((graph.filled(1, u.shape) if u.shape else graph.one, tanh))
+                )
+                removed, new = {rest}, halves
+            else:
+                continue
+            others = [term for term, (_, own) in zip(node.args, split, strict=True) if own not in removed]
+            new = graph.add([*others, new])
+            return self.joined_terms(new) if new.op == "add" else new
+        return node
 
     def one_sigmoid(self, node: Node) -> Node:
         """Return an addition with ``a*sigmoid(u) + b*sigmoid(-u)`` as ``(a - b)*sigmoid(u) + b``, if ``a - b`` is one
         term; else unchanged.
         """
         graph = self.graph
-        if node.op != "add" or len(node.args) > _MAX_TERMS:
+        if len(node.args) > _MAX_TERMS:
             return node
         cofactors: dict[Node, dict[Node, Node]] = {}
         for term in node.args:
@@ -299,7 +332,8 @@ class _Readable(_Logistic):
                     others = [term for term in node.args if term not in first and term not in second]
                     new = [graph.mul((*common, difference, base)), graph.mul((*common, constant))]
                     found.append(graph.add([*new, *others]))
-        return self.one_sigmoid(min(found, key=_number_of_terms)) if found else node
+        shortest = min(found, key=_number_of_terms) if found else node
+        return self.one_sigmoid(shortest) if shortest.op == "add" and shortest is not node else shortest
 
     def common(self, products: Sequence[Node]) -> list[Node]:
         """Return the factors that occur in each of `products`, numbers excluded."""
