@@ -115,3 +115,19 @@ def test_values(name, backend):
         values = [made(arg, {n: rows, m: columns, d: levels}, rng) for arg in args]
         for got, want in zip(function(*values), oracle(*values), strict=True):
             assert np.asarray(got) == pytest.approx(np.asarray(want), rel=1e-11, abs=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_a_scatter_into_an_array_without_entries(backend):
+    """Counts of all levels but the last: for one level there is nothing to count into."""
+    x, level, weight = td.TensorSymbol("x", n), td.TensorSymbol("level", n, dtype=int), td.TensorSymbol("weight", d)
+    inner = Sum(x[i] * sympy.KroneckerDelta(p, level[i]), over(i, n))
+    value = Sum(sin(inner) * weight[p] ** 2, (p, 0, d - 2))
+    function = td.lambdify([x, level, weight], (value, td.gradient(value, x)), backend)
+    for number in (1, 3):
+        data = np.array([0, number - 1])
+        counts = np.bincount(data, minlength=number)[: number - 1]
+        found = function(np.ones(2), data, np.full(number, 2.0))
+        np.testing.assert_allclose(found[0], 4 * np.sin(counts).sum())
+        slopes = [4 * np.cos(counts[own]) if own < number - 1 else 0 for own in data]
+        np.testing.assert_allclose(found[1], slopes)

@@ -387,6 +387,8 @@ def minimum_at(x, index, values):
     "added": '''
 def added(x, index, values):
     """The tensor x with the values added to its entries at an index; repeated ones count each time."""
+    if not x.numel():
+        return x
     index = [torch.as_tensor(place, device=x.device) for place in index]
     return x.index_put(torch.broadcast_tensors(*index), values, accumulate=True)
 ''',

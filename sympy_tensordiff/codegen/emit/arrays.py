@@ -467,7 +467,12 @@ class KernelPrinter:
             frame.block.line(f"{array} = {helper}({array}, {tuple_text(entries)}, {text})")
             return
         places = f"({', '.join(entries)})" if len(entries) > 1 else entries[0]
-        frame.block.line(f"{function}.at({array}, {places}, {text})")
+        if frame.mask is None:
+            frame.block.line(f"{function}.at({array}, {places}, {text})")
+            return
+        # An array without entries has none at which the entries that the mask leaves out could be added.
+        frame.block.line(f"if {array}.size:")
+        frame.block.line(f"    {function}.at({array}, {places}, {text})")
 
     def slices_filled(self, images: Sequence[Affine], lanes: Lanes) -> list[tuple[Span | None, str]]:
         """Return ``(dimension, span)`` for each axis of the filled array if a scatter adds to distinct entries that
